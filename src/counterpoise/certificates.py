@@ -1,0 +1,200 @@
+"""Claims about a point: how far it is from being coordinate-wise stationary, critical, sparse or binary."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+
+from counterpoise.checks import Vector, number, vector
+from counterpoise.kernels import sweep
+from counterpoise.problem import Problem
+from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
+from counterpoise.terms.constraint import Sum
+from counterpoise.terms.separable import one_sided_slopes
+from counterpoise.terms.smooth import LeastSquares
+
+
+@dataclasses.dataclass(frozen=True)
+class Certificate:
+    """What is known about a point.
+
+    Attributes
+    ----------
+    cws_gap : float
+        The largest decrease of F (plus ½θ‖d‖²) that moving any one pair can bring; 0 at a CWS point.
+    worst_pair : tuple of int, or None
+        The pair that brings it.
+    worst_step : tuple of float, or None
+        By how much the two coordinates then move.
+    critical_residual : float
+        The first-order residual; 0 at a critical point.
+    violation : float
+        The distance from the bounds and from u(x) = 0.
+    exact_lam : float or None
+        With λ above this, every CWS point (θ = 0) is s-sparse (TopSum) or has at most one coordinate off
+        its bounds (Norm2, ConcaveQuadratic). None where no theorem covers the problem.
+    exact : bool or None
+        Whether the problem's λ is above ``exact_lam``.
+    objective : float
+    """
+
+    cws_gap: float
+    worst_pair: tuple[int, int] | None
+    worst_step: tuple[float, float] | None
+    critical_residual: float
+    violation: float
+    exact_lam: float | None
+    exact: bool | None
+    objective: float
+
+
+def certify(problem: Problem, x: Any, theta: float = 0.0, scan: str = "pruned") -> Certificate:
+    """Examine a point.
+
+    Parameters
+    ----------
+    problem : Problem
+    x : array of length n
+        Feasible to 1e-6, otherwise there is no move to speak of.
+    theta : float
+        The proximal weight of the definition of CWS; 0 is the strongest claim.
+    scan : {"pruned", "all"}
+        "pruned" bounds most pairs instead of solving them, "all" solves every one; the gaps agree.
+    """
+    if scan not in ("pruned", "all"):
+        raise ValueError(f'scan is {scan!r}; it must be "pruned" or "all".')
+    x = np.array(vector(x, "x", problem.n))
+    violation = problem.violation(x)
+    if violation > 1e-6:
+        raise ValueError(f"x violates the constraints by {violation:g}; certify problem.project(x) instead.")
+    feasible = np.clip(x, problem.separable.lo, problem.separable.hi)
+    gap, pair, move = scan_pairs(problem, feasible, number(theta, "theta", 0.0), scan == "all")
+    threshold = exactness_threshold(problem)
+    return Certificate(
+        cws_gap=gap,
+        worst_pair=pair,
+        worst_step=move,
+        critical_residual=critical_residual(problem, x),
+        violation=violation,
+        exact_lam=threshold,
+        exact=None if threshold is None else problem.g.lam > threshold,
+        objective=problem.objective(x),
+    )
+
+
+def scan_pairs(
+    problem: Problem, x: Vector, theta: float, exhaustive: bool
+) -> tuple[float, tuple[int, int] | None, tuple[float, float] | None]:
+    """Return the largest decrease of any live pair, the pair, and its move."""
+    terms = problem.terms()
+    x = x.copy()
+    sweep.start(terms, x)
+    gap, i, j, new_i, new_j = sweep.best_pair(terms, x, theta, 0.0, exhaustive)
+    if i < 0:
+        return 0.0, None, None
+    return float(gap), (int(i), int(j)), (float(new_i - x[i]), float(new_j - x[j]))
+
+
+def critical_residual(problem: Problem, x: Vector) -> float:
+    """Return how far 0 is from ∇f + ∂h + ∂g + N_Ω at x.
+
+    On Sum: the largest left slope of a coordinate that can fall minus the smallest right slope of one that
+    can rise (0 if none). On Sphere: the largest component of G − (xᵀG)x that is not excused by xᵢ = 0.
+    Where ∂g has several vertices the best one is used, so 0 proves criticality.
+    """
+    h = problem.separable
+    gradient = problem.f.gradient(x)
+    left, right = one_sided_slopes(h, x)
+    concave = problem.g.subgradient(x, gradient + right)
+    if isinstance(problem.u, Sum):
+        falls, rises = x > h.lo, x < h.hi
+        if not falls.any() or not rises.any():
+            return 0.0
+        excess = (gradient + left + concave)[falls].max() - (gradient + right + concave)[rises].min()
+        return max(0.0, float(excess))
+    total = gradient + right + concave
+    residual = total - (x @ total) * x
+    return float(np.max(np.where(x > 0, np.abs(residual), np.maximum(-residual, 0.0))))
+
+
+def exactness_threshold(problem: Problem, theta: float = 0.0) -> float | None:
+    """Return a λ above which every CWS point is s-sparse or has at most one coordinate off its bounds.
+
+    * TopSum on Sum, x ≥ 0: max over feasible x of maxᵢⱼ|Dᵢ − Dⱼ|, D the slope of f + h. Moving mass from a
+      coordinate outside the s largest to one inside gains λ per unit.
+    * TopSum on Sphere: √2·max‖Gx‖∞, G = AᵀA.
+    * ConcaveQuadratic on Sum: ¼·max α + ½θ makes every pair concave.
+    * Norm2 on Sum with −b ≤ x ≤ b: ½·max α·√n·b.
+
+    Here α = Q_ii + Q_jj − 2Q_ij. Without a Gram matrix the maxima are replaced by bounds from column norms.
+    """
+    g, h = problem.g, problem.separable
+    on_line = isinstance(problem.u, Sum)
+    if isinstance(g, TopSum):
+        return _sparse_threshold_line(problem) if on_line else _sparse_threshold_arc(problem)
+    if len(h.centre) or not on_line:
+        return None
+    if isinstance(g, ConcaveQuadratic):
+        return 0.25 * _largest_alpha(problem) + 0.5 * theta
+    if isinstance(g, Norm2):
+        reach = float(h.hi[0])
+        if (h.hi != reach).any() or (h.lo != -reach).any():
+            return None
+        return 0.5 * (_largest_alpha(problem) + 2.0 * theta) * math.sqrt(problem.n) * reach
+    return None
+
+
+def _uses_columns(problem: Problem) -> bool:
+    return isinstance(problem.f, LeastSquares) and not problem.f.gram
+
+
+def _largest_alpha(problem: Problem) -> float:
+    """Return max(Q_ii + Q_jj − 2Q_ij), or the bound 4·max Q_ii where Q is not formed."""
+    diagonal = problem.f.diagonal
+    if _uses_columns(problem):
+        return 4.0 * max(float(diagonal.max()), 0.0)
+    alpha = diagonal[:, None] + diagonal[None, :] - 2.0 * problem.f.Q
+    return max(float(alpha.max()), 0.0)
+
+
+def _sparse_threshold_line(problem: Problem) -> float | None:
+    """Return the threshold of TopSum on the line; None where bounds may block the move of the proof."""
+    h, u = problem.separable, problem.u
+    assert isinstance(u, Sum)
+    s = problem.g.kernel(h.lo, h.hi).s
+    # The receiver must have room: with one common upper bound and s·hi ≥ c one of the s largest has it.
+    common = (h.hi == h.hi[0]).all() and s * float(h.hi[0]) >= u.c
+    if (h.lo != 0.0).any() or not common:
+        return None
+    slope = h.weight[None, :]
+    kinks = 2.0 * float(h.cost.sum(axis=0).max(initial=0.0))
+    if _uses_columns(problem):
+        assert isinstance(problem.f, LeastSquares)
+        length = math.sqrt(float(np.abs(problem.f.diagonal).max()))
+        size = math.sqrt(abs(problem.f.scale))
+        residual = u.c * length + size * float(np.linalg.norm(problem.f.y))
+        return 2.0 * length * residual + float(np.ptp(h.weight)) + kinks
+    # The gradient is affine, so its spread is largest at a vertex c·e_k of the simplex.
+    spread = np.ptp(u.c * problem.f.Q + problem.f.p[None, :] + slope, axis=1)
+    return float(spread.max()) + kinks
+
+
+def _sparse_threshold_arc(problem: Problem) -> float | None:
+    """Return √2·max‖Gx‖∞ over non-negative unit x: the norms of the positive and negative parts of G's rows.
+
+    It holds for h = λ1ᵀx, which cancels the pull of g on the s largest.
+    """
+    if (problem.separable.weight != problem.g.lam).any() or problem.f.value(np.zeros(problem.n)) != 0.0:
+        return None
+    if _uses_columns(problem):
+        largest = math.sqrt(problem.n) * float(np.abs(problem.f.diagonal).max())
+    elif np.any(problem.f.p):
+        return None
+    else:
+        Q = problem.f.Q
+        parts = (np.maximum(Q, 0.0), np.maximum(-Q, 0.0))
+        largest = max(float(np.sqrt((part * part).sum(axis=1)).max()) for part in parts)
+    return math.sqrt(2.0) * largest

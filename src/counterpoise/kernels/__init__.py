@@ -1,0 +1,1 @@
+"""Compiled kernels: NamedTuples and arrays in, numbers and arrays out."""

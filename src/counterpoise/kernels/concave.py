@@ -1,0 +1,360 @@
+"""g in kernels: how each concave term changes over a pair, and where it is least on a line or an arc.
+
+A term g of your own is a NamedTuple with bodies for ``change`` and for ``minimise_on_line`` or
+``minimise_on_arc``; the other verbs have defaults.
+
+``change(g, x, i, a, j, b)``     g(x with xᵢ = a, xⱼ = b) − g(x), in O(1)
+``minimise_on_line(g, x, i, j, alpha, beta, low, high)``
+                               a global minimiser of ½αη² + βη + g(x + η(eᵢ − eⱼ)) on [low, high]
+``minimise_on_arc(g, x, i, j, a, b, c, d, v)``
+                               candidates (sin, cos) among which lies a global minimiser on the arc
+``load(g, x)``                   recompute what g keeps of x
+``repositioned(g, i, old, new)``  follow xᵢ: old → new
+``slope_floor(g, x, i)``         (ρ, σ) with g(x + η(eᵢ − eⱼ)) − g(x) ≥ (ρᵢ − σⱼ)η + ½κη² for η ≥ 0
+``curvature_floor(g)``           that κ
+``barrier(g, x, j, capacity)``   b ≥ 0 with g(x + η(eᵢ − eⱼ)) − g(x) ≥ b·min(η, capacity − η) for every zero i
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from counterpoise.kernels.dispatch import implements, kernel, verb
+from counterpoise.kernels.roots import half_angle_minimisers
+from counterpoise.kernels.smooth import load
+from counterpoise.kernels.topsum import others, reposition, sort_by_magnitude, top_tail
+
+ROOT_HALF = 0.7071067811865476
+
+
+class TopSum(NamedTuple):
+    """g(x) = −λ‖x‖_[s], with the order of |x|; ``signed`` when some coordinate may be negative."""
+
+    s: int
+    lam: float
+    signed: bool
+    order: np.ndarray
+    rank: np.ndarray
+    key: np.ndarray
+
+
+class Norm2(NamedTuple):
+    """g(x) = −λ‖x‖₂, with ‖x‖² in ``square[0]``."""
+
+    lam: float
+    square: np.ndarray
+
+
+class ConcaveQuadratic(NamedTuple):
+    """g(x) = −λ‖x‖²; λ = 0 stands for no g at all."""
+
+    lam: float
+
+
+@verb
+def change(g, x, i, new_i, j, new_j):
+    """Return g(x with xᵢ = new_i, xⱼ = new_j) − g(x)."""
+    raise NotImplementedError
+
+
+@verb
+def minimise_on_line(g, x, i, j, alpha, beta, low, high):
+    """Return a global minimiser of ½αη² + βη + g(x + η(eᵢ − eⱼ)) on [low, high]."""
+    raise NotImplementedError
+
+
+@verb
+def minimise_on_arc(g, x, i, j, a, b, c, d, v):
+    """Return t = tan(angle/2) of candidates, −1 for none; the ends of the arc are always tried as well."""
+    raise NotImplementedError
+
+
+@verb
+def repositioned(g, i, old, new):
+    """Follow the move xᵢ: old → new; a term that keeps nothing of x does nothing."""
+
+
+@verb
+def slope_floor(g, x, i):
+    """Return slopes that bound g's change over a pair from below; −∞ bounds anything."""
+    return -np.inf, 0.0
+
+
+@verb
+def curvature_floor(g):
+    """Return the curvature of that lower bound."""
+    return 0.0
+
+
+@verb
+def barrier(g, x, j, capacity):
+    """Return the height per unit of the hill between j and any zero coordinate that might replace it."""
+    return 0.0
+
+
+@verb
+def arc_floor(g, x, j):
+    """Return (λ, b): over a pair (zero i, j) on the arc, with u and w their new values and v = xⱼ,
+    g rises by at least −λ(u + w − v) + b·min(u, w). (∞, 0) bounds anything.
+    """
+    return np.inf, 0.0
+
+
+@verb
+def subslope(g, x, i):
+    """Return coordinate i of a subgradient of g; it steers the choice of pairs, no claim rests on it."""
+    return 0.0
+
+
+# −λ‖x‖_[s] is a minimum of linear functions, so on a pair P is a minimum of convex quadratics.
+
+
+@implements(load, TopSum)
+def _load_top(g, x):
+    sort_by_magnitude(x, g.order, g.rank, g.key)
+
+
+@implements(repositioned, TopSum)
+def _repositioned_top(g, i, old, new):
+    reposition(g.order, g.rank, g.key, i, abs(new))
+
+
+@implements(change, TopSum)
+def _change_top(g, x, i, new_i, j, new_j):
+    first, second = others(g, i, j)
+    before = top_tail(first, second, abs(x[i]), abs(x[j]))
+    return g.lam * (before - top_tail(first, second, abs(new_i), abs(new_j)))
+
+
+@implements(minimise_on_line, TopSum)
+def _line_top(g, x, i, j, alpha, beta, low, high):
+    """Eq. (eq:subproblem2) with β = ∇ᵢf − ∇ⱼf: the best of clip((kλ − β)/α), k = −1, 0, 1 (±2 if signed).
+
+    With α ≤ 0 every piece is concave, and an end of the interval is the minimiser.
+    """
+    first, second = others(g, i, j)
+    best, best_value = low, np.inf
+    reach = 2 if g.signed else 1
+    for k in range(-reach, reach + 1):
+        if alpha > 0.0:
+            eta = min(max((k * g.lam - beta) / alpha, low), high)
+        elif k == 0:
+            continue
+        else:
+            eta = low if k < 0 else high
+        tail = top_tail(first, second, abs(x[i] + eta), abs(x[j] - eta))
+        value = (0.5 * alpha * eta + beta) * eta - g.lam * tail
+        if value < best_value:
+            best, best_value = eta, value
+    return best
+
+
+@implements(minimise_on_arc, TopSum)
+def _arc_top(g, x, i, j, a, b, c, d, v):
+    """Cases (i)–(iv) of eq. (plb:nnspca:break): neither, i, j, or both of the pair among the s largest."""
+    first, second = others(g, i, j)
+    pull = g.lam * v
+    both0, both1, i0, i1, j0, j1, none0, none1 = -1.0, -1.0, -1.0, -1.0, -1.0, -1.0, -1.0, -1.0
+    # Somewhere on the arc both coordinates reach v/√2 and one of them reaches v, and no more.
+    if v * ROOT_HALF >= first:
+        both0, both1 = half_angle_minimisers(a, b - pull, c - pull, d)
+    if v >= second:
+        i0, i1 = half_angle_minimisers(a, b - pull, c, d)
+        j0, j1 = half_angle_minimisers(a, b, c - pull, d)
+    if v * ROOT_HALF <= second:
+        none0, none1 = half_angle_minimisers(a, b, c, d)
+    return both0, both1, i0, i1, j0, j1, none0, none1
+
+
+@implements(slope_floor, TopSum)
+def _slope_floor_top(g, x, i):
+    if g.signed:
+        return -2.0 * g.lam, 0.0
+    # Mass that moves onto a zero makes x flatter, and ‖·‖_[s] is Schur-convex: it cannot rise.
+    return (0.0 if x[i] == 0.0 else -g.lam), 0.0
+
+
+@implements(barrier, TopSum)
+def _barrier_top(g, x, j, capacity):
+    """For a zero i the loss of ‖x‖_[s] is concave in η, 0 at η = 0 and ≥ 0 at the capacity.
+
+    So it lies above the two chords to its value at half the capacity.
+    """
+    if g.signed or capacity <= 0.0 or capacity == np.inf:
+        return 0.0
+    last = g.order[len(g.order) - 1]
+    if last == j:
+        return 0.0
+    first, second = others(g, last, j)
+    loss = top_tail(first, second, 0.0, x[j]) - top_tail(first, second, 0.5 * capacity, x[j] - 0.5 * capacity)
+    return max(2.0 * g.lam * loss / capacity, 0.0)
+
+
+@implements(arc_floor, TopSum)
+def _arc_floor_top(g, x, j):
+    """λ, and the slope of the hill: λ·min(u, w, first) when nothing outside the pair waits for a place."""
+    last = g.order[len(g.order) - 1]
+    if last == j or x[j] <= 0.0:
+        return g.lam, 0.0
+    first, second = others(g, last, j)
+    if second > 0.0:
+        return g.lam, 0.0
+    return g.lam, g.lam * min(1.0, first / (ROOT_HALF * x[j]))
+
+
+@implements(subslope, TopSum)
+def _subslope_top(g, x, i):
+    if g.rank[i] >= g.s:
+        return 0.0
+    return g.lam if x[i] < 0.0 else -g.lam
+
+
+# −λ‖x‖₂
+
+
+@implements(load, Norm2)
+def _load_norm(g, x):
+    total = 0.0
+    for value in x:
+        total += value * value
+    g.square[0] = total
+
+
+@implements(repositioned, Norm2)
+def _repositioned_norm(g, i, old, new):
+    g.square[0] = max(g.square[0] + (new - old) * (new + old), 0.0)
+
+
+@implements(change, Norm2)
+def _change_norm(g, x, i, new_i, j, new_j):
+    rise = (new_i - x[i]) * (new_i + x[i]) + (new_j - x[j]) * (new_j + x[j])
+    before = np.sqrt(g.square[0])
+    after = np.sqrt(max(g.square[0] + rise, 0.0))
+    total = before + after
+    # The quotient is the difference of the roots without its cancellation.
+    return -g.lam * rise / total if total > 0.0 else 0.0
+
+
+@kernel
+def _least_beyond(alpha, b, lam, r, near, far):
+    """Minimise ½αt² + bt − λ√(2t² + r) on [near, far] with near ≥ 0.
+
+    There P′ is convex, so P has at most one interior local minimiser, the larger root of P′; Newton from
+    ``far`` reaches it monotonically. ``near`` is the other candidate.
+    """
+    t = far
+    if alpha > 0.0:
+        for _ in range(100):
+            root = np.sqrt(2.0 * t * t + r)
+            if root == 0.0:
+                break
+            value = alpha * t + b - 2.0 * lam * t / root
+            bend = alpha - 2.0 * lam * r / (root * root * root)
+            if value <= 0.0:
+                break
+            if bend <= 0.0:  # P′ > 0 left of here as well: P rises from near to far
+                t = near
+                break
+            following = t - value / bend
+            if following <= near:
+                t = near
+                break
+            if following >= t:
+                break
+            t = following
+    at_t = (0.5 * alpha * t + b) * t - lam * np.sqrt(2.0 * t * t + r)
+    at_near = (0.5 * alpha * near + b) * near - lam * np.sqrt(2.0 * near * near + r)
+    return (t, at_t) if at_t <= at_near else (near, at_near)
+
+
+@implements(minimise_on_line, Norm2)
+def _line_norm(g, x, i, j, alpha, beta, low, high):
+    """Eq. (plb:bin:sub4), centred: t = η + (xᵢ − xⱼ)/2 makes P even but for the term bt.
+
+    So a point of the side of −b beats its mirror image, and the other side matters only beyond it.
+    No quartic is needed (the printed derivative is twice the true one).
+    """
+    centre = 0.5 * (x[i] - x[j])
+    b = beta - alpha * centre
+    r = max(g.square[0] - 2.0 * centre * centre, 0.0)
+    low_t, high_t = low + centre, high + centre
+    side = 1.0
+    if b > 0.0:
+        side, b, low_t, high_t = -1.0, -b, -high_t, -low_t
+    t, value = np.inf, np.inf
+    if high_t >= 0.0:
+        t, value = _least_beyond(alpha, b, g.lam, r, max(low_t, 0.0), high_t)
+    if low_t < 0.0 and -low_t > high_t:
+        mirrored, mirrored_value = _least_beyond(alpha, -b, g.lam, r, max(-high_t, 0.0), -low_t)
+        if mirrored_value < value:
+            t = -mirrored
+    return min(max(side * t - centre, low), high)
+
+
+@implements(subslope, Norm2)
+def _subslope_norm(g, x, i):
+    return -g.lam * x[i] / np.sqrt(g.square[0]) if g.square[0] > 0.0 else 0.0
+
+
+@implements(slope_floor, Norm2)
+def _slope_floor_norm(g, x, i):
+    # √ lies below its tangent.
+    if g.square[0] == 0.0:
+        return -np.inf, 0.0
+    slope = -g.lam * x[i] / np.sqrt(g.square[0])
+    return slope, slope
+
+
+@implements(curvature_floor, Norm2)
+def _curvature_floor_norm(g):
+    return -2.0 * g.lam / np.sqrt(g.square[0]) if g.square[0] > 0.0 else 0.0
+
+
+# −λ‖x‖², and none
+
+
+@implements(change, ConcaveQuadratic)
+def _change_concave(g, x, i, new_i, j, new_j):
+    return -g.lam * ((new_i - x[i]) * (new_i + x[i]) + (new_j - x[j]) * (new_j + x[j]))
+
+
+@implements(minimise_on_line, ConcaveQuadratic)
+def _line_concave(g, x, i, j, alpha, beta, low, high):
+    """Eq. (plb:bin:sub3): a parabola with α − 4λ and β − 2λ(xᵢ − xⱼ)."""
+    alpha -= 4.0 * g.lam
+    beta -= 2.0 * g.lam * (x[i] - x[j])
+    if alpha > 0.0:
+        return min(max(-beta / alpha, low), high)
+    at_low = (0.5 * alpha * low + beta) * low
+    at_high = (0.5 * alpha * high + beta) * high
+    return low if at_low <= at_high else high
+
+
+@implements(minimise_on_arc, ConcaveQuadratic)
+def _arc_concave(g, x, i, j, a, b, c, d, v):
+    """‖x‖² is constant on the arc."""
+    t0, t1 = half_angle_minimisers(a, b, c, d)
+    return t0, t1, -1.0, -1.0, -1.0, -1.0, -1.0, -1.0
+
+
+@implements(arc_floor, ConcaveQuadratic)
+def _arc_floor_concave(g, x, j):
+    return 0.0, 0.0
+
+
+@implements(subslope, ConcaveQuadratic)
+def _subslope_concave(g, x, i):
+    return -2.0 * g.lam * x[i]
+
+
+@implements(slope_floor, ConcaveQuadratic)
+def _slope_floor_concave(g, x, i):
+    slope = -2.0 * g.lam * x[i]
+    return slope, slope
+
+
+@implements(curvature_floor, ConcaveQuadratic)
+def _curvature_floor_concave(g):
+    return -4.0 * g.lam

@@ -1,0 +1,108 @@
+"""Verbs that choose their compiled body by the type of their first argument, and the cache that keeps them.
+
+A *term* is a NamedTuple of numbers and arrays. A *verb* is a function such as ``change(g, x, i, a, j, b)``
+whose body depends on the type of its first argument. :func:`implements` registers a body, also from
+outside the package; the same lookup serves compiled code and plain Python (``NUMBA_DISABLE_JIT=1``).
+
+Only entry points are cached on disk, and their cache key contains :func:`fingerprint`, a hash of every
+kernel source and of every registered body. Editing any of them is a cache miss, never a stale hit.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numba
+from numba.core.caching import FunctionCache
+from numba.extending import overload
+
+Function = Callable[..., Any]
+
+_registered_sources: dict[tuple[str, str], str] = {}
+
+
+def kernel(function: Function) -> Function:
+    """Compile an inner function; it is cached as part of the entry points that call it."""
+    compiled: Function = numba.njit(nogil=True, error_model="numpy")(function)
+    return compiled
+
+
+def verb(stub: Function) -> Function:
+    """Turn ``stub`` into a verb; its body is the default, or raises for terms that have no body."""
+    bodies: dict[type, Function] = {}
+    default = kernel(stub)
+
+    @functools.wraps(stub)
+    def call(term: Any, *args: Any) -> Any:
+        return bodies.get(type(term), default)(term, *args)
+
+    @overload(call, jit_options={"error_model": "numpy"})
+    def resolve(term, *args):  # type: ignore[no-untyped-def]
+        # Homogeneous NamedTuples are another Numba type than mixed ones; both carry their Python class.
+        body = bodies.get(getattr(term, "instance_class", None), default)
+        return lambda term, *args: body(term, *args)
+
+    call.bodies = bodies  # type: ignore[attr-defined]
+    return call
+
+
+def implements(of: Function, term_type: type) -> Callable[[Function], Function]:
+    """Register the decorated function as the body of verb ``of`` for terms of ``term_type``."""
+
+    def register(function: Function) -> Function:
+        of.bodies[term_type] = kernel(function)  # type: ignore[attr-defined]
+        if not function.__module__.startswith("counterpoise."):
+            key = (of.__name__, f"{term_type.__module__}.{term_type.__qualname__}")
+            _registered_sources[key] = _source_of(function)
+        return function
+
+    return register
+
+
+def has_body(of: Function, term_type: type) -> bool:
+    """Whether verb ``of`` has its own body for terms of ``term_type``."""
+    return term_type in of.bodies  # type: ignore[attr-defined]
+
+
+def entry_point(function: Function) -> Function:
+    """Compile a function that Python calls, cached on disk where a cache can be written."""
+    compiled = kernel(function)
+    if hasattr(compiled, "enable_caching"):  # absent with NUMBA_DISABLE_JIT=1
+        try:
+            compiled._cache = _StampedCache(function)  # type: ignore[attr-defined]
+        except RuntimeError:  # no writable cache location: compile in every process
+            pass
+    return compiled
+
+
+class _StampedCache(FunctionCache):  # type: ignore[misc]
+    """Numba's disk cache with the fingerprint of all sources in its key."""
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        return (*super()._index_key(sig, codegen), fingerprint())
+
+
+def fingerprint() -> str:
+    """Hash of the kernel sources and of every body registered from outside."""
+    extra = "".join(_registered_sources[key] for key in sorted(_registered_sources))
+    return hashlib.sha256((_package_sources() + extra).encode()).hexdigest()
+
+
+@functools.cache
+def _package_sources() -> str:
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def _source_of(function: Function) -> str:
+    """Return the whole file that defines ``function``, because its helpers live there too."""
+    file = inspect.getsourcefile(function)
+    if file is not None and Path(file).is_file():
+        return Path(file).read_text(encoding="utf-8")
+    code = function.__code__
+    return repr((code.co_code, code.co_consts, code.co_names))

@@ -1,0 +1,190 @@
+"""(S2) on the line u: 1ᵀx = c. What i takes, j gives: x + η(eᵢ − eⱼ)."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from counterpoise.kernels.concave import barrier, curvature_floor, minimise_on_line, slope_floor, subslope
+from counterpoise.kernels.dispatch import implements, kernel
+from counterpoise.kernels.pair import (
+    is_live,
+    model_change,
+    pair_step,
+    repair,
+    screened_best_pair,
+    violating_pair,
+)
+from counterpoise.kernels.separable import slope_left, slope_right
+from counterpoise.kernels.smooth import curvature, curvatures, slope, slopes
+
+ULP = 4.5e-16
+
+
+class Line(NamedTuple):
+    """u(x) = 1ᵀx − total."""
+
+    total: float
+
+
+@implements(is_live, Line)
+def _is_live(u, problem, x, i, j):
+    h = problem.h
+    takes_i, gives_j = x[i] < h.hi[i], x[j] > h.lo[j]
+    takes_j, gives_i = x[j] < h.hi[j], x[i] > h.lo[i]
+    return (takes_i and gives_j) or (takes_j and gives_i)
+
+
+@kernel
+def _snap(h, i, value):
+    """Clear the dust: put a value within rounding of a bound or a kink exactly on it."""
+    for k in range(len(h.centre)):
+        if abs(value - h.centre[k, i]) <= ULP * max(1.0, abs(h.centre[k, i])):
+            value = h.centre[k, i]
+    if value - h.lo[i] <= ULP * max(1.0, abs(value)):
+        return h.lo[i]
+    if h.hi[i] - value <= ULP * max(1.0, abs(value)):
+        return h.hi[i]
+    return value
+
+
+@kernel
+def _next_kink(h, x, i, j, position, high):
+    """Return the first kink of h along the line beyond ``position``, or ``high``."""
+    nearest = high
+    for k in range(len(h.centre)):
+        at_i, at_j = h.centre[k, i] - x[i], x[j] - h.centre[k, j]
+        if position < at_i < nearest:
+            nearest = at_i
+        if position < at_j < nearest:
+            nearest = at_j
+    return nearest
+
+
+@implements(pair_step, Line)
+def _pair_step(u, problem, x, i, j, theta):
+    """Minimise P(η) = ½αη² + βη + h + g globally over the interval that the bounds leave.
+
+    α = Q_ii + Q_jj − 2Q_ij + 2θ, β = ∇ᵢf − ∇ⱼf (the printed sum raises F). h is linear between its kinks,
+    so on each stretch g's own minimiser applies with a shifted β.
+    """
+    f, h, g = problem.f, problem.h, problem.g
+    low, high = max(h.lo[i] - x[i], x[j] - h.hi[j]), min(h.hi[i] - x[i], x[j] - h.lo[j])
+    alpha = f.diagonal[i] + f.diagonal[j] - 2.0 * curvature(f, i, j) + 2.0 * theta
+    beta = slope(f, i) - slope(f, j)
+    best_i, best_j, best = x[i], x[j], 0.0
+    position = low
+    while position < high:
+        end = _next_kink(h, x, i, j, position, high)
+        middle = 0.5 * (position + end)
+        tilt = slope_right(h, i, x[i] + middle) - slope_right(h, j, x[j] - middle)
+        eta = minimise_on_line(g, x, i, j, alpha, beta + tilt, position, end)
+        new_i, new_j = _snap(h, i, x[i] + eta), _snap(h, j, x[j] - eta)
+        delta = model_change(problem, x, i, new_i, j, new_j, theta)
+        if delta < best:
+            best_i, best_j, best = new_i, new_j, delta
+        position = end
+    return best_i, best_j, -best
+
+
+@kernel
+def _hopeless(alpha, beta, hill, capacity, floor):
+    """Whether no η ∈ [0, capacity] can gain more than ``floor``, from a lower bound of the change.
+
+    The bound is βη + ½αη² + hill·min(η, capacity − η). For α ≥ 0 its first half gains nothing if
+    β + hill ≥ 0; its second half at most the value at the end plus what the hill gives back. For α < 0
+    an end is best.
+    """
+    if capacity <= 0.0:
+        return True
+    at_end = -capacity * (beta + 0.5 * alpha * capacity)
+    if alpha < 0.0:
+        return at_end <= floor
+    if beta + hill < 0.0:
+        return False
+    return at_end + 0.5 * capacity * max(0.0, beta + alpha * capacity - hill) <= floor
+
+
+@implements(screened_best_pair, Line)
+def _screened_best_pair(u, problem, x, theta, floor):
+    """Give every (giver j, receiver i) the bound of :func:`_hopeless`; try only the pairs that survive it."""
+    f, h, g, n = problem.f, problem.h, problem.g, len(x)
+    receive, give = np.empty(n), np.empty(n)
+    gradient = slopes(f)
+    for i in range(n):
+        rho, sigma = slope_floor(g, x, i)
+        receive[i] = gradient[i] + slope_right(h, i, x[i]) + rho if x[i] < h.hi[i] else np.inf
+        give[i] = gradient[i] + slope_left(h, i, x[i]) + sigma
+    bend = curvature_floor(g) + 2.0 * theta
+    best, best_i, best_j = floor, -1, -1
+    for j in range(n):
+        room = x[j] - h.lo[j]
+        if room <= 0.0:
+            continue
+        row = curvatures(f, j)
+        hill_j = barrier(g, x, j, room)
+        from_j, diagonal_j = give[j], f.diagonal[j] + bend
+        for i in range(n):
+            alpha = f.diagonal[i] + diagonal_j - 2.0 * row[i]
+            hill = hill_j if x[i] == 0.0 else 0.0
+            if _hopeless(alpha, receive[i] - from_j, hill, min(room, h.hi[i] - x[i]), best) or i == j:
+                continue
+            _, _, gain = pair_step(problem.u, problem, x, i, j, theta)
+            if gain > best:
+                best, best_i, best_j = gain, i, j
+    return best, best_i, best_j
+
+
+@implements(violating_pair, Line)
+def _violating_pair(u, problem, x):
+    """Return Algorithm 2's pair: the receiver with the least slope, the giver with the largest S₁.
+
+    S₁ = √L·min((Dᵢ − Dⱼ)/L, room) with L = Q_ii + Q_jj − 2Q_ij (the printed L_ij = Q_ij can be negative)
+    estimates √(2·decrease); where L ≤ 0 that estimate is √(2(Dᵢ − Dⱼ)·room).
+    """
+    f, h, g, n = problem.f, problem.h, problem.g, len(x)
+    gradient = slopes(f)
+    receiver, least = -1, np.inf
+    for i in range(n):
+        if x[i] < h.hi[i]:
+            value = gradient[i] + slope_right(h, i, x[i]) + subslope(g, x, i)
+            if value < least:
+                receiver, least = i, value
+    if receiver < 0:
+        return -1, -1
+    row = curvatures(f, receiver)
+    giver, largest = -1, 0.0
+    for j in range(n):
+        room = x[j] - h.lo[j]
+        if room > 0.0 and j != receiver:
+            excess = gradient[j] + slope_left(h, j, x[j]) + subslope(g, x, j) - least
+            if excess > 0.0:
+                bend = f.diagonal[j] + f.diagonal[receiver] - 2.0 * row[j]
+                if bend > 0.0:
+                    square = bend * min(excess / bend, room) ** 2
+                else:
+                    square = 2.0 * excess * room
+                if square > largest:
+                    giver, largest = j, square
+    return (receiver, giver) if giver >= 0 else (-1, -1)
+
+
+@implements(repair, Line)
+def _repair(u, h, x):
+    """Give the missing sum, summed with compensation, to the coordinate with the most room on both sides."""
+    total, lost = 0.0, 0.0
+    roomiest, room = -1, 0.0
+    for i in range(len(x)):
+        following = total + x[i]
+        if abs(total) >= abs(x[i]):
+            lost += (total - following) + x[i]
+        else:
+            lost += (x[i] - following) + total
+        total = following
+        slack = min(x[i] - h.lo[i], h.hi[i] - x[i])
+        if slack > room:
+            roomiest, room = i, slack
+    missing = (u.total - total) - lost
+    if abs(missing) < room:
+        x[roomiest] += missing

@@ -1,0 +1,94 @@
+"""What the pair steps of every constraint share: the problem in kernels, and the true change of a move."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from counterpoise.kernels.concave import change, repositioned
+from counterpoise.kernels.dispatch import kernel, verb
+from counterpoise.kernels.separable import separable_change
+from counterpoise.kernels.smooth import curvature, load, moved, slope
+
+
+class Terms(NamedTuple):
+    """F = f + h + g on u(x) = 0, as NamedTuples that carry their own state."""
+
+    f: Any
+    h: Any
+    g: Any
+    u: Any
+
+
+@kernel
+def model_change(problem, x, i, new_i, j, new_j, theta):
+    """Return the change of the model M_B of eq. (plb:subproblem) when xᵢ, xⱼ become new_i, new_j.
+
+    f is quadratic, so with θ = 0 this is the change of F itself. Every candidate of every step is scored
+    here and nowhere else: a spurious candidate costs time, never correctness.
+    """
+    f, di, dj = problem.f, new_i - x[i], new_j - x[j]
+    smooth = slope(f, i) * di + slope(f, j) * dj + curvature(f, i, j) * di * dj
+    smooth += 0.5 * ((f.diagonal[i] + theta) * di * di + (f.diagonal[j] + theta) * dj * dj)
+    separable = separable_change(problem.h, i, x[i], new_i) + separable_change(problem.h, j, x[j], new_j)
+    return smooth + separable + change(problem.g, x, i, new_i, j, new_j)
+
+
+@kernel
+def accept(problem, x, i, new_i, j, new_j):
+    """Perform (S3): write the pair into x and let every term follow."""
+    moved(problem.f, i, new_i - x[i], j, new_j - x[j])
+    repositioned(problem.g, i, x[i], new_i)
+    repositioned(problem.g, j, x[j], new_j)
+    x[i] = new_i
+    x[j] = new_j
+
+
+@kernel
+def refresh(problem, x):
+    """Remove the drift of rounding: put x back on u(x) = 0 and recompute what the terms keep."""
+    repair(problem.u, problem.h, x)
+    load(problem.f, x)
+    load(problem.g, x)
+
+
+@verb
+def pair_step(u, problem, x, i, j, theta):
+    """Perform (S2): return (new_i, new_j, decrease of the model), the global solution on the pair."""
+    raise NotImplementedError
+
+
+@verb
+def is_live(u, problem, x, i, j):
+    """Return whether the pair can move at all."""
+    raise NotImplementedError
+
+
+@verb
+def screened_best_pair(u, problem, x, theta, floor):
+    """Return (decrease, i, j) of the best pair, or (floor, −1, −1) if none decreases by more than ``floor``."""
+    raise NotImplementedError
+
+
+@verb
+def violating_pair(u, problem, x):
+    """Return the pair that most violates first-order optimality, or (−1, −1)."""
+    raise NotImplementedError
+
+
+@verb
+def repair(u, h, x):
+    """Move x, off u(x) = 0 by rounding, back onto it."""
+    raise NotImplementedError
+
+
+@kernel
+def exhaustive_best_pair(problem, x, theta, floor):
+    """Return what :func:`screened_best_pair` does by trying every live pair, without any bound."""
+    best, best_i, best_j = floor, -1, -1
+    for i in range(len(x)):
+        for j in range(i + 1, len(x)):
+            if is_live(problem.u, problem, x, i, j):
+                _, _, gain = pair_step(problem.u, problem, x, i, j, theta)
+                if gain > best:
+                    best, best_i, best_j = gain, i, j
+    return best, best_i, best_j

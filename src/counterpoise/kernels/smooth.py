@@ -1,0 +1,224 @@
+"""f in kernels: a quadratic kept as its Gram matrix, or as columns with a residual.
+
+Each form carries the data of f and its moving part: the gradient (:class:`Gram`) or the residual
+Ax − y (:class:`Columns`, :class:`SparseColumns`). The verbs are
+
+``load(f, x)``            recompute the moving part from x
+``moved(f, i, di, j, dj)``  follow the step x + di·eᵢ + dj·eⱼ: O(n), O(m) or the columns' non-zeros
+``slope(f, i)``           ∇ᵢf(x)
+``slopes(f)``             ∇f(x), a view or a buffer: read it before the next verb, do not write
+``curvature(f, i, j)``    Q_ij
+``curvatures(f, j)``      the row Q_j, a view or a buffer
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from counterpoise.kernels.dispatch import implements, kernel, verb
+
+
+class Gram(NamedTuple):
+    """f(x) = ½xᵀQx + pᵀx with its gradient Qx + p kept up to date."""
+
+    Q: np.ndarray
+    p: np.ndarray
+    diagonal: np.ndarray
+    gradient: np.ndarray
+
+
+class Columns(NamedTuple):
+    """f(x) = ½σ‖Ax − y‖² with dense columns (the rows of ``AT``) and the residual kept up to date."""
+
+    AT: np.ndarray
+    y: np.ndarray
+    scale: float
+    diagonal: np.ndarray
+    residual: np.ndarray
+    row: np.ndarray
+    gradient: np.ndarray
+
+
+class SparseColumns(NamedTuple):
+    """f(x) = ½σ‖Ax − y‖² with A in compressed sparse columns and the residual kept up to date."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    y: np.ndarray
+    scale: float
+    diagonal: np.ndarray
+    residual: np.ndarray
+    row: np.ndarray
+    gradient: np.ndarray
+    column: np.ndarray  # one dense column of A, all zero between calls
+
+
+@verb
+def load(term, x):
+    """Recompute the moving part of a term from x; a term without one does nothing."""
+
+
+@verb
+def moved(term, i, di, j, dj):
+    """Update the moving part of f after x + di·eᵢ + dj·eⱼ."""
+
+
+@verb
+def slope(f, i):
+    """Return ∇ᵢf(x)."""
+    return f.gradient[i]
+
+
+@verb
+def slopes(f):
+    """Return ∇f(x)."""
+    return f.gradient
+
+
+@verb
+def curvature(f, i, j):
+    """Return Q_ij."""
+    return f.Q[i, j]
+
+
+@verb
+def curvatures(f, j):
+    """Return the row Q_j."""
+    return f.Q[j]
+
+
+@implements(load, Gram)
+def _load_gram(f, x):
+    n = len(x)
+    for k in range(n):
+        f.gradient[k] = f.p[k]
+    for i in range(n):
+        if x[i] != 0.0:
+            for k in range(n):
+                f.gradient[k] += x[i] * f.Q[i, k]
+
+
+@implements(moved, Gram)
+def _moved_gram(f, i, di, j, dj):
+    for k in range(len(f.gradient)):
+        f.gradient[k] += di * f.Q[i, k] + dj * f.Q[j, k]
+
+
+@kernel
+def dot(a, b):
+    """Return aᵀb in double precision whatever the arrays' own."""
+    total = 0.0
+    for r in range(len(a)):
+        total += a[r] * b[r]
+    return total
+
+
+@implements(load, Columns)
+def _load_columns(f, x):
+    for r in range(len(f.residual)):
+        f.residual[r] = -f.y[r]
+    for i in range(len(x)):
+        if x[i] != 0.0:
+            for r in range(len(f.residual)):
+                f.residual[r] += x[i] * f.AT[i, r]
+
+
+@implements(moved, Columns)
+def _moved_columns(f, i, di, j, dj):
+    for r in range(len(f.residual)):
+        f.residual[r] += di * f.AT[i, r] + dj * f.AT[j, r]
+
+
+@implements(slope, Columns)
+def _slope_columns(f, i):
+    return f.scale * dot(f.AT[i], f.residual)
+
+
+@implements(slopes, Columns)
+def _slopes_columns(f):
+    for i in range(len(f.gradient)):
+        f.gradient[i] = f.scale * dot(f.AT[i], f.residual)
+    return f.gradient
+
+
+@implements(curvature, Columns)
+def _curvature_columns(f, i, j):
+    return f.diagonal[i] if i == j else f.scale * dot(f.AT[i], f.AT[j])
+
+
+@implements(curvatures, Columns)
+def _curvatures_columns(f, j):
+    for i in range(len(f.row)):
+        f.row[i] = f.scale * dot(f.AT[i], f.AT[j])
+    return f.row
+
+
+@kernel
+def _add_column(f, i, weight, out):
+    for k in range(f.indptr[i], f.indptr[i + 1]):
+        out[f.indices[k]] += weight * f.data[k]
+
+
+@kernel
+def _column_dot(f, i, dense):
+    total = 0.0
+    for k in range(f.indptr[i], f.indptr[i + 1]):
+        total += f.data[k] * dense[f.indices[k]]
+    return total
+
+
+@implements(load, SparseColumns)
+def _load_sparse(f, x):
+    for r in range(len(f.residual)):
+        f.residual[r] = -f.y[r]
+    for i in range(len(x)):
+        if x[i] != 0.0:
+            _add_column(f, i, x[i], f.residual)
+
+
+@implements(moved, SparseColumns)
+def _moved_sparse(f, i, di, j, dj):
+    _add_column(f, i, di, f.residual)
+    _add_column(f, j, dj, f.residual)
+
+
+@implements(slope, SparseColumns)
+def _slope_sparse(f, i):
+    return f.scale * _column_dot(f, i, f.residual)
+
+
+@implements(slopes, SparseColumns)
+def _slopes_sparse(f):
+    for i in range(len(f.gradient)):
+        f.gradient[i] = f.scale * _column_dot(f, i, f.residual)
+    return f.gradient
+
+
+@implements(curvature, SparseColumns)
+def _curvature_sparse(f, i, j):
+    # Both index lists are sorted: one merge costs the two columns' non-zeros.
+    a, a_end, b, b_end = f.indptr[i], f.indptr[i + 1], f.indptr[j], f.indptr[j + 1]
+    total = 0.0
+    while a < a_end and b < b_end:
+        if f.indices[a] == f.indices[b]:
+            total += f.data[a] * f.data[b]
+            a += 1
+            b += 1
+        elif f.indices[a] < f.indices[b]:
+            a += 1
+        else:
+            b += 1
+    return f.scale * total
+
+
+@implements(curvatures, SparseColumns)
+def _curvatures_sparse(f, j):
+    _add_column(f, j, 1.0, f.column)
+    for i in range(len(f.row)):
+        f.row[i] = f.scale * _column_dot(f, i, f.column)
+    for k in range(f.indptr[j], f.indptr[j + 1]):
+        f.column[f.indices[k]] = 0.0
+    return f.row

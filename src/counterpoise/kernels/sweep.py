@@ -1,0 +1,74 @@
+"""(S1)–(S4): the entry points that Python calls. Each runs a bounded piece of work and returns."""
+
+from __future__ import annotations
+
+from counterpoise.kernels import arc, line  # noqa: F401  (they register the steps)
+from counterpoise.kernels.dispatch import entry_point
+from counterpoise.kernels.pair import accept, exhaustive_best_pair, pair_step, refresh, screened_best_pair
+from counterpoise.kernels.select import select
+
+
+@entry_point
+def epoch(rule, problem, x, theta, floor, trials, patience, rng, age):
+    """Run Algorithm 1 for at most ``trials`` iterations, in place.
+
+    A step is accepted if it decreases the model by more than ``floor``, so that
+    F(x⁺) ≤ F(x) − floor − ½θ‖x⁺ − x‖². The terms are refreshed when ``age[0]`` accepted steps have passed.
+
+    Returns
+    -------
+    done, accepted : int
+        Iterations and accepted steps.
+    settled : bool
+        The rule found no pair, or the last ``patience`` iterations brought nothing: time for a scan.
+    """
+    accepted, idle = 0, 0
+    for done in range(trials):
+        i, j = select(rule, problem, x, theta, floor, rng)
+        if i < 0:
+            return done, accepted, True
+        new_i, new_j, gain = pair_step(problem.u, problem, x, i, j, theta)
+        if gain > floor:
+            accept(problem, x, i, new_i, j, new_j)
+            accepted += 1
+            idle = 0
+            age[0] += 1
+            if age[0] >= age[1]:
+                refresh(problem, x)
+                age[0] = 0
+        else:
+            idle += 1
+            if idle >= patience:
+                return done + 1, accepted, True
+    return trials, accepted, False
+
+
+@entry_point
+def start(problem, x):
+    """Bring every term to x."""
+    refresh(problem, x)
+
+
+@entry_point
+def best_pair(problem, x, theta, floor, exhaustive):
+    """Scan every live pair; return the best (decrease, i, j, new_i, new_j), indices −1 if none beats ``floor``."""
+    if exhaustive:
+        gain, i, j = exhaustive_best_pair(problem, x, theta, floor)
+    else:
+        gain, i, j = screened_best_pair(problem.u, problem, x, theta, floor)
+    if i < 0:
+        return gain, i, j, 0.0, 0.0
+    new_i, new_j, gain = pair_step(problem.u, problem, x, i, j, theta)
+    return gain, i, j, new_i, new_j
+
+
+@entry_point
+def take(problem, x, i, new_i, j, new_j):
+    """Perform one move and let the terms follow."""
+    accept(problem, x, i, new_i, j, new_j)
+
+
+@entry_point
+def step(problem, x, i, j, theta):
+    """Return (new_i, new_j, decrease) of one pair."""
+    return pair_step(problem.u, problem, x, i, j, theta)

@@ -1,0 +1,132 @@
+"""Problem = f + h + g with u(x) = 0, and what a run returns."""
+
+from __future__ import annotations
+
+import enum
+from typing import Any
+
+import numpy as np
+from scipy.optimize import OptimizeResult
+
+from counterpoise.checks import Vector, vector
+from counterpoise.kernels import concave as concave_kernels
+from counterpoise.kernels.dispatch import has_body
+from counterpoise.kernels.pair import Terms
+from counterpoise.terms.concave import ConcaveQuadratic, ConcaveTerm
+from counterpoise.terms.constraint import as_constraint, distance_to_bounds
+from counterpoise.terms.separable import SeparableTerm, compile_separable, separable_value
+from counterpoise.terms.smooth import LeastSquares, Quadratic
+
+
+class Problem:
+    """Minimise F(x) = f(x) + h(x) + g(x) subject to u(x) = 0, eq. (problem original) of the paper.
+
+    Parameters
+    ----------
+    f : LeastSquares or Quadratic
+    h : Bounds, Linear, AbsoluteDeviation or a sum of them, optional
+    g : TopSum, Norm2, ConcaveQuadratic or a term of your own, optional
+    u : Sum or Sphere
+    constant : float
+        Added to the objective, never to the steps.
+    name : str
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import counterpoise as cp
+    >>> f = cp.LeastSquares(np.eye(3), [0.7, 0.3, 0.1])
+    >>> problem = cp.Problem(f=f, h=cp.Bounds(0, 1), g=cp.TopSum(s=2, lam=1.0), u=cp.Sum(1))
+    >>> cp.minimize(problem).x.round(3).tolist()
+    [0.7, 0.3, 0.0]
+    """
+
+    def __init__(
+        self,
+        f: LeastSquares | Quadratic,
+        h: SeparableTerm | None = None,
+        g: ConcaveTerm | None = None,
+        u: Any = None,
+        constant: float = 0.0,
+        name: str = "Problem",
+    ) -> None:
+        if not isinstance(f, LeastSquares | Quadratic):
+            raise TypeError(f"f is a {type(f).__name__}; it must be LeastSquares(A, y) or Quadratic(Q, p).")
+        if h is not None and not isinstance(h, SeparableTerm):
+            raise TypeError(
+                f"h is a {type(h).__name__}; it must be Bounds, Linear, AbsoluteDeviation or a sum of them."
+            )
+        self.f, self.h, self.u = f, h, as_constraint(u)
+        self.g: ConcaveTerm = ConcaveQuadratic(0.0) if g is None else g
+        self.n, self.constant, self.name = f.n, float(constant), name
+        self.separable = compile_separable(h, self.n)
+        self.u.check(self.separable)
+        self._check_step()
+
+    def _check_step(self) -> None:
+        """Refuse a (u, g) pair that has no exact step, before any kernel runs."""
+        verb, g, u = self.u.step_verb, self.g, type(self.u).__name__
+        if not hasattr(g, "kernel"):
+            raise TypeError(
+                f"g is a {type(g).__name__}; it must be TopSum, Norm2, ConcaveQuadratic or a term with value(x), "
+                "subgradient(x, slope) and kernel(lo, hi)."
+            )
+        kernel_type = type(g.kernel(self.separable.lo, self.separable.hi))
+        for needed in (verb, concave_kernels.change):
+            if not has_body(needed, kernel_type):
+                raise TypeError(
+                    f"{type(g).__name__} has no exact pair step on {u}: register a body of "
+                    f"`{needed.__name__}` for {kernel_type.__name__} with counterpoise.kernels.dispatch.implements."
+                )
+
+    def __repr__(self) -> str:
+        """Name the problem and its terms."""
+        terms = (self.f, *(() if self.h is None else self.h.parts), self.g, self.u)
+        return f"{self.name}(n={self.n}: {' + '.join(type(term).__name__ for term in terms)})"
+
+    def objective(self, x: Any) -> float:
+        """Return f(x) + h(x) + g(x) + constant; bounds and u are reported by :meth:`violation`."""
+        x = vector(x, "x", self.n)
+        return self.f.value(x) + separable_value(self.separable, x) + self.g.value(x) + self.constant
+
+    def violation(self, x: Any) -> float:
+        """Return the distance from feasibility: the larger of that to the bounds and |u|."""
+        x = vector(x, "x", self.n)
+        return max(distance_to_bounds(self.separable, x), self.u.violation(x))
+
+    def project(self, x: Any) -> Vector:
+        """Return a feasible point nearest to x."""
+        return self.u.project(vector(x, "x", self.n), self.separable)
+
+    def start(self, seed: int | None = 0) -> Vector:
+        """Return a random feasible point."""
+        return self.u.random(self.separable, np.random.default_rng(seed))
+
+    def resolution(self, x: Vector) -> float:
+        """Return what double precision can resolve of F near x: ε times the size of its parts."""
+        parts = (self.f.value(x), self.f.value(np.zeros(self.n)), separable_value(self.separable, x), self.g.value(x))
+        return float(np.finfo(float).eps) * sum(abs(part) for part in parts)
+
+    def terms(self) -> Terms:
+        """Return the problem for kernels, with state of its own; bring it to a point with ``sweep.start``."""
+        g = self.g.kernel(self.separable.lo, self.separable.hi)
+        return Terms(self.f.kernel(), self.separable, g, self.u.kernel())
+
+
+class Status(enum.Enum):
+    """Why a run ended."""
+
+    CERTIFIED = "a scan of every live pair found no decrease above the tolerance"
+    ITERATION_LIMIT = "the iteration limit was reached; the best point so far is returned"
+    TIME_LIMIT = "the time limit was reached; the best point so far is returned"
+    INTERRUPTED = "the run was interrupted; the best point so far is returned"
+    STOPPED_BY_CALLBACK = "the callback asked to stop; the best point so far is returned"
+
+
+class Result(OptimizeResult):  # type: ignore[misc]
+    """A SciPy ``OptimizeResult`` with
+
+    x, objective, status, success, message, nit (iterations), nacc (accepted steps), time (seconds),
+    history (an array of rows iteration, seconds, objective), cws_gap (the largest decrease that
+    any pair offers, NaN if the run ended before a scan), tolerance (what it was compared with), seed.
+    """  # noqa: D205

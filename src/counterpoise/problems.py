@@ -1,0 +1,93 @@
+"""The paper's four problems, each naming its f, h, g and u. ``objective`` is the paper's tabulated value."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+
+from counterpoise.checks import number
+from counterpoise.problem import Problem
+from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
+from counterpoise.terms.constraint import Sphere, Sum
+from counterpoise.terms.separable import Bounds, Linear
+from counterpoise.terms.smooth import LeastSquares
+
+
+class SIT(Problem):
+    """Sparse index tracking, eq. (plb:app:topk): ½‖Ax − y‖² + λ(1 − ‖x‖_[s]), x ≥ 0, 1ᵀx = 1.
+
+    Parameters
+    ----------
+    A : array or sparse matrix, days × stocks
+        Returns; the paper's scale is percent.
+    y : array of length days
+        The index's returns.
+    s : int
+        How many stocks are free of the penalty.
+    lam : float
+        λ. Above ``certify(problem, x).exact_lam`` every CWS point holds at most s stocks.
+    """
+
+    def __init__(self, A: Any, y: Any, s: int, lam: float) -> None:
+        f, g = LeastSquares(A, y), TopSum(s, lam)
+        super().__init__(f, Bounds(0.0, np.inf), g, Sum(1.0), constant=g.lam, name="SIT")
+
+
+class NNSPCA(Problem):
+    """Non-negative sparse PCA, eq. (plb:app:nnspca2): −½‖Ax‖² + λ(1ᵀx − ‖x‖_[s]), x ≥ 0, ‖x‖ = 1.
+
+    The paper's shift γ‖x‖²/2 is constant on the sphere and cancels from every step; it is left out.
+    """
+
+    def __init__(self, A: Any, s: int, lam: float) -> None:
+        f, g = LeastSquares(A, 0.0, scale=-1.0), TopSum(s, lam)
+        super().__init__(f, Bounds(0.0, np.inf) + Linear(g.lam), g, Sphere(), name="NNSPCA")
+
+
+class DCPB1(Problem):
+    """Binary least squares, penalty of eq. (plb:app:bin2): ½‖Ax − y‖² + λ(n − ‖x‖²), −1 ≤ x ≤ 1, 1ᵀx = c."""
+
+    def __init__(self, A: Any, y: Any, c: float, lam: float) -> None:
+        f, g = LeastSquares(A, y), ConcaveQuadratic(lam)
+        c = _check_total(c, f.n)
+        super().__init__(f, Bounds(-1.0, 1.0), g, Sum(c), constant=g.lam * f.n, name="DCPB1")
+        _warn_of_parity(self, c)
+
+
+class DCPB2(Problem):
+    """Binary least squares, penalty of eq. (plb:app:bin3): ½‖Ax − y‖² + λ(√n − ‖x‖), −1 ≤ x ≤ 1, 1ᵀx = c."""
+
+    def __init__(self, A: Any, y: Any, c: float, lam: float) -> None:
+        f, g = LeastSquares(A, y), Norm2(lam)
+        c = _check_total(c, f.n)
+        super().__init__(f, Bounds(-1.0, 1.0), g, Sum(c), constant=g.lam * math.sqrt(f.n), name="DCPB2")
+        _warn_of_parity(self, c)
+
+
+def _check_total(c: float, n: int) -> float:
+    c = number(c, "c")
+    if abs(c) > n:
+        raise ValueError(f"c is {c:g}, but {n} coordinates between −1 and 1 sum to {-n} at least and {n} at most.")
+    return c
+
+
+def _warn_of_parity(problem: Problem, c: float) -> None:
+    """Say what happens when no binary point has the sum c although the penalty asks for one."""
+    from counterpoise.certificates import exactness_threshold
+
+    if c == int(c) and (int(c) - problem.n) % 2 == 0:
+        return
+    threshold = exactness_threshold(problem)
+    if threshold is not None and problem.g.lam > threshold:
+        warnings.warn(
+            f"no ±1 vector of length {problem.n} has the sum {c:g}: a certified point will have one fractional "
+            f"coordinate. Give an integer c of the parity of n, such as {_nearest_total(c, problem.n)}.",
+            stacklevel=3,
+        )
+
+
+def _nearest_total(c: float, n: int) -> int:
+    return max(-n, min(n, int(2 * round((c - n) / 2) + n)))

@@ -1,0 +1,150 @@
+"""u: the nonseparable constraint, its projection and its random points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from counterpoise.checks import Vector, number
+from counterpoise.kernels import concave
+from counterpoise.kernels.arc import Arc
+from counterpoise.kernels.line import Line
+from counterpoise.kernels.separable import Separable
+
+
+class Sum:
+    """1ᵀx = c."""
+
+    step_verb = concave.minimise_on_line
+
+    def __init__(self, c: float = 1.0) -> None:
+        self.c = number(c, "c")
+
+    def kernel(self) -> Line:
+        """Return u for kernels."""
+        return Line(self.c)
+
+    def check(self, h: Separable) -> None:
+        """Refuse bounds that leave no point, or an unbounded set."""
+        least, most = float(h.lo.sum()), float(h.hi.sum())
+        slack = 1e-12 * max(1.0, abs(self.c))
+        if self.c < least - slack or self.c > most + slack:
+            raise ValueError(
+                f"no point within the bounds has the sum {self.c:g}: their sums reach from {least:g} to {most:g}."
+            )
+        if not (np.isfinite(h.lo).all() or np.isfinite(h.hi).all()):
+            raise ValueError(
+                "the feasible set is unbounded: with Sum give a finite lo for every coordinate, "
+                "or a finite hi for every coordinate, in Bounds(lo, hi)."
+            )
+
+    def violation(self, x: Vector) -> float:
+        """Return |1ᵀx − c|."""
+        return abs(float(np.sum(x, dtype=np.longdouble) - np.longdouble(self.c)))
+
+    def project(self, z: Vector, h: Separable) -> Vector:
+        """Return the point of {1ᵀx = c, lo ≤ x ≤ hi} nearest to z, exactly.
+
+        It is clip(z + t, lo, hi) for the t at which the sum is c. The sum is piecewise linear and
+        non-decreasing in t, so sorting its breakpoints finds the piece.
+        """
+        ends = np.concatenate([h.lo - z, h.hi - z])
+        knots = np.unique(ends[np.isfinite(ends)])
+        low, high = 0, len(knots)
+        while low < high:
+            middle = (low + high) // 2
+            if float(np.clip(z + knots[middle], h.lo, h.hi).sum()) < self.c:
+                low = middle + 1
+            else:
+                high = middle
+        # t lies between two knots, or beyond them; there the free coordinates move together.
+        before = knots[low - 1] if low > 0 else knots[0] - 2.0
+        after = knots[low] if low < len(knots) else knots[-1] + 2.0
+        shifted = z + 0.5 * (before + after)
+        free = (shifted > h.lo) & (shifted < h.hi)
+        x = np.clip(shifted, h.lo, h.hi)
+        if free.any():
+            t = (self.c - float(x[~free].sum()) - float(z[free].sum())) / int(free.sum())
+            x[free] = np.clip(z[free] + t, h.lo[free], h.hi[free])
+        return x
+
+    def random(self, h: Separable, rng: np.random.Generator) -> Vector:
+        """Return a random feasible point: uniform between the bounds, then drawn towards one of them to the sum.
+
+        Where a bound is infinite, the sum itself limits the range.
+        """
+        if not np.isfinite(h.lo).all():
+            mirrored = h._replace(lo=-h.hi, hi=-h.lo)
+            return -Sum(-self.c).random(mirrored, rng)
+        spare = max(self.c - float(h.lo.sum()), 0.0)
+        span = np.minimum(h.hi - h.lo, spare)
+        share = rng.uniform(0.0, 1.0, len(span)) * span
+        if share.sum() > spare:
+            share *= spare / share.sum()
+        elif (rest := float((span - share).sum())) > 0.0:
+            share = span - (span - share) * (max(float(span.sum()) - spare, 0.0) / rest)
+        return self.project(h.lo + share, h)
+
+
+class Sphere:
+    """‖x‖₂ = 1 with x ≥ 0."""
+
+    step_verb = concave.minimise_on_arc
+
+    def kernel(self) -> Arc:
+        """Return u for kernels."""
+        return Arc(1.0)
+
+    def check(self, h: Separable) -> None:
+        """Refuse all bounds but x ≥ 0, and kinks."""
+        if (h.lo != 0.0).any() or (h.hi < 1.0).any():
+            raise ValueError(
+                "Sphere needs h = Bounds(0, inf): other bounds cut the arc, and its pair step "
+                "(kernels/arc.py, _pair_step) would have to minimise on a part of it."
+            )
+        if len(h.centre):
+            raise ValueError(
+                "Sphere takes no AbsoluteDeviation: its kinks cut the arc, and its pair step "
+                "(kernels/arc.py, _pair_step) would have to minimise between them."
+            )
+
+    def violation(self, x: Vector) -> float:
+        """Return |‖x‖ − 1|."""
+        wide = x.astype(np.longdouble)
+        return abs(float(np.sqrt(np.sum(wide * wide)) - 1))
+
+    def project(self, z: Vector, h: Separable) -> Vector:
+        """Return a point of {x ≥ 0, ‖x‖ = 1} nearest to z: its positive part, scaled.
+
+        Without a positive entry the nearest points are unit vectors at the largest entry; the first is taken.
+        """
+        x = np.maximum(z, 0.0)
+        norm = float(np.linalg.norm(x))
+        if norm == 0.0:
+            x = np.zeros_like(z)
+            x[int(np.argmax(z))] = 1.0
+            return x
+        return x / norm
+
+    def random(self, h: Separable, rng: np.random.Generator) -> Vector:
+        """Return a point uniform on the non-negative part of the sphere."""
+        return self.project(np.abs(rng.standard_normal(len(h.lo))), h)
+
+
+Constraint = Sum | Sphere
+
+
+def distance_to_bounds(h: Separable, x: Vector) -> float:
+    """Return the largest amount by which a coordinate leaves its bounds."""
+    return float(max(np.max(h.lo - x, initial=0.0), np.max(x - h.hi, initial=0.0)))
+
+
+def as_constraint(u: Any) -> Constraint:
+    """Refuse anything but the constraints that have a pair step."""
+    if not isinstance(u, Sum | Sphere):
+        raise TypeError(
+            f"u is a {type(u).__name__}; it must be Sum(c) or Sphere(). A new constraint needs bodies of "
+            "pair_step, is_live, screened_best_pair, violating_pair and repair in counterpoise.kernels."
+        )
+    return u

@@ -1,0 +1,122 @@
+"""f: quadratic functions, given by data or by a matrix."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from counterpoise.checks import Vector, matrix, number, real_array, spread, vector
+from counterpoise.kernels.smooth import Columns, Gram, SparseColumns
+
+GRAM_LIMIT = 6000
+
+
+class LeastSquares:
+    """f(x) = ½σ‖Ax − y‖².
+
+    Parameters
+    ----------
+    A : array or SciPy sparse matrix, m × n
+        Dense data may be float32 and stay so where no Gram matrix is used.
+    y : array of length m, or a number
+    scale : float
+        σ; −1 with y = 0 gives −½‖Ax‖², the negative variance of non-negative sparse PCA.
+    gram : bool, optional
+        Whether kernels keep AᵀA: an accepted step then costs O(n), otherwise the O(m) of its columns. By
+        default up to 6000 columns.
+    """
+
+    def __init__(self, A: Any, y: Any = 0.0, scale: float = 1.0, gram: bool | None = None) -> None:
+        self.A = matrix(A, "A")
+        self.m, self.n = self.A.shape
+        self.y = spread(y, "y", self.m)
+        self.scale = number(scale, "scale")
+        if self.scale == 0.0:
+            raise ValueError("scale is 0, which leaves no f; use a positive or negative scale.")
+        self.gram = self.n <= GRAM_LIMIT if gram is None else bool(gram)
+
+    def residual(self, x: Vector) -> Vector:
+        """Return Ax − y."""
+        product: Vector = np.asarray(self.A @ x, dtype=np.float64)
+        return product - self.y
+
+    def value(self, x: Vector) -> float:
+        """Return ½σ‖Ax − y‖²."""
+        r = self.residual(x)
+        return 0.5 * self.scale * float(r @ r)
+
+    def gradient(self, x: Vector) -> Vector:
+        """Return σAᵀ(Ax − y)."""
+        return self.scale * np.asarray(self.A.T @ self.residual(x), dtype=np.float64)
+
+    @cached_property
+    def Q(self) -> Vector:
+        """The Hessian σAᵀA, dense."""
+        if sp.issparse(self.A):
+            A = self.A.astype(np.float64)
+            return self.scale * np.ascontiguousarray((A.T @ A).toarray())
+        A = np.asarray(self.A, dtype=np.float64)
+        return self.scale * np.ascontiguousarray(A.T @ A)
+
+    @cached_property
+    def p(self) -> Vector:
+        """The gradient at 0, −σAᵀy."""
+        return -self.scale * np.asarray(self.A.T @ self.y, dtype=np.float64)
+
+    @cached_property
+    def diagonal(self) -> Vector:
+        """The squared column norms times σ."""
+        if sp.issparse(self.A):
+            return self.scale * np.asarray(self.A.astype(np.float64).power(2).sum(axis=0)).ravel()
+        return self.scale * np.einsum("ij,ij->j", self.A, self.A, dtype=np.float64)
+
+    def kernel(self) -> Gram | Columns | SparseColumns:
+        """Return f for kernels, with moving parts of its own."""
+        if self.gram:
+            return Gram(self.Q, self.p, np.ascontiguousarray(np.diag(self.Q)), np.empty(self.n))
+        moving = {"residual": np.empty(self.m), "row": np.empty(self.n), "gradient": np.empty(self.n)}
+        if sp.issparse(self.A):
+            indices = self.A.indices.astype(np.int64), self.A.indptr.astype(np.int64)
+            return SparseColumns(
+                self.A.data, *indices, self.y, self.scale, self.diagonal, **moving, column=np.zeros(self.m)
+            )
+        return Columns(np.ascontiguousarray(self.A.T), self.y, self.scale, self.diagonal, **moving)
+
+
+class Quadratic:
+    """f(x) = ½xᵀQx + pᵀx with a symmetric Q, definite or not.
+
+    Parameters
+    ----------
+    Q : array, n × n
+    p : array of length n, or a number
+    """
+
+    def __init__(self, Q: Any, p: Any = 0.0) -> None:
+        Q = np.array(real_array(Q, "Q"), dtype=np.float64, order="C")
+        if Q.ndim != 2 or Q.shape[0] != Q.shape[1]:
+            raise ValueError(f"Q has shape {Q.shape}; it must be square.")
+        if Q.shape[0] < 2:
+            raise ValueError(f"Q is {Q.shape[0]} × {Q.shape[0]}; a pair step needs at least two coordinates.")
+        asymmetry = float(np.abs(Q - Q.T).max())
+        if asymmetry > 1e-10 * float(np.abs(Q).max()):
+            raise ValueError(f"Q differs from its transpose by {asymmetry:g}; give ½(Q + Qᵀ).")
+        self.Q = 0.5 * (Q + Q.T)
+        self.n = Q.shape[0]
+        self.p = spread(p, "p", self.n)
+        self.diagonal = np.ascontiguousarray(np.diag(self.Q))
+
+    def value(self, x: Vector) -> float:
+        """Return ½xᵀQx + pᵀx."""
+        return float(0.5 * x @ (self.Q @ x) + self.p @ x)
+
+    def gradient(self, x: Vector) -> Vector:
+        """Return Qx + p."""
+        return vector(self.Q @ x + self.p, "the gradient", self.n)
+
+    def kernel(self) -> Gram:
+        """Return f for kernels, with a gradient of its own."""
+        return Gram(self.Q, self.p, self.diagonal, np.empty(self.n))
