@@ -92,10 +92,8 @@ def scan_pairs(
     terms = problem.terms()
     x = x.copy()
     sweep.start(terms, x)
-    gap, i, j, new_i, new_j = sweep.best_pair(terms, x, theta, 0.0, exhaustive)
-    if i < 0:
-        return 0.0, None, None
-    return float(gap), (int(i), int(j)), (float(new_i - x[i]), float(new_j - x[j]))
+    gap, i, j, di, dj = sweep.scan(terms, x, theta, exhaustive, np.inf)
+    return (float(gap), (int(i), int(j)), (float(di), float(dj))) if i >= 0 else (0.0, None, None)
 
 
 def critical_residual(problem: Problem, x: Vector) -> float:

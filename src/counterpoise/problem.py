@@ -86,8 +86,7 @@ class Problem:
 
     def objective(self, x: Any) -> float:
         """Return f(x) + h(x) + g(x) + constant; bounds and u are reported by :meth:`violation`."""
-        x = vector(x, "x", self.n)
-        return self.f.value(x) + separable_value(self.separable, x) + self.g.value(x) + self.constant
+        return self.value_and_resolution(vector(x, "x", self.n))[0]
 
     def violation(self, x: Any) -> float:
         """Return the distance from feasibility: the larger of that to the bounds and |u|."""
@@ -102,10 +101,11 @@ class Problem:
         """Return a random feasible point."""
         return self.u.random(self.separable, np.random.default_rng(seed))
 
-    def resolution(self, x: Vector) -> float:
-        """Return what double precision can resolve of F near x: ε times the size of its parts."""
-        parts = (self.f.value(x), self.f.value(np.zeros(self.n)), separable_value(self.separable, x), self.g.value(x))
-        return float(np.finfo(float).eps) * sum(abs(part) for part in parts)
+    def value_and_resolution(self, x: Vector) -> tuple[float, float]:
+        """Return F(x), and what double precision can resolve of it: ε times the size of its parts."""
+        f, h, g = self.f.value(x), separable_value(self.separable, x), self.g.value(x)
+        size = abs(f) + abs(h) + abs(g) + abs(self.f.value_at_zero)
+        return f + h + g + self.constant, float(np.finfo(float).eps) * size
 
     def terms(self) -> Terms:
         """Return the problem for kernels, with state of its own; bring it to a point with ``sweep.start``."""

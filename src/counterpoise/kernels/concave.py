@@ -134,18 +134,19 @@ def _line_top(g, x, i, j, alpha, beta, low, high):
 
     With α ≤ 0 every piece is concave, and an end of the interval is the minimiser.
     """
+    lam, reach = g.lam, 2 if g.signed else 1
     first, second = others(g, i, j)
+    x_i, x_j = x[i], x[j]
     best, best_value = low, np.inf
-    reach = 2 if g.signed else 1
     for k in range(-reach, reach + 1):
         if alpha > 0.0:
-            eta = min(max((k * g.lam - beta) / alpha, low), high)
+            eta = min(max((k * lam - beta) / alpha, low), high)
         elif k == 0:
             continue
         else:
             eta = low if k < 0 else high
-        tail = top_tail(first, second, abs(x[i] + eta), abs(x[j] - eta))
-        value = (0.5 * alpha * eta + beta) * eta - g.lam * tail
+        tail = top_tail(first, second, abs(x_i + eta), abs(x_j - eta))
+        value = (0.5 * alpha * eta + beta) * eta - lam * tail
         if value < best_value:
             best, best_value = eta, value
     return best
@@ -154,8 +155,8 @@ def _line_top(g, x, i, j, alpha, beta, low, high):
 @implements(minimise_on_arc, TopSum)
 def _arc_top(g, x, i, j, a, b, c, d, v):
     """Cases (i)–(iv) of eq. (plb:nnspca:break): neither, i, j, or both of the pair among the s largest."""
-    first, second = others(g, i, j)
     pull = g.lam * v
+    first, second = others(g, i, j)
     both0, both1, i0, i1, j0, j1, none0, none1 = -1.0, -1.0, -1.0, -1.0, -1.0, -1.0, -1.0, -1.0
     # Somewhere on the arc both coordinates reach v/√2 and one of them reaches v, and no more.
     if v * ROOT_HALF >= first:
@@ -276,18 +277,19 @@ def _line_norm(g, x, i, j, alpha, beta, low, high):
     So a point of the side of −b beats its mirror image, and the other side matters only beyond it.
     No quartic is needed (the printed derivative is twice the true one).
     """
-    centre = 0.5 * (x[i] - x[j])
-    b = beta - alpha * centre
+    # Scalars first: a loop that holds arrays costs ten times more in reference counts than in arithmetic.
+    lam, centre = g.lam, 0.5 * (x[i] - x[j])
     r = max(g.square[0] - 2.0 * centre * centre, 0.0)
+    b = beta - alpha * centre
     low_t, high_t = low + centre, high + centre
     side = 1.0
     if b > 0.0:
         side, b, low_t, high_t = -1.0, -b, -high_t, -low_t
     t, value = np.inf, np.inf
     if high_t >= 0.0:
-        t, value = _least_beyond(alpha, b, g.lam, r, max(low_t, 0.0), high_t)
+        t, value = _least_beyond(alpha, b, lam, r, max(low_t, 0.0), high_t)
     if low_t < 0.0 and -low_t > high_t:
-        mirrored, mirrored_value = _least_beyond(alpha, -b, g.lam, r, max(-high_t, 0.0), -low_t)
+        mirrored, mirrored_value = _least_beyond(alpha, -b, lam, r, max(-high_t, 0.0), -low_t)
         if mirrored_value < value:
             t = -mirrored
     return min(max(side * t - centre, low), high)

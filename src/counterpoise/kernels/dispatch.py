@@ -27,7 +27,17 @@ _registered_sources: dict[tuple[str, str], str] = {}
 
 
 def kernel(function: Function) -> Function:
-    """Compile an inner function; it is cached as part of the entry points that call it."""
+    """Compile an inner function; it is cached as part of the entry points that call it.
+
+    It is inlined by force: a call that is not inlined counts the references of every array it passes, which
+    takes ten times as long as a pair step.
+    """
+    compiled: Function = numba.njit(nogil=True, error_model="numpy", forceinline=True)(function)
+    return compiled
+
+
+def loop_kernel(function: Function) -> Function:
+    """Compile a long inner loop as a function of its own, which LLVM vectorises where it would not inline."""
     compiled: Function = numba.njit(nogil=True, error_model="numpy")(function)
     return compiled
 
@@ -41,7 +51,7 @@ def verb(stub: Function) -> Function:
     def call(term: Any, *args: Any) -> Any:
         return bodies.get(type(term), default)(term, *args)
 
-    @overload(call, jit_options={"error_model": "numpy"})
+    @overload(call, jit_options={"error_model": "numpy", "forceinline": True})
     def resolve(term, *args):  # type: ignore[no-untyped-def]
         # Homogeneous NamedTuples are another Numba type than mixed ones; both carry their Python class.
         body = bodies.get(getattr(term, "instance_class", None), default)

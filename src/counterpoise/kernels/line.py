@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from counterpoise.kernels.concave import barrier, curvature_floor, minimise_on_line, slope_floor, subslope
-from counterpoise.kernels.dispatch import implements, kernel
+from counterpoise.kernels.dispatch import implements, kernel, loop_kernel
 from counterpoise.kernels.pair import (
     is_live,
     model_change,
@@ -89,50 +89,75 @@ def _pair_step(u, problem, x, i, j, theta):
 
 
 @kernel
-def _hopeless(alpha, beta, hill, capacity, floor):
-    """Whether no η ∈ [0, capacity] can gain more than ``floor``, from a lower bound of the change.
+def _may_gain(alpha, beta, hill, c, floor):
+    """Whether some η ∈ [0, c] may gain more than ``floor``, given that the change is at least
+    βη + ½αη² + hill·min(η, c − η).
 
-    The bound is βη + ½αη² + hill·min(η, capacity − η). For α ≥ 0 its first half gains nothing if
-    β + hill ≥ 0; its second half at most the value at the end plus what the hill gives back. For α < 0
-    an end is best.
-    """
-    if capacity <= 0.0:
-        return True
-    at_end = -capacity * (beta + 0.5 * alpha * capacity)
-    if alpha < 0.0:
-        return at_end <= floor
-    if beta + hill < 0.0:
-        return False
-    return at_end + 0.5 * capacity * max(0.0, beta + alpha * capacity - hill) <= floor
+    For α ≥ 0 the first half of that bound gains nothing if β + hill ≥ 0, and the second half at most the value
+    at c plus what the hill gives back. For α < 0 an end is best. No branch and no division, for the sake of
+    vector registers; c = 0 makes NaN or 0, which exceed nothing.
+    """  # noqa: D205
+    convex = alpha >= 0.0
+    most = 0.5 * c * max(0.0, beta + alpha * c - hill) * convex - c * (beta + 0.5 * alpha * c)
+    return (most > floor) | (convex & (beta + hill < 0.0) & (c > 0.0))
+
+
+@loop_kernel
+def _mark_receivers(row, diagonal, diagonal_j, receive, from_j, space, room, resting, hill, floor, marked):
+    """Mark every i that may gain more than ``floor`` by receiving from j; return how many there are."""
+    count = 0
+    for i in range(len(row)):
+        alpha = diagonal[i] + diagonal_j - 2.0 * row[i]
+        marked[i] = _may_gain(alpha, receive[i] - from_j, hill * resting[i], min(room, space[i]), floor)
+        count += marked[i]
+    return count
 
 
 @implements(screened_best_pair, Line)
 def _screened_best_pair(u, problem, x, theta, floor):
-    """Give every (giver j, receiver i) the bound of :func:`_hopeless`; try only the pairs that survive it."""
+    """Solve only the pairs that the bound of :func:`_may_gain` cannot rule out.
+
+    Pairs of two givers are bounded one by one, in both directions. The many coordinates at their lower bound can
+    only receive; they are bounded together.
+    """
     f, h, g, n = problem.f, problem.h, problem.g, len(x)
-    receive, give = np.empty(n), np.empty(n)
+    receive, give, space, resting = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    marked, givers, n_givers = np.empty(n, dtype=np.bool_), np.empty(n, dtype=np.int64), 0
     gradient = slopes(f)
     for i in range(n):
         rho, sigma = slope_floor(g, x, i)
-        receive[i] = gradient[i] + slope_right(h, i, x[i]) + rho if x[i] < h.hi[i] else np.inf
+        receive[i] = gradient[i] + slope_right(h, i, x[i]) + rho
         give[i] = gradient[i] + slope_left(h, i, x[i]) + sigma
+        resting[i] = x[i] == 0.0
+        space[i] = h.hi[i] - x[i]
+        if x[i] > h.lo[i]:
+            givers[n_givers] = i
+            n_givers += 1
+            space[i] = 0.0
     bend = curvature_floor(g) + 2.0 * theta
     best, best_i, best_j = floor, -1, -1
-    for j in range(n):
-        room = x[j] - h.lo[j]
-        if room <= 0.0:
-            continue
-        row = curvatures(f, j)
-        hill_j = barrier(g, x, j, room)
-        from_j, diagonal_j = give[j], f.diagonal[j] + bend
-        for i in range(n):
+    for position in range(n_givers):
+        j = givers[position]
+        row, room, diagonal_j = curvatures(f, j), x[j] - h.lo[j], f.diagonal[j] + bend
+        space_j = h.hi[j] - x[j]
+        for earlier in range(position):
+            i = givers[earlier]
             alpha = f.diagonal[i] + diagonal_j - 2.0 * row[i]
-            hill = hill_j if x[i] == 0.0 else 0.0
-            if _hopeless(alpha, receive[i] - from_j, hill, min(room, h.hi[i] - x[i]), best) or i == j:
-                continue
-            _, _, gain = pair_step(problem.u, problem, x, i, j, theta)
-            if gain > best:
-                best, best_i, best_j = gain, i, j
+            if _may_gain(alpha, receive[i] - give[j], 0.0, min(room, h.hi[i] - x[i]), best) or _may_gain(
+                alpha, receive[j] - give[i], 0.0, min(x[i] - h.lo[i], space_j), best
+            ):
+                _, _, gain = pair_step(problem.u, problem, x, i, j, theta)
+                if gain > best:
+                    best, best_i, best_j = gain, i, j
+        hill = barrier(g, x, j, room)
+        if _mark_receivers(
+            row, f.diagonal, diagonal_j, receive, give[j], space, room, resting, hill, best, marked
+        ):
+            for i in range(n):
+                if marked[i]:
+                    _, _, gain = pair_step(problem.u, problem, x, i, j, theta)
+                    if gain > best:
+                        best, best_i, best_j = gain, i, j
     return best, best_i, best_j
 
 
@@ -172,10 +197,19 @@ def _violating_pair(u, problem, x):
 
 @implements(repair, Line)
 def _repair(u, h, x):
-    """Give the missing sum, summed with compensation, to the coordinate with the most room on both sides."""
+    """Put dust on the bounds, then give the missing sum to the coordinate with the most room on both sides.
+
+    The sum is compensated (Neumaier). Dust is what a drifted sum leaves of a coordinate that belongs on its
+    bound, some 1e-14.
+    """
     total, lost = 0.0, 0.0
     roomiest, room = -1, 0.0
     for i in range(len(x)):
+        dust = 32.0 * ULP * max(1.0, abs(x[i]))
+        if x[i] - h.lo[i] <= dust:
+            x[i] = h.lo[i]
+        elif h.hi[i] - x[i] <= dust:
+            x[i] = h.hi[i]
         following = total + x[i]
         if abs(total) >= abs(x[i]):
             lost += (total - following) + x[i]

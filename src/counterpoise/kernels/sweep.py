@@ -50,22 +50,29 @@ def start(problem, x):
 
 
 @entry_point
-def best_pair(problem, x, theta, floor, exhaustive):
-    """Scan every live pair; return the best (decrease, i, j, new_i, new_j), indices −1 if none beats ``floor``."""
+def scan(problem, x, theta, exhaustive, above):
+    """Find the best of all live pairs, and take its step if it decreases the model by more than ``above``.
+
+    Returns
+    -------
+    gap : float
+        The largest decrease that any pair offered; 0 if none did.
+    i, j : int
+        The pair, or −1.
+    di, dj : float
+        Its step.
+    """
     if exhaustive:
-        gain, i, j = exhaustive_best_pair(problem, x, theta, floor)
+        gap, i, j = exhaustive_best_pair(problem, x, theta, 0.0)
     else:
-        gain, i, j = screened_best_pair(problem.u, problem, x, theta, floor)
+        gap, i, j = screened_best_pair(problem.u, problem, x, theta, 0.0)
     if i < 0:
-        return gain, i, j, 0.0, 0.0
-    new_i, new_j, gain = pair_step(problem.u, problem, x, i, j, theta)
-    return gain, i, j, new_i, new_j
-
-
-@entry_point
-def take(problem, x, i, new_i, j, new_j):
-    """Perform one move and let the terms follow."""
-    accept(problem, x, i, new_i, j, new_j)
+        return 0.0, -1, -1, 0.0, 0.0
+    new_i, new_j, gap = pair_step(problem.u, problem, x, i, j, theta)
+    di, dj = new_i - x[i], new_j - x[j]
+    if gap > above:
+        accept(problem, x, i, new_i, j, new_j)
+    return gap, i, j, di, dj
 
 
 @entry_point

@@ -14,9 +14,26 @@ from counterpoise.kernels.dispatch import kernel
 
 @kernel
 def sort_by_magnitude(x, order, rank, key):
-    """Fill the three arrays from x."""
-    order[:] = np.argsort(-np.abs(x), kind="mergesort")
-    for r in range(len(x)):
+    """Fill the three arrays from x, by a Shell sort with Tokuda's gaps.
+
+    NumPy's sort costs five seconds of compilation; this costs none, and is quick on the nearly sorted.
+    """
+    n = len(x)
+    for r in range(n):
+        order[r] = r
+    gap = 1.0
+    while np.ceil(2.25 * gap + 1.0) < n:
+        gap = np.ceil(2.25 * gap + 1.0)
+    while gap >= 1.0:
+        stride = int(gap)
+        for start in range(stride, n):
+            i, r = order[start], start
+            while r >= stride and abs(x[order[r - stride]]) < abs(x[i]):
+                order[r] = order[r - stride]
+                r -= stride
+            order[r] = i
+        gap = np.ceil((gap - 1.0) / 2.25) if gap > 1.0 else 0.0
+    for r in range(n):
         rank[order[r]] = r
         key[r] = abs(x[order[r]])
 

@@ -86,11 +86,11 @@ def bcd_g(
 
     terms = problem.terms()
     sweep.start(terms, x)
-    best, objective = x.copy(), problem.objective(x)
+    best = x.copy()
+    objective, tolerance = _value_and_tolerance(problem, x, tol)
     history = [(0, time.perf_counter() - clock, objective)]
     age = np.array([0, max(1000, 4 * problem.n)])
     done, accepted, trials, gap = 0, 0, FIRST_EPOCH, math.nan
-    tolerance = tol * abs(objective) + 64.0 * problem.resolution(x)
 
     status: Status | None = None
     try:
@@ -99,18 +99,16 @@ def bcd_g(
                 trials = min(trials, max_iter - done)
             tried, taken, settled = sweep.epoch(rule, terms, x, theta, tolerance, trials, patience, rng, age)
             done, accepted = done + tried, accepted + taken
-            objective = problem.objective(x)
-            tolerance = tol * abs(objective) + 64.0 * problem.resolution(x)
+            objective, tolerance = _value_and_tolerance(problem, x, tol)
             if settled:
                 sweep.start(terms, x)
                 age[0] = 0
-                gap, i, j, new_i, new_j = sweep.best_pair(terms, x, theta, 0.0, False)
-                if i < 0 or gap <= tolerance:
+                gap, *_ = sweep.scan(terms, x, theta, False, tolerance)
+                if gap <= tolerance:
                     status = Status.CERTIFIED
                 else:
-                    sweep.take(terms, x, i, new_i, j, new_j)
                     done, accepted, gap = done + 1, accepted + 1, math.nan
-                objective = problem.objective(x)
+                    objective, tolerance = _value_and_tolerance(problem, x, tol)
             best[:] = x
             history.append((done, time.perf_counter() - clock, objective))
             status = status or _limit(done, history[-1][1], max_iter, max_time)
@@ -133,6 +131,12 @@ def bcd_g(
         tolerance=tolerance,
         seed=seed,
     )
+
+
+def _value_and_tolerance(problem: Problem, x: Vector, tol: float) -> tuple[float, float]:
+    """Return F(x), and the decrease below which a pair step is not worth taking or cannot be told from noise."""
+    objective, resolution = problem.value_and_resolution(x)
+    return objective, tol * abs(objective) + 64.0 * resolution
 
 
 def _limit(done: int, seconds: float, max_iter: int | None, max_time: float | None) -> Status | None:

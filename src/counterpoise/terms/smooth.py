@@ -53,6 +53,11 @@ class LeastSquares:
         return self.scale * np.asarray(self.A.T @ self.residual(x), dtype=np.float64)
 
     @cached_property
+    def value_at_zero(self) -> float:
+        """f(0) = ½σ‖y‖²."""
+        return 0.5 * self.scale * float(self.y @ self.y)
+
+    @cached_property
     def Q(self) -> Vector:
         """The Hessian σAᵀA, dense."""
         if sp.issparse(self.A):
@@ -94,6 +99,8 @@ class Quadratic:
     Q : array, n × n
     p : array of length n, or a number
     """
+
+    value_at_zero = 0.0
 
     def __init__(self, Q: Any, p: Any = 0.0) -> None:
         Q = np.array(real_array(Q, "Q"), dtype=np.float64, order="C")
