@@ -105,9 +105,10 @@ def _screened_best_pair(u, problem, x, theta, floor):
 
 @implements(violating_pair, Arc)
 def _violating_pair(u, problem, x):
-    """Return the coordinate i with the largest feasible |Gᵢ − (xᵀG)xᵢ| and the partner j with the largest torque.
+    """Return the coordinate i with the largest feasible |Gᵢ − (xᵀG)xᵢ| and the partner j that promises most.
 
-    The torque |Gᵢxⱼ − Gⱼxᵢ| is the slope of F along the arc. Unlike the paper's S₂ this sees zero coordinates.
+    Turning the pair has the slope τ = Gᵢxⱼ − Gⱼxᵢ and the curvature κ = xⱼ²Q_ii + xᵢ²Q_jj − 2xᵢxⱼQ_ij − Gᵢxᵢ − Gⱼxⱼ;
+    it promises τ²/2κ, or |τ| per radian where κ is not positive. Unlike the paper's S₂ this sees zero coordinates.
     """
     f, g, n = problem.f, problem.g, len(x)
     gradient = slopes(f)
@@ -124,15 +125,17 @@ def _violating_pair(u, problem, x):
             worst, largest = i, size
     if worst < 0:
         return -1, -1
+    row, x_i, total_i = curvatures(f, worst), x[worst], total[worst]
     partner, largest = -1, 0.0
     for j in range(n):
-        if j != worst and (x[j] > 0.0 or x[worst] > 0.0):
-            torque = total[worst] * x[j] - total[j] * x[worst]
-            # At an end of the arc only one sense of turning is open.
-            if (x[worst] <= 0.0 and torque > 0.0) or (x[j] <= 0.0 and torque < 0.0):
-                torque = 0.0
-            if abs(torque) > largest:
-                partner, largest = j, abs(torque)
+        torque = total_i * x[j] - total[j] * x_i
+        # At an end of the arc only one sense of turning is open; j = worst has no torque.
+        if (x_i > 0.0 or torque < 0.0) and (x[j] > 0.0 or torque > 0.0):
+            bend = x[j] * x[j] * f.diagonal[worst] + x_i * x_i * f.diagonal[j] - 2.0 * x_i * x[j] * row[j]
+            bend -= total_i * x_i + total[j] * x[j]
+            promise = 0.5 * abs(torque) * min(abs(torque) / bend, 1.0) if bend > 0.0 else abs(torque)
+            if promise > largest:
+                partner, largest = j, promise
     return (worst, partner) if partner >= 0 else (-1, -1)
 
 

@@ -89,40 +89,39 @@ def _pair_step(u, problem, x, i, j, theta):
 
 
 @kernel
-def _may_gain(alpha, beta, hill, c, floor):
-    """Whether some η ∈ [0, c] may gain more than ``floor``, given that the change is at least
-    βη + ½αη² + hill·min(η, c − η).
+def _gain_bound(alpha, beta, hill, c):
+    """Return an upper bound of the gain over η ∈ [0, c], if F changes by at least βη + ½αη² + hill·min(η, c − η).
 
-    For α ≥ 0 the first half of that bound gains nothing if β + hill ≥ 0, and the second half at most the value
-    at c plus what the hill gives back. For α < 0 an end is best. No branch and no division, for the sake of
-    vector registers; c = 0 makes NaN or 0, which exceed nothing.
-    """  # noqa: D205
+    For α ≥ 0 the first half of that gains nothing if β + hill ≥ 0 (otherwise ∞ is returned: solve the pair), and the
+    second half at most the value at c plus what the hill gives back. For α < 0 an end is best. No branch and no
+    division, for the sake of vector registers; c = 0 gives NaN or 0, which exceed nothing.
+    """
     convex = alpha >= 0.0
     most = 0.5 * c * max(0.0, beta + alpha * c - hill) * convex - c * (beta + 0.5 * alpha * c)
-    return (most > floor) | (convex & (beta + hill < 0.0) & (c > 0.0))
+    return np.inf if convex & (beta + hill < 0.0) & (c > 0.0) else most
 
 
 @loop_kernel
-def _mark_receivers(row, diagonal, diagonal_j, receive, from_j, space, room, resting, hill, floor, marked):
-    """Mark every i that may gain more than ``floor`` by receiving from j; return how many there are."""
+def _bound_receivers(row, diagonal, diagonal_j, receive, from_j, space, room, resting, hill, floor, bound):
+    """Bound what every i may gain by receiving from j; return how many bounds exceed ``floor``."""
     count = 0
     for i in range(len(row)):
         alpha = diagonal[i] + diagonal_j - 2.0 * row[i]
-        marked[i] = _may_gain(alpha, receive[i] - from_j, hill * resting[i], min(room, space[i]), floor)
-        count += marked[i]
+        bound[i] = _gain_bound(alpha, receive[i] - from_j, hill * resting[i], min(room, space[i]))
+        count += bound[i] > floor
     return count
 
 
 @implements(screened_best_pair, Line)
 def _screened_best_pair(u, problem, x, theta, floor):
-    """Solve only the pairs that the bound of :func:`_may_gain` cannot rule out.
+    """Solve only the pairs that the bound of :func:`_gain_bound` cannot rule out.
 
     Pairs of two givers are bounded one by one, in both directions. The many coordinates at their lower bound can
     only receive; they are bounded together.
     """
     f, h, g, n = problem.f, problem.h, problem.g, len(x)
     receive, give, space, resting = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    marked, givers, n_givers = np.empty(n, dtype=np.bool_), np.empty(n, dtype=np.int64), 0
+    bound, givers, n_givers = np.empty(n), np.empty(n, dtype=np.int64), 0
     gradient = slopes(f)
     for i in range(n):
         rho, sigma = slope_floor(g, x, i)
@@ -143,18 +142,16 @@ def _screened_best_pair(u, problem, x, theta, floor):
         for earlier in range(position):
             i = givers[earlier]
             alpha = f.diagonal[i] + diagonal_j - 2.0 * row[i]
-            if _may_gain(alpha, receive[i] - give[j], 0.0, min(room, h.hi[i] - x[i]), best) or _may_gain(
-                alpha, receive[j] - give[i], 0.0, min(x[i] - h.lo[i], space_j), best
-            ):
+            to_i = _gain_bound(alpha, receive[i] - give[j], 0.0, min(room, h.hi[i] - x[i]))
+            to_j = _gain_bound(alpha, receive[j] - give[i], 0.0, min(x[i] - h.lo[i], space_j))
+            if to_i > best or to_j > best:
                 _, _, gain = pair_step(problem.u, problem, x, i, j, theta)
                 if gain > best:
                     best, best_i, best_j = gain, i, j
         hill = barrier(g, x, j, room)
-        if _mark_receivers(
-            row, f.diagonal, diagonal_j, receive, give[j], space, room, resting, hill, best, marked
-        ):
+        if _bound_receivers(row, f.diagonal, diagonal_j, receive, give[j], space, room, resting, hill, best, bound):
             for i in range(n):
-                if marked[i]:
+                if bound[i] > best:
                     _, _, gain = pair_step(problem.u, problem, x, i, j, theta)
                     if gain > best:
                         best, best_i, best_j = gain, i, j

@@ -17,6 +17,9 @@ from counterpoise.kernels.pair import is_live, pair_step, screened_best_pair, vi
 from counterpoise.kernels.smooth import slopes
 
 
+OPENING = 1000.0
+
+
 class Cyclic(NamedTuple):
     """All pairs in order, again and again; pairs that cannot move are passed over."""
 
@@ -130,8 +133,36 @@ def _select_semi_greedy(rule, problem, x, theta, floor, rng):
     return random_pair(len(x), rng)
 
 
+@verb
+def opening_pair(u, problem, x, theta, floor, rng):
+    """Return a pair for the first steps from a dense point, or (−1, −1) when the opening is over."""
+    return -1, -1
+
+
+@implements(opening_pair, Arc)
+def _opening_pair_arc(u, problem, x, theta, floor, rng):
+    """Try up to n random pairs for a decrease well above ``floor``.
+
+    From a dense point the pairs that violate most lead to worse points than random ones (randn 256, s = 30,
+    λ = 1000: −298 against −308 in the mean), and a scan is dear there.
+    """
+    n = len(x)
+    for _ in range(n):
+        i, j = random_pair(n, rng)
+        if is_live(u, problem, x, i, j):
+            _, _, gain = pair_step(u, problem, x, i, j, theta)
+            if gain > OPENING * floor:
+                return i, j
+    return -1, -1
+
+
 @implements(select, Hybrid)
 def _select_hybrid(rule, problem, x, theta, floor, rng):
+    if rule.counter[0] == 0:
+        i, j = opening_pair(problem.u, problem, x, theta, floor, rng)
+        if i >= 0:
+            return i, j
+        rule.counter[0] = 1
     i, j = violating_pair(problem.u, problem, x)
     if i >= 0:
         _, _, gain = pair_step(problem.u, problem, x, i, j, theta)

@@ -9,11 +9,11 @@ from counterpoise.kernels.select import select
 
 
 @entry_point
-def epoch(rule, problem, x, theta, floor, trials, patience, rng, age):
+def epoch(rule, problem, x, theta, value, tol, noise, trials, patience, rng, age):
     """Run Algorithm 1 for at most ``trials`` iterations, in place.
 
-    A step is accepted if it decreases the model by more than ``floor``, so that
-    F(x⁺) ≤ F(x) − floor − ½θ‖x⁺ − x‖². The terms are refreshed when ``age[0]`` accepted steps have passed.
+    A step is accepted if it decreases the model by more than floor = tol·|F| + noise, so that
+    F(x⁺) ≤ F(x) − floor − ½θ‖x⁺ − x‖². ``value`` is F(x). The terms are refreshed after ``age[1]`` accepted steps.
 
     Returns
     -------
@@ -22,7 +22,7 @@ def epoch(rule, problem, x, theta, floor, trials, patience, rng, age):
     settled : bool
         The rule found no pair, or the last ``patience`` iterations brought nothing: time for a scan.
     """
-    accepted, idle = 0, 0
+    accepted, idle, floor = 0, 0, tol * abs(value) + noise
     for done in range(trials):
         i, j = select(rule, problem, x, theta, floor, rng)
         if i < 0:
@@ -30,8 +30,9 @@ def epoch(rule, problem, x, theta, floor, trials, patience, rng, age):
         new_i, new_j, gain = pair_step(problem.u, problem, x, i, j, theta)
         if gain > floor:
             accept(problem, x, i, new_i, j, new_j)
-            accepted += 1
-            idle = 0
+            accepted, idle = accepted + 1, 0
+            value -= gain
+            floor = tol * abs(value) + noise
             age[0] += 1
             if age[0] >= age[1]:
                 refresh(problem, x)

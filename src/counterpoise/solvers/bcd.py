@@ -87,7 +87,7 @@ def bcd_g(
     terms = problem.terms()
     sweep.start(terms, x)
     best = x.copy()
-    objective, tolerance = _value_and_tolerance(problem, x, tol)
+    objective, noise = measure(problem, x)
     history = [(0, time.perf_counter() - clock, objective)]
     age = np.array([0, max(1000, 4 * problem.n)])
     done, accepted, trials, gap = 0, 0, FIRST_EPOCH, math.nan
@@ -97,18 +97,21 @@ def bcd_g(
         while status is None:
             if max_iter is not None:
                 trials = min(trials, max_iter - done)
-            tried, taken, settled = sweep.epoch(rule, terms, x, theta, tolerance, trials, patience, rng, age)
+            tried, taken, settled = sweep.epoch(
+                rule, terms, x, theta, objective, tol, noise, trials, patience, rng, age
+            )
             done, accepted = done + tried, accepted + taken
-            objective, tolerance = _value_and_tolerance(problem, x, tol)
+            objective, noise = measure(problem, x)
             if settled:
                 sweep.start(terms, x)
                 age[0] = 0
+                tolerance = tol * abs(objective) + noise
                 gap, *_ = sweep.scan(terms, x, theta, False, tolerance)
                 if gap <= tolerance:
                     status = Status.CERTIFIED
                 else:
                     done, accepted, gap = done + 1, accepted + 1, math.nan
-                    objective, tolerance = _value_and_tolerance(problem, x, tol)
+                    objective, noise = measure(problem, x)
             best[:] = x
             history.append((done, time.perf_counter() - clock, objective))
             status = status or _limit(done, history[-1][1], max_iter, max_time)
@@ -128,15 +131,15 @@ def bcd_g(
         time=time.perf_counter() - clock,
         history=np.array(history),
         cws_gap=float(gap),
-        tolerance=tolerance,
+        tolerance=tol * abs(objective) + noise,
         seed=seed,
     )
 
 
-def _value_and_tolerance(problem: Problem, x: Vector, tol: float) -> tuple[float, float]:
-    """Return F(x), and the decrease below which a pair step is not worth taking or cannot be told from noise."""
+def measure(problem: Problem, x: Vector) -> tuple[float, float]:
+    """Return F(x), and the decrease of F that cannot be told from rounding."""
     objective, resolution = problem.value_and_resolution(x)
-    return objective, tol * abs(objective) + 64.0 * resolution
+    return objective, 64.0 * resolution
 
 
 def _limit(done: int, seconds: float, max_iter: int | None, max_time: float | None) -> Status | None:

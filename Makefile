@@ -1,0 +1,39 @@
+# Each target builds what it needs; nothing has to be installed by hand but python3 (3.11 or newer) and make.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+# Two tests at a time; each compiles its own kernels once, then they share the cache on disk.
+WORKERS ?= 2
+
+.PHONY: venv demo test lint bench coverage clean
+
+venv: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,plots,data]'
+	touch $@
+
+demo: $(STAMP)
+	$(BIN)/counterpoise demo
+
+test: lint coverage
+	$(BIN)/pytest -n $(WORKERS)
+
+# Kernels run as plain Python here, so that coverage sees them.
+coverage: $(STAMP)
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -m "not compiled"
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/python benchmarks/foundation.py
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,176 @@
+"""The command ``counterpoise``."""
+
+from __future__ import annotations
+
+import decimal
+import math
+import sys
+import time
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+from typer.core import TyperGroup
+
+import counterpoise as cp
+from counterpoise.checks import Vector, number, whole_number
+from counterpoise.datasets import SECTORS, Market, simulate_market
+from counterpoise.problems import SIT
+
+TRADING_DAYS = 252
+# At the default scale (percent, a year of days) the points are then s-sparse; certify's threshold is a proof, not a need.
+DEFAULT_LAM = 1000.0
+MOST_STOCKS, MOST_DAYS = 6000, 5000
+
+
+class OneSentence(TyperGroup):
+    """A group that answers a usage error with its sentence alone."""
+
+    def main(self, *args: Any, standalone_mode: bool = True, **extra: Any) -> Any:
+        """Run a command and exit, as Click does."""
+        if not standalone_mode:
+            return super().main(*args, standalone_mode=False, **extra)
+        try:
+            code = super().main(*args, standalone_mode=False, **extra)
+        except typer.Abort:
+            sys.exit(1)
+        except Exception as error:
+            # Typer carries Click or a copy of it, depending on its version, and so has no one class of usage errors.
+            if not hasattr(error, "format_message"):
+                raise
+            typer.echo(error.format_message(), err=True)
+            sys.exit(getattr(error, "exit_code", 2))
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+app = typer.Typer(cls=OneSentence, add_completion=False)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"counterpoise {cp.__version__}")
+        raise typer.Exit()
+
+
+@app.callback(invoke_without_command=True)
+def main(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Block coordinate descent under one nonseparable constraint, to certified points."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@app.command()
+def demo(
+    stocks: Annotated[int, typer.Option(help="Stocks in the index.")] = 400,
+    days: Annotated[int, typer.Option(help="Days of returns.")] = 252,
+    hold: Annotated[int, typer.Option(help="Stocks to hold.")] = 30,
+    seed: Annotated[int, typer.Option(help="Seed of the market and of the start.")] = 0,
+    lam: Annotated[float | None, typer.Option(help=f"Weight of the sparsity penalty, {DEFAULT_LAM:g} if not given.")] = None,
+) -> None:
+    """Track the index of a simulated market with a few of its stocks, and prove the portfolio."""
+    try:
+        stocks = whole_number(stocks, "--stocks", 2, MOST_STOCKS)
+        days = whole_number(days, "--days", 2, MOST_DAYS)
+        hold = whole_number(hold, "--hold", 1, stocks)
+        seed = whole_number(seed, "--seed", 0)
+        lam = DEFAULT_LAM if lam is None else number(lam, "--lam", 0.0)
+    except ValueError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
+
+    console = Console(highlight=False)
+    market = simulate_market(days, stocks, min(len(SECTORS), stocks), seed)
+    with console.status("Compiling (once per installation) and solving …"):
+        problem, result, first = _solve(market, hold, lam, seed)
+        *_, warm = _solve(market, hold, lam, seed)
+        certificate = cp.certify(problem, result.x)
+
+    console.print(f"{stocks} simulated stocks over {days} days; at most {hold} of them shall follow their index.\n")
+    console.print(_portfolio(market, result.x))
+    console.print(_summary(problem, result, certificate, tracking_error(market, result.x), first, warm))
+
+
+def _solve(market: Market, hold: int, lam: float, seed: int) -> tuple[SIT, cp.Result, float]:
+    """Build and solve the problem; return both and the seconds of the two together."""
+    clock = time.perf_counter()
+    problem = SIT(market.returns, market.index, s=hold, lam=lam)
+    result = cp.minimize(problem, seed=seed)
+    return problem, result, time.perf_counter() - clock
+
+
+def tracking_error(market: Market, x: Vector) -> float:
+    """Return the standard deviation of the daily difference to the index, in percent a year."""
+    difference = market.returns @ x - market.index
+    return float(np.std(difference, ddof=1)) * math.sqrt(TRADING_DAYS)
+
+
+def _portfolio(market: Market, x: Vector) -> Table:
+    """List the stocks held, the largest first."""
+    held = [int(i) for i in np.argsort(-x, kind="stable") if x[i] > 0.0]
+    table = Table(title="Portfolio", title_justify="left", show_footer=True)
+    table.add_column("ticker", "total", no_wrap=True)
+    table.add_column("sector", f"{len(set(market.sectors[held]))} sectors", no_wrap=True)
+    table.add_column("weight", _percent(x.sum()), justify="right", no_wrap=True)
+    table.add_column("in the index", _percent(market.weights[held].sum()), justify="right", no_wrap=True)
+    for i in held:
+        table.add_row(market.tickers[i], str(market.sectors[i]), _percent(x[i]), _percent(market.weights[i]))
+    return table
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.2f} %"
+
+
+def _summary(
+    problem: SIT, result: cp.Result, certificate: cp.Certificate, error: float, first: float, warm: float
+) -> Table:
+    """Say what was found, what is proved about it and what it took."""
+    n, pairs = problem.n, problem.n * (problem.n - 1) // 2
+    rows = {
+        "Objective": f"{result.objective:.6g}, with λ = {problem.g.lam:g}",
+        "Tracking error": f"{error:.3f} % a year, on the days of the fit",
+        "Names held": _names_held(problem, result.x, certificate),
+        "Certificate": f"No exchange between any two of the {n} stocks ({pairs:,} pairs) lowers the objective "
+        f"{_by_more_than(certificate.cws_gap)}.",
+        "Status": f"{result.status.name}: {result.message}",
+        "Iterations": f"{result.nit:,}, of which {result.nacc:,} moved the point",
+        "First call": f"{_seconds(first)}: compiling or loading {_seconds(max(0.0, first - warm))}, "
+        f"solving {_seconds(min(first, warm))}",
+        "Second call": f"{_seconds(warm)}, all of it solving",
+    }
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, text in rows.items():
+        table.add_row(label, text)
+    return table
+
+
+def _names_held(problem: SIT, x: Vector, certificate: cp.Certificate) -> str:
+    held, s = int((x > 0.0).sum()), problem.g.kernel(problem.separable.lo, problem.separable.hi).s
+    if held <= s:
+        return f"{held} of {problem.n}"
+    remedy = "" if certificate.exact_lam is None else f"; above {math.ceil(certificate.exact_lam):,} this cannot happen"
+    return f"{held} of {problem.n}, more than --hold {s}: raise --lam{remedy}"
+
+
+def _by_more_than(gap: float) -> str:
+    """Write a bound with two digits, rounded up so that the sentence stays true."""
+    if gap <= 0.0:
+        return "at all"
+    return f"by more than {decimal.Context(prec=2, rounding=decimal.ROUND_CEILING).create_decimal_from_float(gap):.1e}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.2f} s" if seconds >= 1.0 else f"{1e3 * seconds:.3g} ms"
+
+
+if __name__ == "__main__":
+    app()

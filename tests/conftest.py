@@ -1,0 +1,43 @@
+"""What every test may use."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numba
+import numpy as np
+import pytest
+
+COMPILED = not numba.config.DISABLE_JIT
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "compiled: needs compiled kernels; left out when the JIT is off")
+
+
+def pytest_collection_modifyitems(items):
+    if not COMPILED:
+        for item in items:
+            if "compiled" in item.keywords:
+                item.add_marker(pytest.mark.skip(reason="needs compiled kernels, the JIT is off"))
+
+
+def scaled(compiled, plain):
+    """How many cases to run: kernels as plain Python are a thousand times slower."""
+    return compiled if COMPILED else plain
+
+
+@pytest.fixture
+def rng(request):
+    """A generator seeded by the test's name."""
+    return np.random.default_rng(list(request.node.name.encode()))
+
+
+@pytest.fixture(scope="session")
+def data_folder():
+    """The folder of real data, named by COUNTERPOISE_DATA."""
+    folder = os.environ.get("COUNTERPOISE_DATA")
+    if not folder or not Path(folder).is_dir():
+        pytest.skip("COUNTERPOISE_DATA names no folder of data")
+    return Path(folder)
