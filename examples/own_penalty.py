@@ -1,7 +1,7 @@
 """A penalty of your own: the capped ℓ1 norm, registered from outside the package.
 
-g(x) = λ Σ min(xᵢ, cap) is concave on x ≥ 0: it charges for small positions, and nothing more beyond the cap. On a
-pair it is a minimum of linear functions with the slopes −λ, 0, λ, so the exact step has three candidates.
+g(x) = λ Σ min(xᵢ, cap) is concave on x ≥ 0: it charges for small positions, and nothing more beyond the cap.
+On a pair its slopes are −λ, 0, λ, so the exact step has three candidates.
 """
 
 from typing import NamedTuple
@@ -35,8 +35,7 @@ class CappedL1(NamedTuple):
 @implements(change, CappedL1)
 def capped_change(g, x, i, new_i, j, new_j):
     """Return g(x with xᵢ = new_i, xⱼ = new_j) − g(x)."""
-    rise = min(new_i, g.cap) - min(x[i], g.cap) + min(new_j, g.cap) - min(x[j], g.cap)
-    return g.lam * rise
+    return g.lam * (min(new_i, g.cap) - min(x[i], g.cap) + min(new_j, g.cap) - min(x[j], g.cap))
 
 
 @implements(minimise_on_line, CappedL1)

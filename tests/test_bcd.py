@@ -1,0 +1,231 @@
+"""minimize: certified points of every problem and rule, limits, interrupts, callbacks, seeds."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+import warnings
+
+import numpy as np
+import pytest
+from conftest import scaled
+from naive import case_of, dcpb1, dcpb2, largest_gap, nnspca, sit
+
+import counterpoise as cp
+from counterpoise.kernels.pair import is_live
+from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
+from counterpoise.solvers.bcd import RULES, Progress
+
+NAMES = ["SIT", "NNSPCA", "DCPB1", "DCPB2"]
+
+
+def build(name, rng, n=12, m=15, lam=30.0, s=4):
+    A, y = rng.standard_normal((m, n)), rng.standard_normal(m)
+    problem = {
+        "SIT": lambda: SIT(A, y, s, lam),
+        "NNSPCA": lambda: NNSPCA(A, s, lam),
+        "DCPB1": lambda: DCPB1(A, y, 2, lam),
+        "DCPB2": lambda: DCPB2(A, y, 2, lam),
+    }[name]()
+    reference = {
+        "SIT": lambda x: sit(A, y, s, lam, x),
+        "NNSPCA": lambda x: nnspca(A, s, lam, x),
+        "DCPB1": lambda x: dcpb1(A, y, lam, x),
+        "DCPB2": lambda x: dcpb2(A, y, lam, x),
+    }[name]
+    return problem, case_of(name, A, y, lam, s), reference
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("lam", [0.5, 30.0, 1e3])
+def test_objective_is_the_papers(name, lam, rng):
+    problem, _, reference = build(name, rng, lam=lam)
+    for seed in range(5):
+        x = problem.start(seed)
+        assert problem.objective(x) == pytest.approx(reference(x), rel=1e-12)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("lam", [0.5, 30.0])
+def test_final_points_survive_an_independent_scan_of_all_pairs(name, rule, lam, rng):
+    problem, case, reference = build(name, rng, n=scaled(12, 7), lam=lam)
+    result = cp.minimize(problem, working_set=rule, seed=3)
+    assert result.status is cp.Status.CERTIFIED
+    assert result.success
+    assert result.cws_gap <= result.tolerance
+    assert result.objective == pytest.approx(reference(result.x), rel=1e-12)
+    assert problem.violation(result.x) <= 1e-12
+    on = "arc" if name == "NNSPCA" else "line"
+    assert largest_gap(case, result.x, on) <= result.tolerance + 1e-9 * case.size(result.x)
+    assert (np.diff(result.history[:, 2]) <= 1e-9 * case.size(result.x)).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_limits_return_the_best_point_so_far(name, rng):
+    problem, _, _ = build(name, rng, n=scaled(40, 12))
+    start = problem.objective(problem.start(0))
+    limited = cp.minimize(problem, max_iter=3)
+    assert limited.status is cp.Status.ITERATION_LIMIT
+    assert not limited.success
+    assert limited.nit == 3
+    assert np.isnan(limited.cws_gap)
+    assert limited.objective == pytest.approx(problem.objective(limited.x))
+    assert limited.objective < start
+    timed = cp.minimize(problem, max_time=0.0)
+    assert timed.status is cp.Status.TIME_LIMIT
+    assert timed.objective <= start
+    assert "limit" in timed.message
+
+
+def test_callback_sees_progress_and_can_stop(rng):
+    problem, _, _ = build("SIT", rng, n=30)
+    seen: list[Progress] = []
+    result = cp.minimize(problem, working_set="random", callback=lambda p: seen.append(p) or len(seen) == 3)
+    assert result.status is cp.Status.STOPPED_BY_CALLBACK
+    assert len(seen) == 3
+    assert [p.iteration for p in seen] == [int(row[0]) for row in result.history[1:]]
+    assert seen[-1].objective == result.objective
+    np.testing.assert_array_equal(seen[-1].x, result.x)
+
+
+@pytest.mark.compiled
+def test_interrupt_returns_the_best_point_so_far(rng):
+    problem, _, _ = build("NNSPCA", rng, n=300, m=300)
+    cp.minimize(problem, working_set="cyclic", max_iter=5)  # compile before the clock starts
+    timer = threading.Timer(0.2, signal.raise_signal, [signal.SIGINT])
+    timer.start()
+    started = time.perf_counter()
+    result = cp.minimize(problem, working_set="cyclic", tol=0.0, callback=lambda p: time.sleep(0.02))
+    timer.join()
+    assert result.status is cp.Status.INTERRUPTED
+    assert time.perf_counter() - started < 30
+    assert problem.violation(result.x) <= 1e-12
+    assert result.objective < problem.objective(problem.start(0))
+
+
+def test_interrupt_inside_a_callback(rng):
+    problem, _, _ = build("SIT", rng)
+
+    def interrupt(progress):
+        raise KeyboardInterrupt
+
+    result = cp.minimize(problem, callback=interrupt)
+    assert result.status is cp.Status.INTERRUPTED
+    assert problem.violation(result.x) <= 1e-12
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_same_seed_same_bits(rule, rng):
+    problem, _, _ = build("NNSPCA", rng, n=scaled(20, 8))
+    first, second = (cp.minimize(problem, working_set=rule, seed=5) for _ in range(2))
+    np.testing.assert_array_equal(first.x, second.x)
+    assert first.nit == second.nit
+    other = cp.minimize(problem, working_set=rule, seed=6)
+    assert other.seed == 6
+    assert not np.array_equal(problem.start(5), problem.start(6))
+
+
+def test_a_result_is_a_warm_start(rng):
+    problem, _, _ = build("SIT", rng, n=20)
+    result = cp.minimize(problem)
+    again = cp.minimize(problem, x0=result.x)
+    assert again.success
+    assert again.objective <= result.objective
+    assert again.nacc <= 1
+
+
+def test_a_function_as_working_set(rng):
+    def first_with_random(problem, x, theta, floor, rng):
+        return 0, 1 + int(rng.random() * (len(x) - 1))
+
+    problem, case, _ = build("SIT", rng)
+    result = cp.minimize(problem, working_set=first_with_random)
+    assert result.success
+    assert largest_gap(case, result.x, "line") <= result.tolerance + 1e-9 * case.size(result.x)
+    again = cp.minimize(problem, working_set=first_with_random)
+    np.testing.assert_array_equal(result.x, again.x)
+
+
+def test_pairs_that_cannot_move_are_not_live(rng):
+    problem, _, _ = build("SIT", rng)
+    x = np.eye(12)[0]
+    terms = problem.terms()
+    assert is_live(terms.u, terms, x, 0, 5)
+    assert not is_live(terms.u, terms, x, 4, 5)
+    binary, _, _ = build("DCPB1", rng)
+    x = np.r_[np.ones(7), -np.ones(5)]
+    terms = binary.terms()
+    assert is_live(terms.u, terms, x, 0, 9)
+    assert is_live(terms.u, terms, x, 9, 0)
+    assert not is_live(terms.u, terms, x, 0, 1)
+    assert not is_live(terms.u, terms, x, 8, 9)
+
+
+def test_larger_theta_is_accepted_and_certified_for_itself(rng):
+    problem, case, _ = build("NNSPCA", rng, n=scaled(12, 6))
+    theta = float(np.linalg.norm(case.Q, 2))
+    result = cp.minimize(problem, theta=theta)
+    assert result.success
+    assert largest_gap(case, result.x, "arc", theta) <= result.tolerance + 1e-9 * case.size(result.x)
+
+
+class TestBadInput:
+    @pytest.fixture
+    def problem(self, rng):
+        return build("SIT", rng)[0]
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"method": "bcd-q"}, r"method is 'bcd-q'; it must be one of 'bcd-g'"),
+            ({"working_set": "clever"}, r"working_set is 'clever'; it must be one of 'hybrid'"),
+            ({"tol": -1}, r"tol is -1; it must be finite and at least 0"),
+            ({"theta": -1}, r"theta is -1; it must be finite and at least 0"),
+            ({"max_iter": 0}, r"max_iter is 0; it must be at least 1"),
+            ({"max_time": -1}, r"max_time is -1; it must be finite and at least 0"),
+            ({"x0": np.full(12, np.nan)}, r"x0 contains nan at 0 \(12 such entries\)"),
+            ({"x0": np.ones(3)}, r"x0 has shape \(3,\); it must be \(12,\)"),
+            ({"x0": np.full(12, 40.0)}, r"x0 is infeasible by 479 and .* away .*; give problem.project\(x0\)"),
+        ],
+    )
+    def test_values(self, problem, options, message):
+        with pytest.raises(ValueError, match=message):
+            cp.minimize(problem, **options)
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"working_set": 3}, r"working_set is a int; it must be one of 'hybrid'.* a function"),
+            ({"working_set": lambda x: (0, 1)}, r"takes 1 argument\(s\); it must be rule"),
+            ({"max_iter": 2.5}, r"max_iter is 2.5; it must be a whole number"),
+            ({"tol": "small"}, r"tol is 'small'; it must be one real number"),
+            ({"x0": np.ones(12) * 1j}, r"x0 has dtype complex128; give real numbers"),
+        ],
+    )
+    def test_types(self, problem, options, message):
+        with pytest.raises(TypeError, match=message):
+            cp.minimize(problem, **options)
+
+    def test_no_problem(self):
+        with pytest.raises(TypeError, match="problem is a int; it must be a counterpoise.Problem"):
+            cp.minimize(3)
+
+    def test_a_slightly_infeasible_start_is_projected_with_a_warning(self, problem):
+        x0 = problem.start(1) * 1.01
+        with pytest.warns(UserWarning, match="x0 is infeasible by 0.01; the run starts from the nearest"):
+            result = cp.minimize(problem, x0=x0)
+        assert problem.violation(result.x) <= 1e-12
+
+    def test_rounding_in_the_start_is_no_matter(self, problem):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            cp.minimize(problem, x0=problem.start(1) * (1 + 1e-11))
+
+    def test_the_start_is_not_changed(self, problem):
+        x0 = problem.start(2)
+        kept = x0.copy()
+        x0.setflags(write=False)
+        cp.minimize(problem, x0=x0)
+        np.testing.assert_array_equal(x0, kept)
