@@ -190,6 +190,8 @@ def seconds_to_first_result(name: str, cache: str) -> float:
 
 
 if __name__ == "__main__":
+    threads = os.environ.get("OPENBLAS_NUM_THREADS", "as many as it likes")
+    console.print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} before the run, BLAS threads: {threads}\n")
     for measure in (pair_steps, runs, certificates, processes):
         with console.status(f"Measuring: {measure.__name__} …"):
             measured = measure()

@@ -9,6 +9,8 @@ import numba
 import numpy as np
 import pytest
 
+from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
+
 COMPILED = not numba.config.DISABLE_JIT
 
 
@@ -21,6 +23,15 @@ def pytest_collection_modifyitems(items):
         for item in items:
             if "compiled" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason="needs compiled kernels, the JIT is off"))
+
+
+def make_problem(name, A, y, s, c, lam):
+    """One of the paper's problems by name."""
+    if name == "SIT":
+        return SIT(A, y, s, lam)
+    if name == "NNSPCA":
+        return NNSPCA(A, s, lam)
+    return (DCPB1 if name == "DCPB1" else DCPB2)(A, y, c, lam)
 
 
 def scaled(compiled, plain):

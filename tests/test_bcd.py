@@ -9,25 +9,19 @@ import warnings
 
 import numpy as np
 import pytest
-from conftest import scaled
-from naive import case_of, dcpb1, dcpb2, largest_gap, nnspca, sit
 
 import counterpoise as cp
+from conftest import make_problem, scaled
 from counterpoise.kernels.pair import is_live
-from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
 from counterpoise.solvers.bcd import RULES, Progress
+from naive import case_of, dcpb1, dcpb2, largest_gap, nnspca, sit
 
 NAMES = ["SIT", "NNSPCA", "DCPB1", "DCPB2"]
 
 
 def build(name, rng, n=12, m=15, lam=30.0, s=4):
     A, y = rng.standard_normal((m, n)), rng.standard_normal(m)
-    problem = {
-        "SIT": lambda: SIT(A, y, s, lam),
-        "NNSPCA": lambda: NNSPCA(A, s, lam),
-        "DCPB1": lambda: DCPB1(A, y, 2, lam),
-        "DCPB2": lambda: DCPB2(A, y, 2, lam),
-    }[name]()
+    problem = make_problem(name, A, y, s, 2, lam)
     reference = {
         "SIT": lambda x: sit(A, y, s, lam, x),
         "NNSPCA": lambda x: nnspca(A, s, lam, x),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import scaled
 from scipy.optimize import minimize as scipy_minimize
 
 import counterpoise as cp
+from conftest import scaled
 from counterpoise.terms.separable import compile_separable
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import scaled
-from naive import Case, best_on_pair, case_of
 
 import counterpoise as cp
+from conftest import scaled
 from counterpoise.kernels import sweep
 from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
+from naive import Case, best_on_pair, case_of
 
 RELATIVE = 1e-9
 
@@ -93,7 +93,9 @@ def random_case(rng, g):
     centre = lo + (hi - lo) * rng.uniform(-0.2, 1.2, (kinks, n))
     cost = rng.random((kinks, n)) * (rng.random((kinks, n)) < 0.8)
     lam = float(10.0 ** rng.uniform(-2, 2))
-    return Case(Q, rng.standard_normal(n), lo, hi, rng.standard_normal(n), centre, cost, g, lam, int(rng.integers(1, n + 1)))
+    return Case(
+        Q, rng.standard_normal(n), lo, hi, rng.standard_normal(n), centre, cost, g, lam, int(rng.integers(1, n + 1))
+    )
 
 
 def problem_of(case, c):
@@ -147,7 +149,10 @@ def test_the_printed_sign_of_beta_raises_the_objective(rng):
             beta = gradient[0] + sign * gradient[1]
             candidates = np.clip([-beta / alpha, (0.1 - beta) / alpha, -(0.1 + beta) / alpha], -x[0], x[1])
             points = np.array([x + eta * np.array([1, -1, 0, 0]) for eta in candidates])
-            model = [0.5 * alpha * e**2 + beta * e - 0.1 * np.sort(p)[-2:].sum() for e, p in zip(candidates, points, strict=True)]
+            model = [
+                0.5 * alpha * e**2 + beta * e - 0.1 * np.sort(p)[-2:].sum()
+                for e, p in zip(candidates, points, strict=True)
+            ]
             worse = case.value(points[int(np.argmin(model))]) > case.value(x) + 1e-12
             assert not (sign == -1 and worse)
             raised += worse

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from naive import Case
 
 import counterpoise as cp
 from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
+from naive import Case
 
 A = np.arange(12.0).reshape(3, 4) % 5
 Y = np.ones(3)
@@ -94,15 +94,36 @@ def test_duplicate_and_zero_columns_work():
         (lambda: DCPB1(A, Y, 5, 1.0), r"c is 5, but 4 coordinates between −1 and 1 sum to -4 at least and 4 at most"),
         (lambda: DCPB2(A, Y, -6, 1.0), r"c is -6, but 4"),
         (lambda: DCPB2(A, Y, np.nan, 1.0), r"c is nan; it must be finite"),
-        (lambda: cp.Problem(cp.LeastSquares(A), cp.Bounds(0, 0.2), None, cp.Sum(1)), r"no point within the bounds has the sum 1: their sums reach from 0 to 0.8"),
+        (
+            lambda: cp.Problem(cp.LeastSquares(A), cp.Bounds(0, 0.2), None, cp.Sum(1)),
+            r"no point within the bounds has the sum 1: their sums reach from 0 to 0.8",
+        ),
         (lambda: cp.Problem(cp.LeastSquares(A), cp.Bounds(0.3, 1), None, cp.Sum(1)), r"no point .* from 1.2 to 4"),
-        (lambda: cp.Problem(cp.LeastSquares(A), cp.Bounds(1, 0), None, cp.Sum(1)), r"the bounds of coordinate 0 are empty: lo = 1 > hi = 0"),
-        (lambda: cp.Problem(cp.LeastSquares(A), None, None, cp.Sum(1)), r"the feasible set is unbounded: with Sum give a finite lo"),
+        (
+            lambda: cp.Problem(cp.LeastSquares(A), cp.Bounds(1, 0), None, cp.Sum(1)),
+            r"the bounds of coordinate 0 are empty: lo = 1 > hi = 0",
+        ),
+        (
+            lambda: cp.Problem(cp.LeastSquares(A), None, None, cp.Sum(1)),
+            r"the feasible set is unbounded: with Sum give a finite lo",
+        ),
         (lambda: cp.Problem(cp.LeastSquares(A), cp.Bounds(np.nan, 1), None, cp.Sum(1)), r"lo contains NaN"),
-        (lambda: cp.Problem(cp.LeastSquares(A), cp.Bounds([0, 0], 1), None, cp.Sum(1)), r"lo has shape \(2,\); it must be a number or have shape \(4,\)"),
-        (lambda: cp.Problem(cp.LeastSquares(A), cp.Bounds(0, 0.5), cp.TopSum(2, 1.0), cp.Sphere()), r"Sphere needs h = Bounds\(0, inf\)"),
-        (lambda: cp.Problem(cp.LeastSquares(A), None, cp.TopSum(2, 1.0), cp.Sphere()), r"Sphere needs h = Bounds\(0, inf\)"),
-        (lambda: cp.Problem(cp.LeastSquares(A), cp.Bounds(0) + cp.AbsoluteDeviation(0.1, 1), None, cp.Sphere()), r"Sphere takes no AbsoluteDeviation"),
+        (
+            lambda: cp.Problem(cp.LeastSquares(A), cp.Bounds([0, 0], 1), None, cp.Sum(1)),
+            r"lo has shape \(2,\); it must be a number or have shape \(4,\)",
+        ),
+        (
+            lambda: cp.Problem(cp.LeastSquares(A), cp.Bounds(0, 0.5), cp.TopSum(2, 1.0), cp.Sphere()),
+            r"Sphere needs h = Bounds\(0, inf\)",
+        ),
+        (
+            lambda: cp.Problem(cp.LeastSquares(A), None, cp.TopSum(2, 1.0), cp.Sphere()),
+            r"Sphere needs h = Bounds\(0, inf\)",
+        ),
+        (
+            lambda: cp.Problem(cp.LeastSquares(A), cp.Bounds(0) + cp.AbsoluteDeviation(0.1, 1), None, cp.Sphere()),
+            r"Sphere takes no AbsoluteDeviation",
+        ),
         (lambda: cp.AbsoluteDeviation(0.1, -1), r"cost contains -1; it must be at least 0"),
         (lambda: cp.LeastSquares(A, Y, scale=0), r"scale is 0"),
         (lambda: cp.Quadratic(np.ones((2, 3))), r"Q has shape \(2, 3\); it must be square"),
@@ -131,7 +152,10 @@ def test_bad_values_are_refused_in_one_sentence(make, message):
         (lambda: cp.Problem(cp.LeastSquares(A), u=None), r"u is a NoneType; it must be Sum\(c\) or Sphere\(\)"),
         (lambda: cp.Problem(cp.LeastSquares(A), h=3, u=cp.Sum(1)), r"h is a int; it must be Bounds"),
         (lambda: cp.Problem(cp.LeastSquares(A), cp.Bounds(0), g=3, u=cp.Sum(1)), r"g is a int; it must be TopSum"),
-        (lambda: cp.Problem(cp.LeastSquares(A), cp.Bounds(0), cp.Norm2(1.0), cp.Sphere()), r"Norm2 has no exact pair step on Sphere: register a body of `minimise_on_arc` for Norm2"),
+        (
+            lambda: cp.Problem(cp.LeastSquares(A), cp.Bounds(0), cp.Norm2(1.0), cp.Sphere()),
+            r"Norm2 has no exact pair step on Sphere: register a body of `minimise_on_arc` for Norm2",
+        ),
         (lambda: cp.Bounds("a"), r"lo has dtype"),
         (lambda: cp.Bounds(0) + 3, r"unsupported operand"),
     ],

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from conftest import scaled
 
+from conftest import scaled
 from counterpoise.kernels.roots import half_angle_minimisers
 
 

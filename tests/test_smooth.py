@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from conftest import scaled
 
 import counterpoise as cp
+from conftest import scaled
 from counterpoise.kernels import sweep
 from counterpoise.kernels.smooth import curvature, curvatures, load, moved, slope, slopes
 
@@ -51,8 +51,7 @@ def test_verbs_follow_the_formula(form, scale, rng):
 def test_every_form_reaches_the_same_certified_point(form, working_set, rng):
     A, y = rng.standard_normal((15, 12)), rng.standard_normal(15)
     problems = {
-        name: cp.Problem(f, cp.Bounds(0, np.inf), cp.TopSum(3, 10.0), cp.Sum(1))
-        for name, f in forms(A, y, 1.0).items()
+        name: cp.Problem(f, cp.Bounds(0, np.inf), cp.TopSum(3, 10.0), cp.Sum(1)) for name, f in forms(A, y, 1.0).items()
     }
     results = {name: cp.minimize(problem, working_set=working_set) for name, problem in problems.items()}
     assert results[form].success

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from conftest import scaled
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive import top_sum
 
+from conftest import scaled
 from counterpoise.kernels.concave import TopSum
 from counterpoise.kernels.topsum import others, reposition, sort_by_magnitude, top_tail
+from naive import top_sum
 
 
 def fresh(x):

@@ -66,34 +66,25 @@ def certify(problem: Problem, x: Any, theta: float = 0.0, scan: str = "pruned") 
     """
     if scan not in ("pruned", "all"):
         raise ValueError(f'scan is {scan!r}; it must be "pruned" or "all".')
-    x = np.array(vector(x, "x", problem.n))
+    x = vector(x, "x", problem.n)
     violation = problem.violation(x)
     if violation > 1e-6:
         raise ValueError(f"x violates the constraints by {violation:g}; certify problem.project(x) instead.")
-    feasible = np.clip(x, problem.separable.lo, problem.separable.hi)
-    gap, pair, move = scan_pairs(problem, feasible, number(theta, "theta", 0.0), scan == "all")
+    at = np.clip(x, problem.separable.lo, problem.separable.hi)
+    terms = problem.terms()
+    sweep.start(terms, at)  # puts `at` on its bounds and on u(x) = 0 where rounding left it beside them
+    gap, i, j, di, dj = sweep.scan(terms, at, number(theta, "theta", 0.0), scan == "all", np.inf)
     threshold = exactness_threshold(problem)
     return Certificate(
-        cws_gap=gap,
-        worst_pair=pair,
-        worst_step=move,
-        critical_residual=critical_residual(problem, x),
+        cws_gap=float(gap),
+        worst_pair=(int(i), int(j)) if i >= 0 else None,
+        worst_step=(float(di), float(dj)) if i >= 0 else None,
+        critical_residual=critical_residual(problem, at),
         violation=violation,
         exact_lam=threshold,
         exact=None if threshold is None else problem.g.lam > threshold,
         objective=problem.objective(x),
     )
-
-
-def scan_pairs(
-    problem: Problem, x: Vector, theta: float, exhaustive: bool
-) -> tuple[float, tuple[int, int] | None, tuple[float, float] | None]:
-    """Return the largest decrease of any live pair, the pair, and its move."""
-    terms = problem.terms()
-    x = x.copy()
-    sweep.start(terms, x)
-    gap, i, j, di, dj = sweep.scan(terms, x, theta, exhaustive, np.inf)
-    return (float(gap), (int(i), int(j)), (float(di), float(dj))) if i >= 0 else (0.0, None, None)
 
 
 def critical_residual(problem: Problem, x: Vector) -> float:

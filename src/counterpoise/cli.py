@@ -20,7 +20,7 @@ from counterpoise.datasets import SECTORS, Market, simulate_market
 from counterpoise.problems import SIT
 
 TRADING_DAYS = 252
-# Below certify's threshold, which proves sparsity and costs quality, and enough in practice: percent, a year of days.
+# Less than certify's threshold, above which sparsity is a theorem, but enough for returns in percent over a year.
 DEFAULT_LAM = 1000.0
 MOST_STOCKS, MOST_DAYS = 6000, 5000
 
@@ -118,7 +118,7 @@ def _portfolio(market: Market, x: Vector) -> Table:
     held = [int(i) for i in np.argsort(-x, kind="stable") if x[i] > 0.0]
     table = Table(title="Portfolio", title_justify="left", show_footer=True)
     table.add_column("ticker", "total", no_wrap=True)
-    table.add_column("sector", f"{len(set(market.sectors[held]))} sectors", no_wrap=True)
+    table.add_column("sector", no_wrap=True)
     table.add_column("weight", _percent(x.sum()), justify="right", no_wrap=True)
     table.add_column("in the index", _percent(market.weights[held].sum()), justify="right", no_wrap=True)
     for i in held:
@@ -145,13 +145,12 @@ def _summary(
         "Objective": f"{result.objective:.6g}, with λ = {problem.g.lam:g}",
         "Tracking error": f"{error:.3f} % a year, on the days of the fit",
         "Names held": _names_held(problem, result.x, hold, certificate),
-        "Certificate": f"No exchange between any two of the {n} stocks ({pairs:,} pairs) lowers the objective "
-        f"{_by_more_than(certificate.cws_gap)}.",
+        "Certificate": f"No exchange between any two of the {n} stocks ({pairs:,} pair{'s' * (pairs > 1)}) "
+        f"lowers the objective {_by_more_than(certificate.cws_gap)}.",
         "Status": f"{result.status.name}: {result.message}",
         "Iterations": f"{result.nit:,}, of which {result.nacc:,} moved the point",
-        "First call": f"{_seconds(first)}: compiling or loading {_seconds(max(0.0, first - warm))}, "
-        f"solving {_seconds(min(first, warm))}",
-        "Second call": f"{_seconds(warm)}, all of it solving",
+        "First call": f"{_seconds(first)}, of which {_seconds(max(0.0, first - warm))} to compile or load the kernels",
+        "Second call": f"{_seconds(warm)}, from the data to the certified point",
     }
     table = Table.grid(padding=(0, 2))
     table.add_column(style="bold", no_wrap=True)

@@ -24,7 +24,7 @@ SECTORS = (
 )
 MARKET_VOL, SECTOR_VOL = 1.0, 0.6
 LEAST_OWN_VOL, LARGEST_OWN_VOL = 1.1, 2.1
-# With 4 a few thousand stocks have a day above +100 % nearly every year.
+# With 4, three of twelve years of 3000 stocks had a day above +100 %; with 5, none had.
 TAIL_DF = 5.0
 CAP_SPREAD = 1.2
 

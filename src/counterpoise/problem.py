@@ -123,10 +123,32 @@ class Status(enum.Enum):
     STOPPED_BY_CALLBACK = "the callback asked to stop; the best point so far is returned"
 
 
-class Result(OptimizeResult):  # type: ignore[misc]
-    """A SciPy ``OptimizeResult`` with
+class Result(OptimizeResult):
+    """A SciPy ``OptimizeResult``, that is a dictionary whose keys are attributes.
 
-    x, objective, status, success, message, nit (iterations), nacc (accepted steps), time (seconds),
-    history (an array of rows iteration, seconds, objective), cws_gap (the largest decrease that
-    any pair offers, NaN if the run ended before a scan), tolerance (what it was compared with), seed.
-    """  # noqa: D205
+    Attributes
+    ----------
+    x : array
+        The best point found.
+    objective : float
+        ``problem.objective(x)``.
+    status : Status
+    success : bool
+        Whether the point is certified.
+    message : str
+    nit, nacc : int
+        Iterations (pairs tried) and accepted steps.
+    time : float
+        Seconds.
+    history : array
+        Rows (iteration, seconds, objective).
+    cws_gap : float
+        The largest decrease that any pair offers at x; NaN if the run ended before a scan.
+    tolerance : float
+        What that was compared with.
+    seed : int or None
+    """
+
+    def __init__(self, **fields: Any) -> None:
+        super().__init__()
+        self.update(fields)

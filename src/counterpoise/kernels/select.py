@@ -16,7 +16,6 @@ from counterpoise.kernels.dispatch import implements, kernel, verb
 from counterpoise.kernels.pair import is_live, pair_step, screened_best_pair, violating_pair
 from counterpoise.kernels.smooth import slopes
 
-
 OPENING = 1000.0
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import math
 import time
 import warnings
-from collections import namedtuple
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ import numpy as np
 
 from counterpoise.checks import Vector, number, vector, whole_number
 from counterpoise.kernels import select, sweep
-from counterpoise.kernels.dispatch import has_body, implements
+from counterpoise.kernels.dispatch import has_body, implements, kernel
 from counterpoise.problem import Problem, Result, Status
 
 RULES = {
@@ -27,6 +27,10 @@ RULES = {
 FIRST_EPOCH, LONGEST_EPOCH = 16, 1 << 16
 # A projection farther than this, relative to the size of x, is not a correction of rounding but another point.
 FAR = 0.5
+
+
+class _FunctionRule(NamedTuple):
+    unused: int
 
 
 class Progress(NamedTuple):
@@ -207,18 +211,17 @@ def _rule_from_function(function: Callable[..., Any]) -> Any:
             f"the working-set function {body.__name__} takes {count} argument(s); "
             "it must be rule(problem, x, theta, floor, rng) → (i, j)."
         )
-    rule_type = _rule_types.get(body)
-    if rule_type is None:
-        compiled = select.kernel(body)
-        rule_type = namedtuple(f"Rule_{body.__name__}", ["unused"])  # noqa: PYI024
-        rule_type.__module__ = body.__module__
-
-        @implements(select.select, rule_type)
-        def call(rule, problem, x, theta, floor, rng):  # type: ignore[no-untyped-def]
-            return compiled(problem, x, theta, floor, rng)
-
-        _rule_types[body] = rule_type
-    return rule_type(0)
+    return _rule_type(body)(0)
 
 
-_rule_types: dict[Callable[..., Any], Any] = {}
+@functools.cache
+def _rule_type(body: Callable[..., Any]) -> Any:
+    """Return a NamedTuple type whose ``select`` is ``body``."""
+    compiled = kernel(body)
+    rule_type = type(f"Rule_{body.__name__}", (_FunctionRule,), {"__slots__": (), "__module__": body.__module__})
+
+    @implements(select.select, rule_type)
+    def call(rule, problem, x, theta, floor, rng):  # type: ignore[no-untyped-def]
+        return compiled(problem, x, theta, floor, rng)
+
+    return rule_type

@@ -17,7 +17,9 @@ from counterpoise.kernels import concave as kernels
 class ConcaveTerm(Protocol):
     """What :class:`~counterpoise.Problem` asks of g."""
 
-    lam: float
+    @property
+    def lam(self) -> float:
+        """The weight of the term."""
 
     def value(self, x: Vector) -> float:
         """Return g(x)."""

@@ -76,7 +76,8 @@ class Sum:
         """
         if not np.isfinite(h.lo).all():
             mirrored = h._replace(lo=-h.hi, hi=-h.lo)
-            return -Sum(-self.c).random(mirrored, rng)
+            reflected: Vector = -Sum(-self.c).random(mirrored, rng)
+            return reflected
         spare = max(self.c - float(h.lo.sum()), 0.0)
         span = np.minimum(h.hi - h.lo, spare)
         share = rng.uniform(0.0, 1.0, len(span)) * span

@@ -85,9 +85,7 @@ def compile_separable(h: SeparableTerm | None, n: int) -> SeparableKernel:
             centres.append(spread(part.x0, "x0", n))
             costs.append(spread(part.cost, "cost", n))
         else:
-            raise TypeError(
-                f"h contains a {type(part).__name__}; h is a sum of Bounds, Linear and AbsoluteDeviation."
-            )
+            raise TypeError(f"h contains a {type(part).__name__}; h is a sum of Bounds, Linear and AbsoluteDeviation.")
     if (lo > hi).any():
         k = int(np.flatnonzero(lo > hi)[0])
         raise ValueError(f"the bounds of coordinate {k} are empty: lo = {lo[k]:g} > hi = {hi[k]:g}.")

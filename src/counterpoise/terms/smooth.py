@@ -84,10 +84,9 @@ class LeastSquares:
             return Gram(self.Q, self.p, np.ascontiguousarray(np.diag(self.Q)), np.empty(self.n))
         moving = {"residual": np.empty(self.m), "row": np.empty(self.n), "gradient": np.empty(self.n)}
         if sp.issparse(self.A):
-            indices = self.A.indices.astype(np.int64), self.A.indptr.astype(np.int64)
-            return SparseColumns(
-                self.A.data, *indices, self.y, self.scale, self.diagonal, **moving, column=np.zeros(self.m)
-            )
+            A = sp.csc_array(self.A)
+            indices = A.indices.astype(np.int64), A.indptr.astype(np.int64)
+            return SparseColumns(A.data, *indices, self.y, self.scale, self.diagonal, **moving, column=np.zeros(self.m))
         return Columns(np.ascontiguousarray(self.A.T), self.y, self.scale, self.diagonal, **moving)
 
 

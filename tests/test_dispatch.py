@@ -1,0 +1,183 @@
+"""The registry, the cache on disk, a user's own problem, and installs that cannot be written."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+
+import counterpoise as cp
+from conftest import scaled
+from counterpoise.kernels.concave import change, slope_floor
+from counterpoise.kernels.dispatch import fingerprint, has_body, implements, verb
+
+ROOT = Path(__file__).parent.parent
+PACKAGE = Path(cp.__file__).parent
+
+
+def run(code, folder, **environment):
+    """Run Python code in a new process; return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env={**os.environ, **{key: str(value) for key, value in environment.items()}},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+class Tilt(NamedTuple):
+    lam: float
+
+
+def test_verbs_have_defaults_and_bodies():
+    @verb
+    def colour(term, x):
+        return -1.0
+
+    @implements(colour, Tilt)
+    def colour_of_tilt(term, x):
+        return term.lam * x
+
+    assert colour(Tilt(2.0), 3.0) == 6.0
+    assert colour((1.0,), 3.0) == -1.0
+    assert has_body(colour, Tilt)
+    assert not has_body(colour, tuple)
+    assert slope_floor((1.0,), np.zeros(1), 0) == (-np.inf, 0.0)
+
+
+def test_registering_a_body_from_outside_changes_the_fingerprint():
+    class Later(NamedTuple):
+        lam: float
+
+    before = fingerprint()
+    implements(change, Later)(lambda g, x, i, a, j, b: 0.0)
+    assert fingerprint() != before
+
+
+def load_example():
+    namespace = {"__name__": "own_penalty_example"}
+    code = compile(
+        (ROOT / "examples" / "own_penalty.py").read_text(), str(ROOT / "examples" / "own_penalty.py"), "exec"
+    )
+    exec(code, namespace)
+    return namespace["CappedL1"]
+
+
+def test_the_examples_own_penalty_is_solved_and_certified(rng):
+    CappedL1 = load_example()
+    n = scaled(15, 7)
+    A, y = rng.standard_normal((20, n)), rng.standard_normal(20)
+    g = CappedL1(5.0, 0.1)
+    problem = cp.Problem(cp.LeastSquares(A, y), cp.Bounds(0, 0.4), g, cp.Sum(1))
+
+    def F(points):
+        return 0.5 * ((points @ A.T - y) ** 2).sum(axis=1) + 5.0 * np.minimum(points, 0.1).sum(axis=1)
+
+    for rule in ("hybrid", "cyclic", "semi-greedy"):
+        result = cp.minimize(problem, working_set=rule)
+        x = result.x
+        assert result.success
+        assert result.objective == pytest.approx(F(x[None])[0])
+        for i in range(n):
+            for j in range(i):
+                eta = np.linspace(max(-x[i], x[j] - 0.4), min(0.4 - x[i], x[j]), 101)
+                points = np.repeat(x[None], 101, axis=0)
+                points[:, i] += eta
+                points[:, j] -= eta
+                assert F(points).min() >= result.objective - result.tolerance - 1e-9
+
+
+def test_the_example_is_short_and_runs():
+    lines = (ROOT / "examples" / "own_penalty.py").read_text().splitlines()
+    assert len(lines) < 60
+    if scaled(True, False):
+        done = subprocess.run(
+            [sys.executable, ROOT / "examples" / "own_penalty.py"], capture_output=True, text=True, timeout=300
+        )
+        assert done.stdout.startswith("CERTIFIED: F = "), done.stderr
+
+
+SOLVE = """
+import numpy as np, counterpoise as cp
+from counterpoise.kernels import sweep
+from counterpoise.problems import SIT
+rng = np.random.default_rng(0)
+problem = SIT(rng.standard_normal((9, 7)), rng.standard_normal(9), 2, 5.0)
+assert cp.minimize(problem, working_set="random").success
+hits = sum(sum(f.stats.cache_hits.values()) for f in (sweep.start, sweep.epoch, sweep.scan))
+print(cp.__file__, hits)
+"""
+
+
+@pytest.mark.compiled
+def test_cache_is_hit_in_a_new_process_and_missed_after_an_edit_anywhere(tmp_path):
+    copy = tmp_path / "src" / "counterpoise"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    place = {"PYTHONPATH": tmp_path / "src", "NUMBA_CACHE_DIR": tmp_path / "cache"}
+    assert run(SOLVE, tmp_path, **place) == f"{copy / '__init__.py'} 0"
+    assert run(SOLVE, tmp_path, **place) == f"{copy / '__init__.py'} 3"
+    # topsum.py is only called by sweep.py's entry points: Numba's own cache would not notice this edit.
+    with (copy / "kernels" / "topsum.py").open("a") as file:
+        file.write("\nEDITED = True\n")
+    assert run(SOLVE, tmp_path, **place).endswith(" 0")
+
+
+OWN = """
+import sys
+sys.path.insert(0, {folder!r})
+import numpy as np, counterpoise as cp
+from counterpoise.kernels import sweep
+from penalty import CappedL1
+rng = np.random.default_rng(0)
+f = cp.LeastSquares(rng.standard_normal((9, 7)), rng.standard_normal(9))
+result = cp.minimize(cp.Problem(f, cp.Bounds(0, 1), CappedL1(1.0, 0.1), cp.Sum(1)))
+print(sum(sweep.epoch.stats.cache_hits.values()), result.success)
+"""
+
+
+@pytest.mark.compiled
+def test_a_users_own_term_is_cached_until_it_is_edited(tmp_path):
+    source = (ROOT / "examples" / "own_penalty.py").read_text()
+    (tmp_path / "penalty.py").write_text(source)
+    place = {"NUMBA_CACHE_DIR": tmp_path / "cache"}
+    code = OWN.format(folder=str(tmp_path))
+    assert run(code, tmp_path, **place) == "0 True"
+    assert run(code, tmp_path, **place) == "1 True"
+    (tmp_path / "penalty.py").write_text(source.replace("(-1.0, 0.0, 1.0)", "(1.0, 0.0, -1.0)"))
+    assert run(code, tmp_path, **place) == "0 True"
+
+
+@pytest.mark.compiled
+def test_without_a_writable_cache_everything_still_works(tmp_path):
+    """Numba raises at decoration time if it finds no place for its cache."""
+    code = (
+        "import numba.core.caching as c\n"
+        "def nowhere(self, *a): raise RuntimeError('cannot cache function: no locator available')\n"
+        "c.CacheImpl.__init__ = nowhere\n"
+    )
+    assert run(code + SOLVE, tmp_path).endswith(" 0")
+
+
+def test_plain_python_gives_the_same_point(tmp_path):
+    """NUMBA_DISABLE_JIT=1 runs the same kernels as Python."""
+    code = """
+import numpy as np, counterpoise as cp
+from counterpoise.problems import SIT, NNSPCA, DCPB1, DCPB2
+rng = np.random.default_rng(0)
+A, y = rng.standard_normal((9, 6)), rng.standard_normal(9)
+for problem in (SIT(A, y, 2, 5.0), NNSPCA(A, 2, 5.0), DCPB1(A, y, 0, 50.0), DCPB2(A, y, 0, 9.0)):
+    print(" ".join(f"{v:.10f}" for v in cp.minimize(problem).x))
+"""
+    here = run(code, tmp_path)
+    assert run(code, tmp_path, NUMBA_DISABLE_JIT=1) == here
+    assert len(here.splitlines()) == 4
