@@ -37,7 +37,7 @@ def test_sufficient_decrease_on_every_step(name, rule, theta, rng):
         moves += bool((x != before).any())
         assert np.count_nonzero(x != before) <= 2
         value = after
-    assert moves > 5
+    assert moves >= 3
 
 
 def optimum_of(name, A, y, s, c):

@@ -52,12 +52,17 @@ def spread(values: Any, name: str, length: int) -> Vector:
     return vector(array, name, length)
 
 
+def is_sparse(values: Any) -> bool:
+    """Whether ``values`` is a SciPy sparse matrix or array."""
+    return bool(sp.issparse(values))
+
+
 def matrix(values: Any, name: str) -> Any:
     """Return a finite float matrix with at least one row and two columns; CSR and CSC become sorted CSC."""
-    if sp.issparse(values):
+    if is_sparse(values):
         if values.dtype.kind not in "biuf":
             raise TypeError(f"{name} has dtype {values.dtype}; give real numbers (float, int or bool).")
-        result = sp.csc_array(values, dtype=np.float32 if values.dtype == np.float32 else np.float64, copy=False)
+        result: Any = sp.csc_array(values, dtype=np.float32 if values.dtype == np.float32 else np.float64, copy=False)
         if not (result.has_canonical_format and result.has_sorted_indices):
             result = result.copy()
             result.sum_duplicates()

@@ -116,7 +116,7 @@ class Problem:
 class Status(enum.Enum):
     """Why a run ended."""
 
-    CERTIFIED = "a scan of every live pair found no decrease above the tolerance"
+    CERTIFIED = "a scan of every pair that can move found no decrease above the tolerance"
     ITERATION_LIMIT = "the iteration limit was reached; the best point so far is returned"
     TIME_LIMIT = "the time limit was reached; the best point so far is returned"
     INTERRUPTED = "the run was interrupted; the best point so far is returned"

@@ -21,12 +21,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterpoise.kernels.dispatch import implements, kernel, verb
+from counterpoise.kernels.dispatch import implements, outlined, verb
 from counterpoise.kernels.roots import half_angle_minimisers
 from counterpoise.kernels.smooth import load
 from counterpoise.kernels.topsum import others, reposition, sort_by_magnitude, top_tail
 
 ROOT_HALF = 0.7071067811865476
+UNBOUNDED = 1e300  # ∞ would make NaN where it meets an empty interval
 
 
 class TopSum(NamedTuple):
@@ -78,8 +79,8 @@ def repositioned(g, i, old, new):
 
 @verb
 def slope_floor(g, x, i):
-    """Return slopes that bound g's change over a pair from below; −∞ bounds anything."""
-    return -np.inf, 0.0
+    """Return slopes that bound g's change over a pair from below; by default a bound that rules nothing out."""
+    return -UNBOUNDED, 0.0
 
 
 @verb
@@ -97,9 +98,9 @@ def barrier(g, x, j, capacity):
 @verb
 def arc_floor(g, x, j):
     """Return (λ, b): over a pair (zero i, j) on the arc, with u and w their new values and v = xⱼ,
-    g rises by at least −λ(u + w − v) + b·min(u, w). (∞, 0) bounds anything.
+    g rises by at least −λ(u + w − v) + b·min(u, w). By default a bound that rules nothing out.
     """
-    return np.inf, 0.0
+    return UNBOUNDED, 0.0
 
 
 @verb
@@ -238,7 +239,7 @@ def _change_norm(g, x, i, new_i, j, new_j):
     return -g.lam * rise / total if total > 0.0 else 0.0
 
 
-@kernel
+@outlined
 def _least_beyond(alpha, b, lam, r, near, far):
     """Minimise ½αt² + bt − λ√(2t² + r) on [near, far] with near ≥ 0.
 
@@ -304,7 +305,7 @@ def _subslope_norm(g, x, i):
 def _slope_floor_norm(g, x, i):
     # √ lies below its tangent.
     if g.square[0] == 0.0:
-        return -np.inf, 0.0
+        return -UNBOUNDED, 0.0
     slope = -g.lam * x[i] / np.sqrt(g.square[0])
     return slope, slope
 

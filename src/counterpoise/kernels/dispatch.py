@@ -36,8 +36,11 @@ def kernel(function: Function) -> Function:
     return compiled
 
 
-def loop_kernel(function: Function) -> Function:
-    """Compile a long inner loop as a function of its own, which LLVM vectorises where it would not inline."""
+def outlined(function: Function) -> Function:
+    """Compile an inner function that stays a function of its own.
+
+    For long loops, which LLVM then vectorises, and for arithmetic on scalars, which is compiled once.
+    """
     compiled: Function = numba.njit(nogil=True, error_model="numpy")(function)
     return compiled
 
@@ -54,7 +57,7 @@ def verb(stub: Function) -> Function:
     @overload(call, jit_options={"error_model": "numpy", "forceinline": True})
     def resolve(term, *args):  # type: ignore[no-untyped-def]
         # Homogeneous NamedTuples are another Numba type than mixed ones; both carry their Python class.
-        body = bodies.get(getattr(term, "instance_class", None), default)
+        body = bodies.get(getattr(term, "instance_class", object), default)
         return lambda term, *args: body(term, *args)
 
     call.bodies = bodies  # type: ignore[attr-defined]

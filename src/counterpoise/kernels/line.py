@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from counterpoise.kernels.concave import barrier, curvature_floor, minimise_on_line, slope_floor, subslope
-from counterpoise.kernels.dispatch import implements, kernel, loop_kernel
+from counterpoise.kernels.dispatch import implements, kernel, outlined
 from counterpoise.kernels.pair import (
     is_live,
     model_change,
@@ -94,14 +94,14 @@ def _gain_bound(alpha, beta, hill, c):
 
     For α ≥ 0 the first half of that gains nothing if β + hill ≥ 0 (otherwise ∞ is returned: solve the pair), and the
     second half at most the value at c plus what the hill gives back. For α < 0 an end is best. No branch and no
-    division, for the sake of vector registers; c = 0 gives NaN or 0, which exceed nothing.
+    division, for the sake of vector registers; c = 0 gives 0.
     """
     convex = alpha >= 0.0
     most = 0.5 * c * max(0.0, beta + alpha * c - hill) * convex - c * (beta + 0.5 * alpha * c)
     return np.inf if convex & (beta + hill < 0.0) & (c > 0.0) else most
 
 
-@loop_kernel
+@outlined
 def _bound_receivers(row, diagonal, diagonal_j, receive, from_j, space, room, resting, hill, floor, bound):
     """Bound what every i may gain by receiving from j; return how many bounds exceed ``floor``."""
     count = 0
@@ -196,13 +196,13 @@ def _violating_pair(u, problem, x):
 def _repair(u, h, x):
     """Put dust on the bounds, then give the missing sum to the coordinate with the most room on both sides.
 
-    The sum is compensated (Neumaier). Dust is what a drifted sum leaves of a coordinate that belongs on its
-    bound, some 1e-14.
+    The sum is compensated (Neumaier). Dust is what a drifted sum of n terms leaves of a coordinate that belongs on
+    its bound.
     """
     total, lost = 0.0, 0.0
     roomiest, room = -1, 0.0
     for i in range(len(x)):
-        dust = 32.0 * ULP * max(1.0, abs(x[i]))
+        dust = ULP * (32 + len(x)) * max(1.0, abs(x[i]))
         if x[i] - h.lo[i] <= dust:
             x[i] = h.lo[i]
         elif h.hi[i] - x[i] <= dust:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.kernels.dispatch import kernel
+from counterpoise.kernels.dispatch import kernel, outlined
 
 
 @kernel
@@ -12,7 +12,7 @@ def _quartic(q4, q3, q2, q1, q0, t):
     return (((q4 * t + q3) * t + q2) * t + q1) * t + q0
 
 
-@kernel
+@outlined
 def bracketed_root(q4, q3, q2, q1, q0, low, high):
     """Return the root of a polynomial in [low, high] whose signs at the ends differ.
 
@@ -41,7 +41,7 @@ def bracketed_root(q4, q3, q2, q1, q0, low, high):
 
 @kernel
 def _signs_change(a, b):
-    return (a < 0.0 and b > 0.0) or (a > 0.0 and b < 0.0)
+    return 1 if (a < 0.0 and b > 0.0) or (a > 0.0 and b < 0.0) else 0
 
 
 @kernel
@@ -89,7 +89,7 @@ def _turns(q4, q3, q2, q1):
     )
 
 
-@kernel
+@outlined
 def half_angle_minimisers(a, b, c, d):
     """Find the interior local minimisers of P = a cos² + b sin + c cos + d sin cos on [0, π/2].
 

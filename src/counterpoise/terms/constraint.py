@@ -63,7 +63,7 @@ class Sum:
         after = knots[low] if low < len(knots) else knots[-1] + 2.0
         shifted = z + 0.5 * (before + after)
         free = (shifted > h.lo) & (shifted < h.hi)
-        x = np.clip(shifted, h.lo, h.hi)
+        x: Vector = np.clip(shifted, h.lo, h.hi)
         if free.any():
             t = (self.c - float(x[~free].sum()) - float(z[free].sum())) / int(free.sum())
             x[free] = np.clip(z[free] + t, h.lo[free], h.hi[free])
@@ -126,7 +126,7 @@ class Sphere:
             x = np.zeros_like(z)
             x[int(np.argmax(z))] = 1.0
             return x
-        return x / norm
+        return np.asarray(x / norm, dtype=np.float64)
 
     def random(self, h: Separable, rng: np.random.Generator) -> Vector:
         """Return a point uniform on the non-negative part of the sphere."""

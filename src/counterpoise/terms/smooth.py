@@ -6,9 +6,8 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from counterpoise.checks import Vector, matrix, number, real_array, spread, vector
+from counterpoise.checks import Vector, is_sparse, matrix, number, real_array, spread, vector
 from counterpoise.kernels.smooth import Columns, Gram, SparseColumns
 
 GRAM_LIMIT = 6000
@@ -60,7 +59,7 @@ class LeastSquares:
     @cached_property
     def Q(self) -> Vector:
         """The Hessian σAᵀA, dense."""
-        if sp.issparse(self.A):
+        if is_sparse(self.A):
             A = self.A.astype(np.float64)
             return self.scale * np.ascontiguousarray((A.T @ A).toarray())
         A = np.asarray(self.A, dtype=np.float64)
@@ -74,19 +73,22 @@ class LeastSquares:
     @cached_property
     def diagonal(self) -> Vector:
         """The squared column norms times σ."""
-        if sp.issparse(self.A):
-            return self.scale * np.asarray(self.A.astype(np.float64).power(2).sum(axis=0)).ravel()
-        return self.scale * np.einsum("ij,ij->j", self.A, self.A, dtype=np.float64)
+        if is_sparse(self.A):
+            squares = np.asarray(self.A.astype(np.float64).power(2).sum(axis=0)).ravel()
+        else:
+            squares = np.einsum("ij,ij->j", self.A, self.A, dtype=np.float64)
+        return np.asarray(self.scale * squares, dtype=np.float64)
 
     def kernel(self) -> Gram | Columns | SparseColumns:
         """Return f for kernels, with moving parts of its own."""
         if self.gram:
             return Gram(self.Q, self.p, np.ascontiguousarray(np.diag(self.Q)), np.empty(self.n))
         moving = {"residual": np.empty(self.m), "row": np.empty(self.n), "gradient": np.empty(self.n)}
-        if sp.issparse(self.A):
-            A = sp.csc_array(self.A)
-            indices = A.indices.astype(np.int64), A.indptr.astype(np.int64)
-            return SparseColumns(A.data, *indices, self.y, self.scale, self.diagonal, **moving, column=np.zeros(self.m))
+        if is_sparse(self.A):
+            indices = self.A.indices.astype(np.int64), self.A.indptr.astype(np.int64)
+            return SparseColumns(
+                self.A.data, *indices, self.y, self.scale, self.diagonal, **moving, column=np.zeros(self.m)
+            )
         return Columns(np.ascontiguousarray(self.A.T), self.y, self.scale, self.diagonal, **moving)
 
 
