@@ -24,7 +24,8 @@ RULES = {
     "greedy": select.Greedy,
     "semi-greedy": select.SemiGreedy,
 }
-FIRST_EPOCH, LONGEST_EPOCH = 16, 1 << 16
+# Iterations of the first epoch; later ones grow until they last so many seconds, for limits, Ctrl-C and progress.
+FIRST_EPOCH, EPOCH_SECONDS = 16, 0.05
 # A projection farther than this, relative to the size of x, is not a correction of rounding but another point.
 FAR = 0.5
 
@@ -121,7 +122,7 @@ def bcd_g(
             status = status or _limit(done, history[-1][1], max_iter, max_time)
             if callback is not None and callback(Progress(*history[-1], best.copy())) and status is None:
                 status = Status.STOPPED_BY_CALLBACK
-            trials = min(2 * trials, LONGEST_EPOCH)
+            trials = next_trials(trials, history[-1][1] - history[-2][1])
     except KeyboardInterrupt:
         status, gap = Status.INTERRUPTED, math.nan
     return Result(
@@ -144,6 +145,13 @@ def measure(problem: Problem, x: Vector) -> tuple[float, float]:
     """Return F(x), and the decrease of F that cannot be told from rounding."""
     objective, resolution = problem.value_and_resolution(x)
     return objective, 64.0 * resolution
+
+
+def next_trials(trials: int, seconds: float) -> int:
+    """Return how many iterations the next epoch gets, given how long this one took."""
+    if seconds > EPOCH_SECONDS:
+        return max(1, int(trials * EPOCH_SECONDS / seconds))
+    return 2 * trials
 
 
 def _limit(done: int, seconds: float, max_iter: int | None, max_time: float | None) -> Status | None:
