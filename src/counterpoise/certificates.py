@@ -73,7 +73,9 @@ def certify(problem: Problem, x: Any, theta: float = 0.0, scan: str = "pruned") 
     at = np.clip(x, problem.separable.lo, problem.separable.hi)
     terms = problem.terms()
     sweep.start(terms, at)  # puts `at` on its bounds and on u(x) = 0 where rounding left it beside them
-    gap, i, j, di, dj = sweep.scan(terms, at, number(theta, "theta", 0.0), scan == "all", np.inf)
+    theta = number(theta, "theta", 0.0)
+    found = sweep.scan_all(terms, at, theta) if scan == "all" else sweep.scan(terms, at, theta, np.inf)
+    gap, i, j, di, dj = found
     threshold = exactness_threshold(problem)
     return Certificate(
         cws_gap=float(gap),

@@ -133,39 +133,34 @@ def _select_semi_greedy(rule, problem, x, theta, floor, rng):
 
 
 @verb
-def opening_pair(u, problem, x, theta, floor, rng):
-    """Return a pair for the first steps from a dense point, or (−1, −1) when the opening is over."""
-    return -1, -1
+def opens_at_random(u):
+    """Return whether a run from a dense point does better to begin with random pairs."""
+    return False
 
 
-@implements(opening_pair, Arc)
-def _opening_pair_arc(u, problem, x, theta, floor, rng):
-    """Try up to n random pairs for a decrease well above ``floor``.
-
-    From a dense point the pairs that violate most lead to worse points than random ones (randn 256, s = 30,
-    λ = 1000: −298 against −308 in the mean), and a scan is dear there.
-    """
-    n = len(x)
-    for _ in range(n):
-        i, j = random_pair(n, rng)
-        if is_live(u, problem, x, i, j):
-            _, _, gain = pair_step(u, problem, x, i, j, theta)
-            if gain > OPENING * floor:
-                return i, j
-    return -1, -1
+@implements(opens_at_random, Arc)
+def _opens_at_random_arc(u):
+    """On the arc it does (randn 256, s = 30, λ = 1000: −308 against −298 in the mean), and a scan is dear there."""
+    return True
 
 
 @implements(select, Hybrid)
 def _select_hybrid(rule, problem, x, theta, floor, rng):
-    if rule.counter[0] == 0:
-        i, j = opening_pair(problem.u, problem, x, theta, floor, rng)
-        if i >= 0:
-            return i, j
-        rule.counter[0] = 1
-    i, j = violating_pair(problem.u, problem, x)
-    if i >= 0:
-        _, _, gain = pair_step(problem.u, problem, x, i, j, theta)
-        if gain > floor:
-            return i, j
+    """Open with random pairs while one in n brings much more than ``floor``; then violating pairs; then scans."""
+    n, draws = len(x), 0
+    if rule.counter[0] == 0 and opens_at_random(problem.u):
+        draws = n
+    for draw in range(draws + 1):
+        if draw < draws:
+            i, j = random_pair(n, rng)
+            above = OPENING * floor
+        else:
+            i, j = violating_pair(problem.u, problem, x)
+            above = floor
+            rule.counter[0] = 1
+        if i >= 0 and is_live(problem.u, problem, x, i, j):
+            _, _, gain = pair_step(problem.u, problem, x, i, j, theta)
+            if gain > above:
+                return i, j
     _, i, j = screened_best_pair(problem.u, problem, x, theta, floor)
     return i, j

@@ -51,7 +51,7 @@ def start(problem, x):
 
 
 @entry_point
-def scan(problem, x, theta, exhaustive, above):
+def scan(problem, x, theta, above):
     """Find the best of all live pairs, and take its step if it decreases the model by more than ``above``.
 
     Returns
@@ -63,10 +63,7 @@ def scan(problem, x, theta, exhaustive, above):
     di, dj : float
         Its step.
     """
-    if exhaustive:
-        gap, i, j = exhaustive_best_pair(problem, x, theta, 0.0)
-    else:
-        gap, i, j = screened_best_pair(problem.u, problem, x, theta, 0.0)
+    gap, i, j = screened_best_pair(problem.u, problem, x, theta, 0.0)
     if i < 0:
         return 0.0, -1, -1, 0.0, 0.0
     new_i, new_j, gap = pair_step(problem.u, problem, x, i, j, theta)
@@ -74,6 +71,16 @@ def scan(problem, x, theta, exhaustive, above):
     if gap > above:
         accept(problem, x, i, new_i, j, new_j)
     return gap, i, j, di, dj
+
+
+@entry_point
+def scan_all(problem, x, theta):
+    """Return (gap, i, j, di, dj) as :func:`scan` does, by solving every live pair; x is left as it is."""
+    gap, i, j = exhaustive_best_pair(problem, x, theta, 0.0)
+    if i < 0:
+        return 0.0, -1, -1, 0.0, 0.0
+    new_i, new_j, gap = pair_step(problem.u, problem, x, i, j, theta)
+    return gap, i, j, new_i - x[i], new_j - x[j]
 
 
 @entry_point

@@ -111,7 +111,7 @@ def bcd_g(
                 sweep.start(terms, x)
                 age[0] = 0
                 tolerance = tol * abs(objective) + noise
-                gap, *_ = sweep.scan(terms, x, theta, False, tolerance)
+                gap, *_ = sweep.scan(terms, x, theta, tolerance)
                 if gap <= tolerance:
                     status = Status.CERTIFIED
                 else:
