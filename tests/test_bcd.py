@@ -13,7 +13,8 @@ import pytest
 import counterpoise as cp
 from conftest import make_problem, scaled
 from counterpoise.kernels.pair import is_live
-from counterpoise.solvers.bcd import RULES, Progress
+from counterpoise.solvers.bcd import RULES
+from counterpoise.solvers.run import Progress
 from naive import case_of, dcpb1, dcpb2, largest_gap, nnspca, sit
 
 NAMES = ["SIT", "NNSPCA", "DCPB1", "DCPB2"]

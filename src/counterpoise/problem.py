@@ -117,6 +117,7 @@ class Status(enum.Enum):
     """Why a run ended."""
 
     CERTIFIED = "a scan of every pair that can move found no decrease above the tolerance"
+    STATIONARY = "the iterates no longer move; nothing is claimed over pairs, certify the point or start BCD-g from it"
     ITERATION_LIMIT = "the iteration limit was reached; the best point so far is returned"
     TIME_LIMIT = "the time limit was reached; the best point so far is returned"
     INTERRUPTED = "the run was interrupted; the best point so far is returned"

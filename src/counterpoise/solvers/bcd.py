@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import functools
 import inspect
-import math
-import time
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from counterpoise.checks import Vector, number, vector, whole_number
+from counterpoise.checks import number
 from counterpoise.kernels import select, sweep
 from counterpoise.kernels.dispatch import has_body, implements, kernel
 from counterpoise.problem import Problem, Result, Status
+from counterpoise.solvers.run import Epoch, Progress, Run
 
 RULES = {
     "hybrid": select.Hybrid,
@@ -24,23 +22,10 @@ RULES = {
     "greedy": select.Greedy,
     "semi-greedy": select.SemiGreedy,
 }
-# Iterations of the first epoch; later ones grow until they last so many seconds, for limits, Ctrl-C and progress.
-FIRST_EPOCH, EPOCH_SECONDS = 16, 0.05
-# A projection farther than this, relative to the size of x, is not a correction of rounding but another point.
-FAR = 0.5
 
 
 class _FunctionRule(NamedTuple):
     unused: int
-
-
-class Progress(NamedTuple):
-    """What a callback sees; returning True from the callback stops the run."""
-
-    iteration: int
-    seconds: float
-    objective: float
-    x: Vector
 
 
 def bcd_g(
@@ -78,116 +63,36 @@ def bcd_g(
     callback : callable, optional
         Called with a :class:`Progress` after every epoch; returning True stops the run.
     """
-    clock = time.perf_counter()
-    rng = np.random.default_rng(seed)
+    run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
     theta = default_theta(problem) if theta is None else number(theta, "theta", 0.0)
-    tol = number(tol, "tol", 0.0)
-    if max_iter is not None:
-        max_iter = whole_number(max_iter, "max_iter", 1)
-    if max_time is not None:
-        max_time = number(max_time, "max_time", 0.0)
     rule, patience = make_rule(working_set, problem.n)
-    x = problem.start(seed) if x0 is None else feasible_start(problem, x0)
-
-    terms = problem.terms()
+    terms, x = problem.terms(), run.start
     sweep.start(terms, x)
-    best = x.copy()
-    objective, noise = measure(problem, x)
-    history = [(0, time.perf_counter() - clock, objective)]
     age = np.array([0, max(1000, 4 * problem.n)])
-    done, accepted, trials, gap = 0, 0, FIRST_EPOCH, math.nan
 
-    status: Status | None = None
-    try:
-        while status is None:
-            if max_iter is not None:
-                trials = min(trials, max_iter - done)
-            tried, taken, settled = sweep.epoch(
-                rule, terms, x, theta, objective, tol, noise, trials, patience, rng, age
-            )
-            done, accepted = done + tried, accepted + taken
-            objective, noise = measure(problem, x)
-            if settled:
-                sweep.start(terms, x)
-                age[0] = 0
-                tolerance = tol * abs(objective) + noise
-                gap, *_ = sweep.scan(terms, x, theta, tolerance)
-                if gap <= tolerance:
-                    status = Status.CERTIFIED
-                else:
-                    done, accepted, gap = done + 1, accepted + 1, math.nan
-                    objective, noise = measure(problem, x)
-            best[:] = x
-            history.append((done, time.perf_counter() - clock, objective))
-            status = status or _limit(done, history[-1][1], max_iter, max_time)
-            if callback is not None and callback(Progress(*history[-1], best.copy())) and status is None:
-                status = Status.STOPPED_BY_CALLBACK
-            trials = next_trials(trials, history[-1][1] - history[-2][1])
-    except KeyboardInterrupt:
-        status, gap = Status.INTERRUPTED, math.nan
-    return Result(
-        x=best,
-        objective=problem.objective(best),
-        status=status,
-        success=status is Status.CERTIFIED,
-        message=status.value,
-        nit=int(done),
-        nacc=int(accepted),
-        time=time.perf_counter() - clock,
-        history=np.array(history),
-        cws_gap=float(gap),
-        tolerance=tol * abs(objective) + noise,
-        seed=seed,
-    )
+    def epoch(trials: int) -> Epoch:
+        tried, accepted, settled = sweep.epoch(
+            rule, terms, x, theta, run.objective, run.tol, run.noise, trials, patience, run.rng, age
+        )
+        if not settled:
+            return Epoch(x, tried, accepted)
+        sweep.start(terms, x)
+        age[0] = 0
+        objective, noise = run.measure(x)
+        tolerance = run.tol * abs(objective) + noise
+        # Within the iteration limit the scan's best pair is taken, so that every scan makes progress.
+        above = tolerance if tried < trials else np.inf
+        gap, *_ = sweep.scan(terms, x, theta, above)
+        if gap <= tolerance:
+            return Epoch(x, tried, accepted, Status.CERTIFIED, gap)
+        return Epoch(x, tried + (tried < trials), accepted + (tried < trials))
 
-
-def measure(problem: Problem, x: Vector) -> tuple[float, float]:
-    """Return F(x), and the decrease of F that cannot be told from rounding."""
-    objective, resolution = problem.value_and_resolution(x)
-    return objective, 64.0 * resolution
-
-
-def next_trials(trials: int, seconds: float) -> int:
-    """Return how many iterations the next epoch gets, given how long this one took."""
-    if seconds > EPOCH_SECONDS:
-        return max(1, int(trials * EPOCH_SECONDS / seconds))
-    return 2 * trials
-
-
-def _limit(done: int, seconds: float, max_iter: int | None, max_time: float | None) -> Status | None:
-    if max_iter is not None and done >= max_iter:
-        return Status.ITERATION_LIMIT
-    if max_time is not None and seconds >= max_time:
-        return Status.TIME_LIMIT
-    return None
+    return run.loop(epoch)
 
 
 def default_theta(problem: Problem) -> float:
     """Return a θ that is positive, as the descent lemma wants, and too small to be seen in the result."""
     return 1e-12 * float(np.abs(problem.f.diagonal).max())
-
-
-def feasible_start(problem: Problem, x0: Any) -> Vector:
-    """Return x0, projected with a warning if it is infeasible, refused if it is far."""
-    x = np.array(vector(x0, "x0", problem.n))
-    violation = problem.violation(x)
-    if violation <= 1e-12:
-        return x
-    projected = problem.project(x)
-    distance = float(np.linalg.norm(projected - x))
-    size = max(float(np.linalg.norm(projected)), float(np.linalg.norm(x)))
-    if distance > FAR * size:
-        raise ValueError(
-            f"x0 is infeasible by {violation:.3g} and {distance:.3g} away from the nearest feasible point; "
-            "give problem.project(x0) if that point is meant."
-        )
-    if violation > 1e-9:
-        warnings.warn(
-            f"x0 is infeasible by {violation:.3g}; the run starts from the nearest feasible point, "
-            f"{distance:.3g} away.",
-            stacklevel=4,
-        )
-    return projected
 
 
 def make_rule(working_set: Any, n: int) -> tuple[Any, int]:
