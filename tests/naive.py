@@ -167,3 +167,139 @@ def binary_optimum(A, y, c):
         if value < best:
             best, best_x = value, x
     return best, best_x
+
+
+def least_on_box_and_sum(H, b, lo, hi, total):
+    """min ½zᵀHz + bᵀz over lo ≤ z ≤ hi, 1ᵀz = total, H definite or not: the stationary point of every face."""
+    k = len(b)
+    best, best_z = np.inf, None
+    for face in itertools.product((0, 1, 2), repeat=k):
+        face = np.array(face)
+        free = face == 2
+        z = np.where(face == 0, lo, hi).astype(float)
+        if not np.isfinite(z[~free]).all():
+            continue
+        spare = total - z[~free].sum()
+        if free.any():
+            m = int(free.sum())
+            system = np.block([[H[np.ix_(free, free)], np.ones((m, 1))], [np.ones((1, m)), np.zeros((1, 1))]])
+            right = np.r_[-b[free] - H[np.ix_(free, ~free)] @ z[~free], spare]
+            solution = np.linalg.lstsq(system, right, rcond=None)[0]
+            if np.abs(system @ solution - right).max() > 1e-8 * (1 + np.abs(right).max()):
+                continue
+            z[free] = solution[:m]
+        elif abs(spare) > 1e-9:
+            continue
+        if (z >= lo - 1e-10).all() and (z <= hi + 1e-10).all():
+            value = 0.5 * z @ H @ z + b @ z
+            if value < best:
+                best, best_z = value, z
+    return best, best_z
+
+
+def best_on_block(case, x, block, theta=0.0):
+    """The largest decrease of F + ½θ‖d‖² over a block on the line: all states of g, all faces of the box.
+
+    TopSum (x ≥ 0) and −λ‖x‖² only.
+    """
+    block = list(block)
+    k, rest = len(block), np.setdiff1d(np.arange(len(x)), block)
+    H = case.Q[np.ix_(block, block)] + theta * np.eye(k)
+    b = (case.Q @ x + case.p + case.w)[block] - H @ x[block]
+    lo, hi, total = case.lo[block], case.hi[block], x[block].sum()
+    best = np.inf
+    if case.g == "square":
+        states = [(H - 2 * case.lam * np.eye(k), b)]
+    else:
+        states = [(H, b - case.lam * np.array(inside)) for inside in itertools.product((0, 1), repeat=k)]
+    for matrix, tilted in states:
+        _, z = least_on_box_and_sum(matrix, tilted, lo, hi, total)
+        if z is not None:
+            moved = x.copy()
+            moved[block] = z
+            best = min(best, case.value(moved) + 0.5 * theta * np.sum((moved - x) ** 2))
+    assert len(rest) + k == len(x)
+    return case.value(x) - best
+
+
+def project_line(z, lo, hi, c):
+    """The point of {1ᵀx = c, lo ≤ x ≤ hi} nearest to z, clip(z + t), by bisection on t."""
+    reach = 1 + abs(c) + np.abs(z).max() + np.abs(np.where(np.isfinite(lo), lo, hi)).max()
+    low, high = -2 * reach, 2 * reach
+    for _ in range(200):
+        t = 0.5 * (low + high)
+        low, high = (t, high) if np.clip(z + t, lo, hi).sum() < c else (low, t)
+    return np.clip(z + 0.5 * (low + high), lo, hi)
+
+
+def project_arc(z):
+    """The point of {x ≥ 0, ‖x‖ = 1} nearest to z."""
+    if z.max() <= 0:
+        return np.eye(len(z))[np.argmax(z)]
+    return np.maximum(z, 0) / np.sqrt(sum(v**2 for v in z if v > 0))
+
+
+def least_on_line(G, lo, hi, c):
+    """A minimiser of ⟨G, z⟩ on {1ᵀx = c, lo ≤ x ≤ hi}, lo finite: pour what is missing into the cheapest first."""
+    z, missing = lo.copy(), c - lo.sum()
+    for i in sorted(range(len(G)), key=lambda i: G[i]):
+        poured = min(hi[i] - lo[i], missing)
+        z[i] += poured
+        missing -= poured
+    return z
+
+
+def concave_slope(case, x):
+    """An element of ∂g; among equal |xᵢ| the top sum counts those of the largest slope of f + h."""
+    if case.g == "square":
+        return -2 * case.lam * x
+    if case.g == "norm":
+        return -case.lam * x / np.sqrt(np.sum(x**2))
+    slope, result = case.Q @ x + case.p + case.w, np.zeros(len(x))
+    for i in sorted(range(len(x)), key=lambda i: (-abs(x[i]), -slope[i]))[: case.s]:
+        result[i] = -case.lam if x[i] >= 0 else case.lam
+    return result
+
+
+def first_order_step(case, x, G, L, c=None):
+    """argmin ⟨G, z⟩ + ½L‖z − x‖² on the line with the sum c, or on the arc."""
+    if c is None:
+        return project_arc(x - G / L if L > 0 else -G)
+    return project_line(x - G / L, case.lo, case.hi, c) if L > 0 else least_on_line(G, case.lo, case.hi, c)
+
+
+def psg_points(case, x, step, count, c=None):
+    """The iterates of the projected subgradient method."""
+    points = [x]
+    for t in range(1, count + 1):
+        G = case.Q @ x + case.p + case.w + concave_slope(case, x)
+        x = first_order_step(case, x, G, np.sqrt(t) / step, c)
+        points.append(x)
+    return points
+
+
+def mscr_points(case, x, L, count, stages, c=None):
+    """The iterates of multi-stage convex relaxation, every stage some steps with the slope of g fixed."""
+    points = [x]
+    for _ in range(count):
+        fixed = concave_slope(case, x)
+        for _ in range(stages):
+            x = first_order_step(case, x, case.Q @ x + case.p + case.w + fixed, L, c)
+        points.append(x)
+    return points
+
+
+def pdca_points(case, x, L, count, c=None, extrapolate=False):
+    """The iterates of the proximal DC algorithm; extrapolated with θ ← (1 + √(1 + 4θ²))/2, β = (θ₋ − 1)/θ."""
+    points, before, theta_before, age = [x], x, 1.0, 0
+    for _ in range(count):
+        theta = (1 + np.sqrt(1 + 4 * theta_before**2)) / 2
+        z = x + (theta_before - 1) / theta * (x - before) if extrapolate else x
+        slope = case.Q @ z + case.p + case.w
+        new = first_order_step(case, z, slope + concave_slope(case, x), L, c)
+        age += 1
+        restart = age == 200 or np.dot(z - new, new - x) > 0
+        theta_before, age = (1.0, 0) if restart else (theta, age)
+        x, before = new, x
+        points.append(x)
+    return points

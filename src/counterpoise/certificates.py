@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from typing import Any
 
 import numpy as np
 
-from counterpoise.checks import Vector, number, vector
-from counterpoise.kernels import sweep
+from counterpoise.checks import Vector, number, vector, whole_number
+from counterpoise.kernels import block, sweep
+from counterpoise.kernels.dispatch import has_body
+from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem
 from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
 from counterpoise.terms.constraint import Sum
 from counterpoise.terms.separable import one_sided_slopes
 from counterpoise.terms.smooth import LeastSquares
+
+MOST_ENUMERATED = 6
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +44,10 @@ class Certificate:
     exact : bool or None
         Whether the problem's λ is above ``exact_lam``.
     objective : float
+    block_gap : float or None
+        The largest decrease that any of the blocks tried can bring, if blocks of more than two were asked for.
+    blocks_tried, blocks_in_all : int
+        0 if none were asked for.
     """
 
     cws_gap: float
@@ -49,9 +58,20 @@ class Certificate:
     exact_lam: float | None
     exact: bool | None
     objective: float
+    block_gap: float | None = None
+    blocks_tried: int = 0
+    blocks_in_all: int = 0
 
 
-def certify(problem: Problem, x: Any, theta: float = 0.0, scan: str = "pruned") -> Certificate:
+def certify(
+    problem: Problem,
+    x: Any,
+    theta: float = 0.0,
+    scan: str = "pruned",
+    k: int = 2,
+    n_blocks: int = 1000,
+    seed: int | None = 0,
+) -> Certificate:
     """Examine a point.
 
     Parameters
@@ -63,6 +83,9 @@ def certify(problem: Problem, x: Any, theta: float = 0.0, scan: str = "pruned") 
         The proximal weight of the definition of CWS; 0 is the strongest claim.
     scan : {"pruned", "all"}
         "pruned" bounds most pairs instead of solving them, "all" solves every one; the gaps agree.
+    k, n_blocks, seed : int
+        With k from 3 to 6, solve blocks of k coordinates as well: all of them if there are no more than ``n_blocks``,
+        otherwise so many random ones, half of each drawn from the coordinates above their lower bound.
     """
     if scan not in ("pruned", "all"):
         raise ValueError(f'scan is {scan!r}; it must be "pruned" or "all".')
@@ -76,6 +99,8 @@ def certify(problem: Problem, x: Any, theta: float = 0.0, scan: str = "pruned") 
     theta = number(theta, "theta", 0.0)
     found = sweep.scan_all(terms, at, theta) if scan == "all" else sweep.scan(terms, at, theta, np.inf)
     gap, i, j, di, dj = found
+    k = whole_number(k, "k", 2, problem.n)
+    blocks = {} if k == 2 else _block_gap(problem, terms, at, theta, k, whole_number(n_blocks, "n_blocks", 1), seed)
     threshold = exactness_threshold(problem)
     return Certificate(
         cws_gap=float(gap),
@@ -86,7 +111,29 @@ def certify(problem: Problem, x: Any, theta: float = 0.0, scan: str = "pruned") 
         exact_lam=threshold,
         exact=None if threshold is None else problem.g.lam > threshold,
         objective=problem.objective(x),
+        **blocks,
     )
+
+
+def _block_gap(
+    problem: Problem, terms: Terms, x: Vector, theta: float, k: int, n_blocks: int, seed: int | None
+) -> dict[str, Any]:
+    """Solve blocks of k coordinates by enumeration; return the largest decrease and how many were tried."""
+    check_enumeration(problem, k)
+    n, in_all = problem.n, math.comb(problem.n, k)
+    rng, above = np.random.default_rng(seed), np.flatnonzero(x > problem.separable.lo)
+
+    def draw() -> Any:
+        held = rng.choice(above, min(k - k // 2, len(above)), replace=False)
+        return np.r_[held, rng.choice(np.setdiff1d(np.arange(n), held), k - len(held), replace=False)]
+
+    few = in_all <= n_blocks
+    chosen = itertools.combinations(range(n), k) if few else (draw() for _ in range(n_blocks))
+    gaps = [
+        block.best_of_block(terms, x, np.array(one, dtype=np.int64), theta, block.ENUMERATED, np.empty(k))
+        for one in chosen
+    ]
+    return {"block_gap": float(max(gaps)), "blocks_tried": len(gaps), "blocks_in_all": in_all}
 
 
 def critical_residual(problem: Problem, x: Vector) -> float:
@@ -189,3 +236,35 @@ def _sparse_threshold_arc(problem: Problem) -> float | None:
         parts = (np.maximum(Q, 0.0), np.maximum(-Q, 0.0))
         largest = max(float(np.sqrt((part * part).sum(axis=1)).max()) for part in parts)
     return math.sqrt(2.0) * largest
+
+
+def check_blocks(problem: Problem) -> None:
+    """Refuse what block steps do not know."""
+    kernel_type = type(problem.terms().g)
+    if not has_body(block.propose, kernel_type):
+        raise TypeError(
+            f"{type(problem.g).__name__} has no block step: register bodies of `concave_change` and `propose` "
+            f"for {kernel_type.__name__} with counterpoise.kernels.dispatch.implements."
+        )
+    if len(problem.separable.centre):
+        raise ValueError("block steps take no AbsoluteDeviation: its kinks would cut the block; use bcd-g with k = 2.")
+
+
+def check_enumeration(problem: Problem, k: int) -> None:
+    """Refuse blocks whose states cannot all be tried, or for which trying all of them proves nothing."""
+    check_blocks(problem)
+    base = 2 if isinstance(problem.g, TopSum) else 3
+    if k > MOST_ENUMERATED:
+        raise ValueError(
+            f"k is {k}: a block has {base}^{k} = {base**k:,} states, which are enumerated up to k = {MOST_ENUMERATED}; "
+            'method="bcd-l" takes larger blocks.'
+        )
+    if not isinstance(problem.u, Sum):
+        raise ValueError('BCD-g on Sphere solves pairs only, k = 2; method="bcd-l" takes larger blocks.')
+    if isinstance(problem.g, TopSum) and (problem.separable.lo < 0).any():
+        raise ValueError("BCD-g with k > 2 and TopSum needs x ≥ 0: otherwise each state has a sign as well.")
+    if isinstance(problem.g, Norm2):
+        threshold = exactness_threshold(problem)
+        if threshold is None or problem.g.lam < threshold:
+            need = "bounds −b ≤ x ≤ b" if threshold is None else f"lam at least {threshold:.6g}"
+            raise ValueError(f"BCD-g with k > 2 and Norm2 needs {need}, where all states are vertices; use k = 2.")

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import number
 from counterpoise.problem import Problem
 from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
@@ -76,8 +77,6 @@ def _check_total(c: float, n: int) -> float:
 
 def _warn_of_parity(problem: Problem, c: float) -> None:
     """Say what happens when no binary point has the sum c although the penalty asks for one."""
-    from counterpoise.certificates import exactness_threshold
-
     if c == int(c) and (int(c) - problem.n) % 2 == 0:
         return
     threshold = exactness_threshold(problem)

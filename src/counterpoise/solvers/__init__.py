@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from counterpoise.problem import Problem, Result
-from counterpoise.solvers.bcd import bcd_g
+from counterpoise.solvers.bcd import bcd_g, bcd_l
 
-METHODS: dict[str, Callable[..., Result]] = {"bcd-g": bcd_g}
+METHODS: dict[str, Callable[..., Result]] = {"bcd-g": bcd_g, "bcd-l": bcd_l}
 
 
 def minimize(problem: Problem, x0: Any = None, method: str = "bcd-g", **options: Any) -> Result:

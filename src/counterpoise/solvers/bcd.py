@@ -1,4 +1,4 @@
-"""BCD-g: Algorithm 1 of the paper with pairs solved globally, to a certified point."""
+"""BCD-g and BCD-l-k: Algorithm 1 of the paper, with blocks solved globally or locally."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from counterpoise.checks import number
-from counterpoise.kernels import select, sweep
+from counterpoise.certificates import check_blocks, check_enumeration
+from counterpoise.checks import number, whole_number
+from counterpoise.kernels import block, select, sweep
 from counterpoise.kernels.dispatch import has_body, implements, kernel
+from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers.run import Epoch, Progress, Run
 
@@ -24,6 +26,9 @@ RULES = {
 }
 
 
+SUBPROBLEMS = {"nested": block.NESTED, "linearised": block.LINEARISED}
+
+
 class _FunctionRule(NamedTuple):
     unused: int
 
@@ -31,7 +36,8 @@ class _FunctionRule(NamedTuple):
 def bcd_g(
     problem: Problem,
     x0: Any = None,
-    working_set: Any = "hybrid",
+    k: int = 2,
+    working_set: Any = None,
     theta: float | None = None,
     tol: float = 1e-9,
     max_iter: int | None = None,
@@ -39,15 +45,19 @@ def bcd_g(
     seed: int | None = 0,
     callback: Callable[[Progress], Any] | None = None,
 ) -> Result:
-    """Minimise by exact pair steps until a scan of every live pair proves the point.
+    """Minimise by exact steps on pairs, or on blocks of up to six, until a scan of every live pair proves the point.
 
     Parameters
     ----------
     problem : Problem
     x0 : array of length n, optional
-    working_set : {"hybrid", "cyclic", "random", "greedy", "semi-greedy"}, or a rule of your own
-        A rule is a NamedTuple with a body of :func:`counterpoise.kernels.select.select`, or a function
-        ``rule(problem, x, theta, floor, rng)`` that returns a pair (i, j), which is compiled.
+    k : int
+        Block size. 2 solves pairs. 3 to 6 enumerate every state of a block (2ᵏ convex programs for TopSum, 3ᵏ faces for
+        the binary problems), for Sum only.
+    working_set : str or rule, optional
+        For k = 2 "hybrid" (default), "cyclic", "random", "greedy", "semi-greedy", or a rule of your own: a NamedTuple
+        with a body of :func:`counterpoise.kernels.select.select`, or a function ``rule(problem, x, theta, floor, rng)``
+        that returns a pair (i, j), which is compiled. For larger k "support" (default) or "random".
     theta : float, optional
         Proximal weight θ ≥ 0: every accepted step has F(x⁺) ≤ F(x) − ½θ‖x⁺ − x‖². Larger values give
         worse points; the default is 1e-12 of the largest curvature.
@@ -55,7 +65,7 @@ def bcd_g(
         A point is certified if no pair decreases F by more than ``tol``·|F|, or by more than double
         precision can tell. Smaller steps are not taken.
     max_iter : int, optional
-        Limit on iterations, that is on pairs tried.
+        Limit on iterations, that is on pairs or blocks tried.
     max_time : float, optional
         Limit in seconds, looked at between epochs of some milliseconds.
     seed : int or None
@@ -63,29 +73,103 @@ def bcd_g(
     callback : callable, optional
         Called with a :class:`Progress` after every epoch; returning True stops the run.
     """
+    k = whole_number(k, "k", 2, problem.n)
+    if k > 2:
+        check_enumeration(problem, k)
     run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
     theta = default_theta(problem) if theta is None else number(theta, "theta", 0.0)
-    rule, patience = make_rule(working_set, problem.n)
-    terms, x = problem.terms(), run.start
+    if k > 2:
+        return _descend_by_blocks(run, theta, k, block.ENUMERATED, working_set)
+    rule, patience = make_rule("hybrid" if working_set is None else working_set, problem.n)
+
+    def advance(terms: Terms, trials: int, age: Any) -> tuple[int, int, bool]:
+        moved: tuple[int, int, bool] = sweep.epoch(
+            rule, terms, run.start, theta, run.objective, run.tol, run.noise, trials, patience, run.rng, age
+        )
+        return moved
+
+    return _descend(run, theta, advance)
+
+
+def bcd_l(
+    problem: Problem,
+    x0: Any = None,
+    k: int = 10,
+    subproblem: str = "nested",
+    working_set: str | None = None,
+    theta: float | None = None,
+    tol: float = 1e-9,
+    max_iter: int | None = None,
+    max_time: float | None = None,
+    seed: int | None = 0,
+    callback: Callable[[Progress], Any] | None = None,
+) -> Result:
+    """Minimise by local steps on blocks of k coordinates: BCD-l-k, for every problem without kinks.
+
+    Parameters
+    ----------
+    problem : Problem
+    x0 : array of length n, optional
+    k : int
+        Block size, 2 … n; blocks of 10 to 50 are worth their price.
+    subproblem : {"nested", "linearised"}
+        "linearised" is the paper's N_B, eq. (plb:subproblemlocal): g is replaced by its tangent. "nested" solves the
+        block without g, ranks the result, and tries the states "the first p of the ranking are among the s largest"
+        for every p, and the present state: at most k + 2 convex programs. For the binary problems the sum leaves one
+        such state. Both are monotone, because every candidate is scored by the true model.
+    working_set : {"support", "random"}, optional
+        "support" (default) draws half of a block from the coordinates above their lower bound and a quarter from those
+        with the least slopes; "random" draws uniformly.
+    theta, tol, max_iter, max_time, seed, callback
+        As in :func:`bcd_g`; an iteration is a block. "nested" ends CERTIFIED, by a scan of all pairs whose best is
+        taken as a step; "linearised" ends STATIONARY when 2n blocks in a row brought nothing.
+    """
+    k = whole_number(k, "k", 2, problem.n)
+    if subproblem not in SUBPROBLEMS:
+        raise ValueError(f"subproblem is {subproblem!r}; it must be one of {', '.join(map(repr, SUBPROBLEMS))}.")
+    check_blocks(problem)
+    run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
+    theta = default_theta(problem) if theta is None else number(theta, "theta", 0.0)
+    return _descend_by_blocks(run, theta, k, SUBPROBLEMS[subproblem], working_set)
+
+
+def _descend_by_blocks(run: Run, theta: float, k: int, kind: int, working_set: str | None) -> Result:
+    if working_set not in (None, "support", "random"):
+        raise ValueError(f'working_set is {working_set!r}; for blocks it must be "support" or "random".')
+    support_aware, patience = working_set != "random", 2 * run.problem.n
+
+    def advance(terms: Terms, trials: int, age: Any) -> tuple[int, int, bool]:
+        where = (terms, run.start, k, kind, support_aware, theta)
+        moved: tuple[int, int, bool] = block.block_epoch(
+            *where, run.objective, run.tol, run.noise, trials, patience, run.rng, age
+        )
+        return moved
+
+    return _descend(run, theta, advance, certified=kind != block.LINEARISED)
+
+
+def _descend(run: Run, theta: float, advance: Callable[..., tuple[int, int, bool]], certified: bool = True) -> Result:
+    """Advance by epochs; when one settles, scan all pairs, and end with a certificate or take the best pair."""
+    terms, x = run.problem.terms(), run.start
     sweep.start(terms, x)
-    age = np.array([0, max(1000, 4 * problem.n)])
+    age = np.array([0, max(1000, 4 * run.problem.n)])
 
     def epoch(trials: int) -> Epoch:
-        tried, accepted, settled = sweep.epoch(
-            rule, terms, x, theta, run.objective, run.tol, run.noise, trials, patience, run.rng, age
-        )
+        tried, accepted, settled = advance(terms, trials, age)
         if not settled:
             return Epoch(x, tried, accepted)
         sweep.start(terms, x)
         age[0] = 0
+        if not certified:
+            return Epoch(x, tried, accepted, Status.STATIONARY)
         objective, noise = run.measure(x)
         tolerance = run.tol * abs(objective) + noise
         # Within the iteration limit the scan's best pair is taken, so that every scan makes progress.
-        above = tolerance if tried < trials else np.inf
-        gap, *_ = sweep.scan(terms, x, theta, above)
+        spare = tried < trials
+        gap, *_ = sweep.scan(terms, x, theta, tolerance if spare else np.inf)
         if gap <= tolerance:
             return Epoch(x, tried, accepted, Status.CERTIFIED, gap)
-        return Epoch(x, tried + (tried < trials), accepted + (tried < trials))
+        return Epoch(x, tried + spare, accepted + spare)
 
     return run.loop(epoch)
 

@@ -96,7 +96,7 @@ class Run:
                 report = epoch(trials)
                 status = self._record(report)
                 gap = report.gap
-                trials = _next_trials(trials, self.history[-1][1] - self.history[-2][1])
+                trials = _next_trials(trials, report.tried, self.history[-1][1] - self.history[-2][1])
         except KeyboardInterrupt:
             status, gap = Status.INTERRUPTED, math.nan
         return Result(
@@ -133,11 +133,11 @@ class Run:
         return status
 
 
-def _next_trials(trials: int, seconds: float) -> int:
-    """Return how many iterations the next epoch gets, given how long this one took."""
+def _next_trials(trials: int, tried: int, seconds: float) -> int:
+    """Return how many iterations the next epoch gets, given what this one did and how long it took."""
     if seconds > EPOCH_SECONDS:
-        return max(1, int(trials * EPOCH_SECONDS / seconds))
-    return 2 * trials
+        return max(1, int(tried * EPOCH_SECONDS / seconds))
+    return 2 * trials if tried >= trials else trials
 
 
 def feasible_start(problem: Problem, x0: Any) -> Vector:

@@ -1,0 +1,586 @@
+"""(S2) for blocks of k coordinates: linearised, nested and enumerated states.
+
+With B the block and z its new values, f's model is ½zᵀHz + bᵀz up to a constant, H = Q_BB + θI and
+b = ∇_B f + w_B − Hx_B. A *state* replaces g by a linear function of z; on the line it leaves a convex quadratic program
+on a box and a sum, solved exactly by an active set, on the arc a majorised power iteration. As with pairs, states only
+propose: :func:`block_change` scores every candidate by the true model, and the best one is kept if it is a decrease.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterpoise.kernels.arc import Arc
+from counterpoise.kernels.concave import ConcaveQuadratic, Norm2, TopSum, repositioned, subslope
+from counterpoise.kernels.dispatch import entry_point, implements, kernel, outlined, verb
+from counterpoise.kernels.line import Line
+from counterpoise.kernels.pair import refresh
+from counterpoise.kernels.separable import slope_right
+from counterpoise.kernels.smooth import curvature, moved, slope, slopes
+
+LINEARISED, NESTED, ENUMERATED = 0, 1, 2
+
+
+# The convex quadratic program of a state on the line.
+
+
+@outlined
+def _free_step(H, gradient, free, m, factor, step):
+    """Write into ``step`` the minimiser over the m ≥ 2 free coordinates of the model at z, with 1ᵀstep = 0.
+
+    The first free coordinate balances the others: the reduced matrix H_ac − H_ar − H_rc + H_rr is factored by Cholesky
+    with a ridge, for duplicate columns; what the ridge takes off a step is made up by the next.
+    """
+    r = free[0]
+    for a in range(1, m):
+        i = free[a]
+        for c in range(1, a + 1):
+            j = free[c]
+            total = H[i, j] - H[i, r] - H[r, j] + H[r, r]
+            if a == c:
+                total += 1e-10 * (abs(H[i, i]) + abs(H[r, r])) + 1e-300
+            for e in range(1, c):
+                total -= factor[a, e] * factor[c, e]
+            factor[a, c] = np.sqrt(max(total, 1e-300)) if a == c else total / factor[c, c]
+        total = gradient[r] - gradient[i]
+        for e in range(1, a):
+            total -= factor[a, e] * step[e]
+        step[a] = total / factor[a, a]
+    step[0] = 0.0
+    for a in range(m - 1, 0, -1):
+        total = step[a]
+        for e in range(a + 1, m):
+            total -= factor[e, a] * step[e]
+        step[a] = total / factor[a, a]
+        step[0] -= step[a]
+
+
+@outlined
+def solve_box_sum(H, b, lo, hi, z):
+    """Minimise ½zᵀHz + bᵀz over {lo ≤ z ≤ hi, 1ᵀz as it is} from a feasible z, in place, by a primal active set.
+
+    Each round solves the problem on the free coordinates, stops at the first bound in the way, or, if there is none,
+    frees the bound coordinate whose slope most contradicts the free ones. H must be positive semidefinite.
+    """
+    k = len(z)
+    at = np.zeros(k, dtype=np.int64)  # −1 on lo, 1 on hi, 0 free
+    size = 0.0
+    for a in range(k):
+        at[a] = -1 if z[a] <= lo[a] else (1 if z[a] >= hi[a] else 0)
+        size = max(size, abs(b[a]), abs(H[a, a]))
+    free, factor = np.empty(k, dtype=np.int64), np.empty((k, k))
+    step, gradient = np.empty(k), np.empty(k)
+    whole_steps = 0
+    for _ in range(20 * k + 20):
+        m = 0
+        for a in range(k):
+            total = b[a]
+            for c in range(k):
+                total += H[a, c] * z[c]
+            gradient[a] = total
+            if at[a] == 0:
+                free[m] = a
+                m += 1
+        # Rising is open to free and low coordinates, falling to free and high ones.
+        rise, fall = -1, -1
+        for a in range(k):
+            if at[a] <= 0 and z[a] < hi[a] and (rise < 0 or gradient[a] < gradient[rise]):
+                rise = a
+            if at[a] >= 0 and z[a] > lo[a] and (fall < 0 or gradient[a] > gradient[fall]):
+                fall = a
+        if rise < 0 or fall < 0 or gradient[fall] - gradient[rise] <= 1e-14 * size:
+            return
+        # Two whole steps solve the free coordinates as well as rounding allows; then the bounds are asked.
+        if whole_steps >= 2 or m < 2:
+            if at[rise] == 0 and at[fall] == 0:
+                return
+            at[rise], at[fall], whole_steps = 0, 0, 0
+            continue
+        _free_step(H, gradient, free, m, factor, step)
+        length, blocking = 1.0, -1
+        for a in range(m):
+            i = free[a]
+            room = (hi[i] - z[i]) if step[a] > 0.0 else (lo[i] - z[i])
+            if step[a] != 0.0 and room / step[a] < length:
+                length, blocking = max(room / step[a], 0.0), a
+        for a in range(m):
+            z[free[a]] += length * step[a]
+        whole_steps += 1
+        if blocking >= 0:
+            i = free[blocking]
+            at[i] = 1 if step[blocking] > 0.0 else -1
+            z[i] = hi[i] if at[i] == 1 else lo[i]
+            whole_steps = 0
+
+
+@verb
+def solve_state(u, H, b, lo, hi, z):
+    """Minimise ½zᵀHz + bᵀz over the block's part of the feasible set, from a feasible z, in place."""
+    raise NotImplementedError
+
+
+@implements(solve_state, Line)
+def _solve_state_line(u, H, b, lo, hi, z):
+    solve_box_sum(H, b, lo, hi, z)
+
+
+@implements(solve_state, Arc)
+def _solve_state_arc(u, H, b, lo, hi, z):
+    power_steps(H, b, z)
+
+
+@outlined
+def power_steps(H, b, z):
+    """Minimise ½zᵀHz + bᵀz over {z ≥ 0, ‖z‖ as it is} by majorisation, in place.
+
+    On the sphere H may be shifted by −ρI; with ρ at least its largest eigenvalue (Gershgorin) the quadratic is concave,
+    lies below its tangent, and the tangent's minimiser is the projection of −((H − ρI)z + b).
+    """
+    k = len(z)
+    rho, norm = 0.0, 0.0
+    for a in range(k):
+        radius = H[a, a]
+        for c in range(k):
+            if c != a:
+                radius += abs(H[a, c])
+        rho = max(rho, radius)
+        norm += z[a] * z[a]
+    norm = np.sqrt(norm)
+    if norm == 0.0:
+        return
+    new = np.empty(k)
+    for _ in range(1000):
+        length, least = 0.0, 0
+        for a in range(k):
+            total = b[a] - rho * z[a]
+            for c in range(k):
+                total += H[a, c] * z[c]
+            new[a] = total
+        for a in range(k):
+            if new[a] < new[least]:
+                least = a
+        for a in range(k):
+            length += min(new[a], 0.0) ** 2
+        change = 0.0
+        for a in range(k):
+            if length > 0.0:
+                value = norm * max(-new[a], 0.0) / np.sqrt(length)
+            else:
+                value = norm if a == least else 0.0
+            change = max(change, abs(value - z[a]))
+            z[a] = value
+        if change <= 1e-15 * norm:
+            return
+
+
+# How g changes over a block, and what its states propose.
+
+
+@verb
+def concave_change(g, x, block, z):
+    """Return g(x with x_B = z) − g(x)."""
+    raise NotImplementedError
+
+
+@verb
+def propose(g, u, x, block, H, b, lo, hi, ranking, state, z):
+    """Write the candidate of one state into z, which holds a feasible start; return whether there was such a state.
+
+    ``ranking`` orders the block by the solution without g, largest first. State −1 is the state of x itself.
+    """
+    raise NotImplementedError
+
+
+@verb
+def enumerate_states(g, u, x, block, H, b, lo, hi, state, z):
+    """Write the candidate of one of all states into z; return 1, 0 if the state is empty, −1 after the last state."""
+    raise NotImplementedError
+
+
+@kernel
+def _outside(g, block, k, values):
+    """Fill ``values`` with the magnitudes of ranks s−K+1 … s among the coordinates outside the block, K = min(k, s)."""
+    K = min(k, g.s)
+    taken, r = 0, 0
+    while taken < g.s and r < len(g.order):
+        inside = False
+        for a in range(k):
+            if block[a] == g.order[r]:
+                inside = True
+        if not inside:
+            if taken >= g.s - K:
+                values[taken - (g.s - K)] = g.key[r]
+            taken += 1
+        r += 1
+    for a in range(max(taken - (g.s - K), 0), K):
+        values[a] = 0.0
+    return K
+
+
+@outlined
+def _top_of_both(outside, K, sizes):
+    """Return the sum of the K largest of ``outside`` (descending) and ``sizes`` (sorted here, descending) together."""
+    k = len(sizes)
+    for a in range(1, k):
+        value, c = sizes[a], a
+        while c > 0 and sizes[c - 1] < value:
+            sizes[c] = sizes[c - 1]
+            c -= 1
+        sizes[c] = value
+    total, a, c = 0.0, 0, 0
+    for _ in range(K):
+        if c < k and sizes[c] >= outside[a]:
+            total += sizes[c]
+            c += 1
+        else:
+            total += outside[a]
+            a += 1
+    return total
+
+
+@implements(concave_change, TopSum)
+def _change_top(g, x, block, z):
+    k = len(block)
+    outside, before, after = np.empty(k), np.empty(k), np.empty(k)
+    K = _outside(g, block, k, outside)
+    for a in range(k):
+        before[a], after[a] = abs(x[block[a]]), abs(z[a])
+    return g.lam * (_top_of_both(outside, K, before) - _top_of_both(outside, K, after))
+
+
+@kernel
+def _block_rise(x, block, z):
+    rise = 0.0
+    for a in range(len(block)):
+        rise += (z[a] - x[block[a]]) * (z[a] + x[block[a]])
+    return rise
+
+
+@implements(concave_change, ConcaveQuadratic)
+def _change_square(g, x, block, z):
+    return -g.lam * _block_rise(x, block, z)
+
+
+@implements(concave_change, Norm2)
+def _change_norm(g, x, block, z):
+    rise, square = _block_rise(x, block, z), g.square[0]
+    total = np.sqrt(square) + np.sqrt(max(square + rise, 0.0))
+    return -g.lam * rise / total if total > 0.0 else 0.0
+
+
+@implements(propose, TopSum)
+def _propose_top(g, u, x, block, H, b, lo, hi, ranking, state, z):
+    """State p: the p first of the ranking are among the s largest."""
+    k, lam, s = len(z), g.lam, g.s
+    if state > min(k, s):
+        return False
+    tilted = b.copy()
+    for a in range(k):
+        if state < 0:
+            tilted[a] -= lam if g.rank[block[a]] < s else 0.0
+        elif a < state:
+            tilted[ranking[a]] -= lam
+    solve_state(u, H, tilted, lo, hi, z)
+    return True
+
+
+@kernel
+def _fill_vertex(u, lo, hi, ranking, z):
+    """Raise the coordinates to their upper bounds in the order of ``ranking`` until the block's sum is spent."""
+    spare = np.sum(z) - np.sum(lo)
+    for a in range(len(z)):
+        i = ranking[a]
+        rise = min(spare, hi[i] - lo[i])
+        z[i] = hi[i] if rise >= hi[i] - lo[i] else lo[i] + rise
+        spare -= rise
+
+
+@implements(propose, ConcaveQuadratic)
+def _propose_square(g, u, x, block, H, b, lo, hi, ranking, state, z):
+    """The sum leaves one state: the first of the ranking at their upper bounds, the rest at the lower."""
+    if state > 0:
+        return False
+    if state == 0:
+        _fill_vertex(u, lo, hi, ranking, z)
+        return True
+    tilted = b.copy()
+    for a in range(len(z)):
+        tilted[a] -= 2.0 * g.lam * x[block[a]]
+    solve_state(u, H, tilted, lo, hi, z)
+    return True
+
+
+@implements(propose, Norm2)
+def _propose_norm(g, u, x, block, H, b, lo, hi, ranking, state, z):
+    if state > 0:
+        return False
+    if state == 0:
+        _fill_vertex(u, lo, hi, ranking, z)
+        return True
+    tilted = b.copy()
+    for a in range(len(z)):
+        tilted[a] += subslope(g, x, block[a])
+    solve_state(u, H, tilted, lo, hi, z)
+    return True
+
+
+@implements(enumerate_states, TopSum)
+def _enumerate_top(g, u, x, block, H, b, lo, hi, state, z):
+    """All 2ᵏ sets S of block coordinates among the s largest: g is the least of their linear functions (x ≥ 0)."""
+    k, lam = len(z), g.lam
+    if state >= 1 << k:
+        return -1
+    tilted, count = b.copy(), 0
+    for a in range(k):
+        if state >> a & 1:
+            tilted[a] -= lam
+            count += 1
+    if count > g.s:
+        return 0
+    solve_state(u, H, tilted, lo, hi, z)
+    return 1
+
+
+@outlined
+def stationary_on_face(H, b, lo, hi, state, most_free, z):
+    """Write the stationary point of ½zᵀHz + bᵀz on a face of the box with 1ᵀz as it is; return whether it is inside.
+
+    The base-3 digits of ``state`` put each coordinate on lo, on hi, or set it free. Gaussian elimination with pivoting
+    on the bordered system; a singular face is passed over, because its minimum recurs on a smaller face.
+    """
+    k, spare, m = len(z), np.sum(z), 0
+    free = np.empty(k, dtype=np.int64)
+    for a in range(k):
+        digit = state % 3
+        state //= 3
+        if digit == 2:
+            free[m] = a
+            m += 1
+        else:
+            z[a] = lo[a] if digit == 0 else hi[a]
+            spare -= z[a]
+    if m == 0 or m > most_free:
+        return m == 0 and abs(spare) <= 1e-12 * k
+    system = np.zeros((m + 1, m + 2))
+    size = 0.0
+    for a in range(m):
+        right = -b[free[a]]
+        for c in range(k):
+            inside = False
+            for e in range(m):
+                if free[e] == c:
+                    inside = True
+            if not inside:
+                right -= H[free[a], c] * z[c]
+        for c in range(m):
+            system[a, c] = H[free[a], free[c]]
+            size = max(size, abs(system[a, c]))
+        system[a, m], system[m, a], system[a, m + 1] = 1.0, 1.0, right
+    system[m, m + 1] = spare
+    for column in range(m + 1):
+        pivot = column
+        for row in range(column + 1, m + 1):
+            if abs(system[row, column]) > abs(system[pivot, column]):
+                pivot = row
+        if abs(system[pivot, column]) <= 1e-13 * max(size, 1e-300) and m > 1:
+            return False
+        for c in range(column, m + 2):
+            system[column, c], system[pivot, c] = system[pivot, c], system[column, c]
+        for row in range(m + 1):
+            if row != column:
+                ratio = system[row, column] / system[column, column]
+                for c in range(column, m + 2):
+                    system[row, c] -= ratio * system[column, c]
+    for a in range(m):
+        value, i = system[a, m + 1] / system[a, a], free[a]
+        if not lo[i] - 1e-14 <= value <= hi[i] + 1e-14:
+            return False
+        z[i] = min(max(value, lo[i]), hi[i])
+    return True
+
+
+@implements(enumerate_states, ConcaveQuadratic)
+def _enumerate_square(g, u, x, block, H, b, lo, hi, state, z):
+    """All 3ᵏ faces: the least of a quadratic on a polytope is stationary on the face that holds it."""
+    k, lam = len(z), g.lam
+    if state >= 3**k:
+        return -1
+    bent = H.copy()
+    for a in range(k):
+        bent[a, a] -= 2.0 * lam
+    return 1 if stationary_on_face(bent, b, lo, hi, state, k, z) else 0
+
+
+@implements(enumerate_states, Norm2)
+def _enumerate_norm(g, u, x, block, H, b, lo, hi, state, z):
+    """All vertices, with at most one coordinate off its bounds: enough in the exact regime, where two never pay."""
+    if state >= 3 ** len(z):
+        return -1
+    return 1 if stationary_on_face(H, b, lo, hi, state, 1, z) else 0
+
+
+# One block step.
+
+
+@kernel
+def block_change(problem, x, block, H, q, z):
+    """Return the change of the model when x_B becomes z; ``H`` and ``q`` are Q_BB + θI and ∇_B f + w_B."""
+    k, smooth = len(block), 0.0
+    for a in range(k):
+        da = z[a] - x[block[a]]
+        smooth += q[a] * da
+        for c in range(k):
+            smooth += 0.5 * da * H[a, c] * (z[c] - x[block[c]])
+    return smooth + concave_change(problem.g, x, block, z)
+
+
+@kernel
+def block_step(problem, x, block, theta, kind, best_z):
+    """Write the best candidate of the block into ``best_z``; return by how much it decreases the model (0 for none)."""
+    f, h, g, u, k = problem.f, problem.h, problem.g, problem.u, len(block)
+    H, q, b = np.empty((k, k)), np.empty(k), np.empty(k)
+    lo, hi, here = np.empty(k), np.empty(k), np.empty(k)
+    for a in range(k):
+        i = block[a]
+        q[a], lo[a], hi[a], here[a] = slope(f, i) + h.weight[i], h.lo[i], h.hi[i], x[i]
+        for c in range(k):
+            H[a, c] = f.diagonal[i] + theta if a == c else curvature(f, i, block[c])
+    for a in range(k):
+        total = q[a]
+        for c in range(k):
+            total -= H[a, c] * here[c]
+        b[a] = total
+    ranking = np.arange(k)
+    z = here.copy()
+    if kind == NESTED:
+        solve_state(u, H, b, lo, hi, z)
+        for a in range(1, k):
+            i, c = ranking[a], a
+            while c > 0 and z[ranking[c - 1]] < z[i]:
+                ranking[c] = ranking[c - 1]
+                c -= 1
+            ranking[c] = i
+    best = 0.0
+    state = 0 if kind == ENUMERATED else -1
+    while True:
+        if kind == ENUMERATED:
+            z[:] = here
+            found = enumerate_states(g, u, x, block, H, b, lo, hi, state, z)
+        else:
+            if state <= 0:
+                z[:] = here  # later states start from their neighbour's solution
+            found = 1 if propose(g, u, x, block, H, b, lo, hi, ranking, state, z) else -1
+        if found < 0:
+            break
+        if found > 0:
+            delta = block_change(problem, x, block, H, q, z)
+            if delta < best:
+                best = delta
+                best_z[:] = z
+        if kind == LINEARISED:
+            break
+        state += 1
+    return -best
+
+
+@kernel
+def accept_block(problem, x, block, z):
+    """Write the block into x and let every term follow, two coordinates at a time."""
+    k = len(block)
+    for a in range(0, k, 2):
+        i = block[a]
+        if a + 1 < k:
+            j = block[a + 1]
+            moved(problem.f, i, z[a] - x[i], j, z[a + 1] - x[j])
+        else:
+            moved(problem.f, i, z[a] - x[i], block[0], 0.0)
+    for a in range(k):
+        repositioned(problem.g, block[a], x[block[a]], z[a])
+        x[block[a]] = z[a]
+
+
+# Which block.
+
+
+@kernel
+def random_block(n, rng, block, chosen):
+    """Fill ``block[chosen:]`` with coordinates that are not in it yet, uniformly."""
+    k = len(block)
+    while chosen < k:
+        i = int(rng.random() * n)
+        fresh = True
+        for a in range(chosen):
+            if block[a] == i:
+                fresh = False
+        if fresh:
+            block[chosen] = i
+            chosen += 1
+
+
+@kernel
+def support_block(problem, x, rng, block):
+    """Take up to half of the block from the coordinates above their lower bounds, a quarter from the least slopes."""
+    k, n = len(block), len(x)
+    above, count = np.empty(n, dtype=np.int64), 0
+    for i in range(n):
+        if x[i] > problem.h.lo[i]:
+            above[count] = i
+            count += 1
+    chosen = 0
+    while chosen < k - k // 2 and chosen < count:
+        pick = chosen + int(rng.random() * (count - chosen))
+        above[chosen], above[pick] = above[pick], above[chosen]
+        block[chosen] = above[chosen]
+        chosen += 1
+    gradient = slopes(problem.f)
+    wanted = chosen + k // 4
+    while chosen < wanted:
+        # The least slope among a random sample of the rest: cheap, and not the same coordinate every time.
+        least, value = -1, np.inf
+        for _ in range(max(8, n // 8)):
+            i = int(rng.random() * n)
+            fresh = True
+            for a in range(chosen):
+                if block[a] == i:
+                    fresh = False
+            total = gradient[i] + slope_right(problem.h, i, x[i])
+            if fresh and total < value:
+                least, value = i, total
+        if least < 0:
+            break
+        block[chosen] = least
+        chosen += 1
+    random_block(n, rng, block, chosen)
+
+
+@entry_point
+def block_epoch(problem, x, k, kind, support_aware, theta, value, tol, noise, trials, patience, rng, age):
+    """Run at most ``trials`` block steps, in place; return (done, accepted, settled) as :func:`sweep.epoch` does."""
+    block, z = np.empty(k, dtype=np.int64), np.empty(k)
+    accepted, idle, floor = 0, 0, tol * abs(value) + noise
+    for done in range(trials):
+        if support_aware:
+            support_block(problem, x, rng, block)
+        else:
+            random_block(len(x), rng, block, 0)
+        gain = block_step(problem, x, block, theta, kind, z)
+        if gain > floor:
+            accept_block(problem, x, block, z)
+            accepted, idle = accepted + 1, 0
+            value -= gain
+            floor = tol * abs(value) + noise
+            age[0] += 1
+            if age[0] >= age[1]:
+                refresh(problem, x)
+                age[0] = 0
+        else:
+            idle += 1
+            if idle >= patience:
+                return done + 1, accepted, True
+    return trials, accepted, False
+
+
+@entry_point
+def best_of_block(problem, x, block, theta, kind, z):
+    """Return the decrease of one block step, its new values in ``z``; x is left as it is."""
+    return block_step(problem, x, block, theta, kind, z)

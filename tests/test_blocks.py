@@ -1,0 +1,265 @@
+"""Blocks: the active set, states, enumeration and BCD-l-k, against brute force."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import counterpoise as cp
+from conftest import make_problem, scaled
+from counterpoise.certificates import exactness_threshold
+from counterpoise.kernels import block as kernels
+from counterpoise.kernels import sweep
+from counterpoise.problems import DCPB2, NNSPCA, SIT
+from naive import Case, best_on_block, case_of, largest_gap, least_on_box_and_sum
+from test_bcd import NAMES, build
+
+
+def test_the_active_set_finds_the_least_of_a_convex_quadratic(rng):
+    for trial in range(scaled(1500, 60)):
+        k = int(rng.integers(2, scaled(6, 5)))
+        half = rng.standard_normal((int(rng.integers(1, 8)), k))
+        if trial % 4 == 0:
+            half[:, 1] = half[:, 0]
+        H, b = half.T @ half, rng.standard_normal(k) * 10.0 ** rng.integers(-2, 3)
+        lo = -rng.random(k) * (rng.random(k) < 0.7)
+        hi = np.where(rng.random(k) < 0.3, np.inf, lo + 0.3 + rng.random(k) * 2)
+        problem = cp.Problem(cp.Quadratic(np.eye(k)), cp.Bounds(lo, hi), None, cp.Sum(lo.sum() + 0.5))
+        z = problem.project(rng.standard_normal(k))
+        total = z.sum()
+        kernels.solve_box_sum(H, b, lo, hi, z)
+        best, _ = least_on_box_and_sum(H, b, lo, hi, total)
+        assert (z >= lo).all() and (z <= hi).all()
+        assert z.sum() == pytest.approx(total, abs=1e-12)
+        assert 0.5 * z @ H @ z + b @ z <= best + 1e-9 * (1 + abs(best) + np.abs(b).max())
+
+
+@pytest.mark.compiled
+def test_the_active_set_on_large_blocks_satisfies_its_conditions(rng):
+    for _ in range(40):
+        k = 50
+        half = rng.standard_normal((60, k))
+        H, b, lo, hi = half.T @ half, rng.standard_normal(k) * 5, np.zeros(k), np.full(k, np.inf)
+        z = rng.dirichlet(np.full(k, 0.2))
+        kernels.solve_box_sum(H, b, lo, hi, z)
+        slopes = H @ z + b
+        assert np.ptp(slopes[z > 0]) <= 1e-9 * np.abs(b).max()
+        assert slopes[z <= 0].min(initial=np.inf) >= slopes[z > 0].max() - 1e-9 * np.abs(b).max()
+
+
+def test_power_steps_do_not_rise_and_end_stationary(rng):
+    for _ in range(scaled(200, 20)):
+        k = int(rng.integers(2, 8))
+        H = rng.standard_normal((k, k))
+        H, b = H + H.T, rng.standard_normal(k)
+        z = np.abs(rng.standard_normal(k))
+        norm, before = np.linalg.norm(z), 0.5 * z @ H @ z + b @ z
+        kernels.power_steps(H, b, z)
+        assert np.linalg.norm(z) == pytest.approx(norm)
+        assert (z >= 0).all()
+        assert 0.5 * z @ H @ z + b @ z <= before + 1e-12
+    z = np.array([1.0, 0.0])
+    kernels.power_steps(np.zeros((2, 2)), np.array([2.0, 1.0]), z)  # no negative slope: a unit vector is best
+    np.testing.assert_array_equal(z, [0.0, 1.0])
+    zero = np.zeros(2)
+    kernels.power_steps(np.eye(2), np.ones(2), zero)
+    np.testing.assert_array_equal(zero, [0.0, 0.0])
+
+
+def step_of(problem, x, block, theta, kind):
+    terms, x, z = problem.terms(), x.copy(), np.empty(len(block))
+    sweep.start(terms, x)
+    gain = kernels.best_of_block(terms, x, np.array(block), theta, kind, z)
+    moved = x.copy()
+    if gain > 0:
+        moved[list(block)] = z
+    return x, moved, gain
+
+
+@pytest.mark.parametrize("name", ["SIT", "DCPB1"])
+@pytest.mark.parametrize("lam", [0.3, 5.0, 300.0])
+def test_enumerated_steps_equal_brute_force(name, lam, rng):
+    for trial in range(scaled(40, 4)):
+        n, k = int(rng.integers(4, 8)), int(rng.integers(3, 5))
+        A, y, s, c = rng.standard_normal((6, n)), rng.standard_normal(6), int(rng.integers(1, n)), n % 2
+        problem, case = make_problem(name, A, y, s, c, lam), case_of(name, A, y, lam, s)
+        x = problem.start(trial) if trial % 2 else cp.minimize(problem, max_iter=1 + trial % 7).x
+        block = [int(i) for i in rng.permutation(n)[:k]]
+        theta = float(trial % 3)
+        x, moved, gain = step_of(problem, x, block, theta, kernels.ENUMERATED)
+        claimed = case.value(x) - case.value(moved) - 0.5 * theta * np.sum((moved - x) ** 2)
+        assert gain == pytest.approx(claimed, abs=1e-9 * case.size(x))
+        assert gain == pytest.approx(best_on_block(case, x, block, theta), abs=1e-8 * case.size(x))
+        assert problem.violation(moved) <= 1e-12
+
+
+def test_enumerated_steps_of_norm2_equal_a_grid_in_the_exact_regime(rng):
+    side = np.linspace(-1, 1, 161)
+    for trial in range(scaled(30, 3)):
+        n = int(rng.integers(4, 8))
+        A, y = rng.standard_normal((6, n)), rng.standard_normal(6)
+        lam = 1.001 * exactness_threshold(DCPB2(A, y, n % 2, 1.0))
+        problem, case = DCPB2(A, y, n % 2, lam), case_of("DCPB2", A, y, lam)
+        block = [int(i) for i in rng.permutation(n)[:3]]
+        x, moved, gain = step_of(problem, problem.start(trial), block, 0.0, kernels.ENUMERATED)
+        a, b = (v.ravel() for v in np.meshgrid(side, side))
+        c = x[block].sum() - a - b
+        points = np.repeat(x[None], len(a), axis=0)
+        points[:, block] = np.column_stack([a, b, c])
+        least = case.values(points[np.abs(c) <= 1]).min()
+        assert case.value(moved) <= least + 1e-9 * case.size(x)
+        assert gain == pytest.approx(case.value(x) - case.value(moved), abs=1e-9 * case.size(x))
+
+
+@pytest.mark.parametrize("kind", [kernels.LINEARISED, kernels.NESTED])
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("lam", [0.3, 30.0])
+def test_local_steps_say_the_truth_and_never_rise(name, kind, lam, rng):
+    moves = 0
+    for trial in range(scaled(40, 5)):
+        problem, case, _ = build(name, rng, n=9, lam=lam, s=int(rng.integers(1, 9)))
+        block = [int(i) for i in rng.permutation(9)[: int(rng.integers(2, 9))]]
+        x, moved, gain = step_of(problem, problem.start(trial), block, 0.1, kind)
+        claimed = case.value(x) - case.value(moved) - 0.05 * np.sum((moved - x) ** 2)
+        assert gain >= 0
+        assert gain == pytest.approx(claimed, abs=1e-9 * case.size(x))
+        assert problem.violation(moved) <= 1e-12
+        moves += gain > 0
+    assert moves > 0
+
+
+def test_nested_steps_of_pairs_equal_exact_pair_steps(rng):
+    """Erratum: with exactly solved states BCD-l-2 equals BCD-g."""
+    for trial in range(scaled(200, 20)):
+        problem, case, _ = build("SIT", rng, n=7, lam=float(10.0 ** rng.uniform(-1, 3)), s=int(rng.integers(1, 7)))
+        i, j = (int(a) for a in rng.permutation(7)[:2])
+        x, _, gain = step_of(problem, problem.start(trial), [i, j], 0.0, kernels.ENUMERATED)
+        terms = problem.terms()
+        sweep.start(terms, x)
+        assert gain == pytest.approx(sweep.step(terms, x, i, j, 0.0)[2], abs=1e-9 * case.size(x))
+
+
+@pytest.mark.parametrize("working_set", ["support", "random"])
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("k", [2, 4, pytest.param(12, marks=pytest.mark.compiled)])
+def test_bcd_l_ends_at_points_without_a_better_pair(name, working_set, k, rng):
+    problem, case, _ = build(name, rng, n=scaled(12, 5))
+    points = []
+    result = cp.minimize(
+        problem, method="bcd-l", k=k, working_set=working_set, callback=lambda p: points.append(p.x) and False
+    )
+    assert result.status is cp.Status.CERTIFIED
+    assert max(problem.violation(x) for x in points) <= 1e-10
+    assert (np.diff(result.history[:, 2]) <= 1e-9 * case.size(result.x)).all()
+    on = "arc" if name == "NNSPCA" else "line"
+    assert largest_gap(case, result.x, on) <= result.tolerance + 1e-9 * case.size(result.x)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_linearised_bcd_l_ends_stationary_and_no_better_than_nested(name, rng):
+    linearised, nested = [], []
+    for seed in range(scaled(8, 3)):
+        problem, case, _ = build(name, rng, n=scaled(12, 6), lam=60.0)
+        result = cp.minimize(problem, method="bcd-l", k=4, subproblem="linearised", seed=seed)
+        assert result.status is cp.Status.STATIONARY
+        assert not result.success
+        assert (np.diff(result.history[:, 2]) <= 1e-9 * case.size(result.x)).all()
+        linearised.append(result.objective)
+        nested.append(cp.minimize(problem, method="bcd-l", k=4, seed=seed).objective)
+    assert np.mean(nested) <= np.mean(linearised) + 1e-9
+
+
+@pytest.mark.parametrize("name", ["SIT", "DCPB1", "DCPB2"])
+def test_bcd_g_on_triples_leaves_no_better_triple(name, rng):
+    n = scaled(8, 6)
+    A, y = rng.standard_normal((7, n)), rng.standard_normal(7)
+    lam = 1.01 * exactness_threshold(make_problem(name, A, y, 3, n % 2, 1.0))
+    problem, case = make_problem(name, A, y, 3, n % 2, lam), case_of(name, A, y, lam, 3)
+    result = cp.minimize(problem, k=3)
+    assert result.status is cp.Status.CERTIFIED
+    if name != "DCPB2":
+        for block in itertools.combinations(range(n), 3):
+            assert best_on_block(case, result.x, block) <= 1e-8 * case.size(result.x)
+    certificate = cp.certify(problem, result.x, k=3)
+    assert certificate.block_gap <= 2 * result.tolerance
+    assert certificate.blocks_tried == certificate.blocks_in_all == len(list(itertools.combinations(range(n), 3)))
+    sampled = cp.certify(problem, problem.start(0), k=4, n_blocks=10)
+    assert sampled.blocks_tried == 10
+    assert sampled.block_gap > 0
+
+
+@pytest.mark.compiled
+def test_blocks_reach_better_points_than_pairs(rng):
+    pairs, blocks = [], []
+    for seed in range(scaled(10, 3)):
+        A, y = rng.standard_normal((30, 25)), rng.standard_normal(30)
+        problem = SIT(A, y, 4, 200.0)
+        pairs.append(cp.minimize(problem, seed=seed).objective)
+        blocks.append(cp.minimize(problem, method="bcd-l", k=15, seed=seed).objective)
+    assert np.mean(blocks) <= np.mean(pairs)
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("name", "options", "message"),
+        [
+            ("SIT", {"method": "bcd-l", "k": 1}, r"k is 1; it must be between 2 and 12"),
+            ("SIT", {"method": "bcd-l", "k": 13}, r"k is 13; it must be between 2 and 12"),
+            ("SIT", {"k": 7}, r"k is 7: a block has 2\^7 = 128 states, which are enumerated up to k = 6"),
+            ("DCPB1", {"k": 8}, r"k is 8: a block has 3\^8 = 6,561 states"),
+            ("NNSPCA", {"k": 3}, r"BCD-g on Sphere solves pairs only"),
+            ("DCPB2", {"k": 3}, r"BCD-g with k > 2 and Norm2 needs lam at least"),
+            ("SIT", {"method": "bcd-l", "working_set": "cyclic"}, r'for blocks it must be "support" or "random"'),
+            ("SIT", {"method": "bcd-l", "subproblem": "magic"}, r"subproblem is 'magic'; it must be one of 'nested'"),
+        ],
+    )
+    def test_values(self, name, options, message, rng):
+        problem, _, _ = build(name, rng, lam=1.0)
+        with pytest.raises(ValueError, match=message):
+            cp.minimize(problem, **options)
+
+    def test_kinks_signs_and_unknown_terms(self, rng):
+        f = cp.LeastSquares(rng.standard_normal((5, 4)))
+        kinked = cp.Problem(f, cp.Bounds(0) + cp.AbsoluteDeviation(0.1, 1.0), cp.TopSum(2, 1.0), cp.Sum(1))
+        with pytest.raises(ValueError, match="block steps take no AbsoluteDeviation"):
+            cp.minimize(kinked, method="bcd-l", k=3)
+        signed = cp.Problem(f, cp.Bounds(-1, 1), cp.TopSum(2, 1.0), cp.Sum(1))
+        with pytest.raises(ValueError, match="needs x ≥ 0"):
+            cp.minimize(signed, k=3)
+        crooked = cp.Problem(f, cp.Bounds(-1, 2), cp.Norm2(1.0), cp.Sum(1))
+        with pytest.raises(ValueError, match="needs bounds"):
+            cp.minimize(crooked, k=3)
+        from test_dispatch import load_example
+
+        own = cp.Problem(f, cp.Bounds(0, 1), load_example()(1.0, 0.1), cp.Sum(1))
+        with pytest.raises(TypeError, match="CappedL1 has no block step: register bodies of `concave_change`"):
+            cp.minimize(own, method="bcd-l", k=3)
+
+
+def test_the_brute_force_agrees_with_itself(rng):
+    """The reference's own check: on a convex quadratic without g the faces give what SciPy gives."""
+    from scipy.optimize import minimize as scipy_minimize
+
+    case = Case(
+        np.eye(4) * 2,
+        rng.standard_normal(4),
+        np.zeros(4),
+        np.ones(4),
+        np.zeros(4),
+        np.zeros((0, 4)),
+        np.zeros((0, 4)),
+        "square",
+        0.0,
+    )
+    x = rng.dirichlet(np.ones(4))
+    reference = scipy_minimize(
+        case.value,
+        x,
+        bounds=[(0, 1)] * 4,
+        constraints={"type": "eq", "fun": lambda v: v.sum() - 1},
+        options={"ftol": 1e-14},
+    )
+    assert best_on_block(case, x, range(4)) == pytest.approx(case.value(x) - reference.fun, abs=1e-6)
+    assert NNSPCA(np.eye(3), 1, 1.0).n == 3
