@@ -192,6 +192,10 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("options", "message"),
         [
+            (
+                {"method": "psg", "theta": 1.0},
+                r"method 'psg': got an unexpected keyword argument 'theta'; its options are step",
+            ),
             ({"working_set": 3}, r"working_set is a int; it must be one of 'hybrid'.* a function"),
             ({"working_set": lambda x: (0, 1)}, r"takes 1 argument\(s\); it must be rule"),
             ({"max_iter": 2.5}, r"max_iter is 2.5; it must be a whole number"),
@@ -224,3 +228,26 @@ class TestBadInput:
         x0.setflags(write=False)
         cp.minimize(problem, x0=x0)
         np.testing.assert_array_equal(x0, kept)
+
+
+@pytest.mark.compiled
+def test_epochs_shorter_than_the_patience_of_a_rule_still_settle(rng, monkeypatch):
+    """Idle iterations are counted across epochs: otherwise a cyclic run on many pairs would never end."""
+    monkeypatch.setattr("counterpoise.solvers.run.EPOCH_SECONDS", 0.0)
+    problem, _, _ = build("SIT", rng, n=30)
+    result = cp.minimize(problem, working_set="cyclic", max_time=20.0)
+    assert result.status is cp.Status.CERTIFIED
+    assert cp.minimize(problem, method="bcd-l", k=5, max_time=20.0).status is cp.Status.CERTIFIED
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("options", [{"working_set": "random"}, {}, {"method": "bcd-l", "k": 4}])
+def test_the_length_of_epochs_does_not_change_a_bit(options, rng, monkeypatch):
+    problem, _, _ = build("NNSPCA", rng, n=25)
+    results = []
+    for seconds in (0.0, 0.003, 10.0):
+        monkeypatch.setattr("counterpoise.solvers.run.EPOCH_SECONDS", seconds)
+        results.append(cp.minimize(problem, **options))
+    for other in results[1:]:
+        np.testing.assert_array_equal(other.x, results[0].x)
+        assert (other.nit, other.nacc) == (results[0].nit, results[0].nacc)

@@ -2,27 +2,52 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import decimal
+import functools
+import inspect
+import json
 import math
+import os
 import sys
+import tempfile
 import time
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
+import scipy.sparse as sp
 import typer
+from rich import box
 from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from typer.core import TyperGroup
 
 import counterpoise as cp
-from counterpoise.checks import Vector, number, whole_number
+from counterpoise import plotting
+from counterpoise.certificates import exactness_threshold
+from counterpoise.checks import Vector, is_sparse, number, whole_number
 from counterpoise.datasets import SECTORS, Market, simulate_market
-from counterpoise.problems import SIT
+from counterpoise.files import read_arrays
+from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
+from counterpoise.solvers import METHODS
+from counterpoise.solvers.hybrid import join
 
 TRADING_DAYS = 252
 # Less than certify's threshold, above which sparsity is a theorem, but enough for returns in percent over a year.
 DEFAULT_LAM = 1000.0
 MOST_STOCKS, MOST_DAYS = 6000, 5000
+PROBLEMS: dict[str, Callable[..., cp.Problem]] = {"sit": SIT, "nnspca": NNSPCA, "dcpb1": DCPB1, "dcpb2": DCPB2}
+# Coordinates closer than this to 0, or to ±1, are counted as there.
+NEAR = 1e-8
+# Large enough for the blocks of every method's defaults.
+WARM_UP_SIZE = 32
+# Cut where 80 columns ask for it.
+COUNT_HEADS = {"non-zeros": "non-\nzeros", "fractional": "frac-\ntional"}
 
 
 class OneSentence(TyperGroup):
@@ -177,6 +202,345 @@ def _by_more_than(gap: float) -> str:
 
 def _seconds(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds >= 1.0 else f"{1e3 * seconds:.3g} ms"
+
+
+@app.command()
+def solve(
+    file: Annotated[Path, typer.Argument(help="Data: .npz (A, y), .npy (A), .csv or .parquet.", show_default=False)],
+    problem: Annotated[str, typer.Option(metavar="|".join(PROBLEMS), help="Which of the paper's problems.")],
+    target: Annotated[str | None, typer.Option(help="Column of the table that is y; the others are A.")] = None,
+    sparsity: Annotated[
+        int | None, typer.Option("--sparsity", "-s", help="s: coordinates free of the penalty (sit, nnspca).")
+    ] = None,
+    total: Annotated[float | None, typer.Option("--total", "-c", help="c: the sum of x (dcpb1, dcpb2).")] = None,
+    lam: Annotated[
+        float | None,
+        typer.Option(help="λ; by default just above certify's threshold for sparse or binary points."),
+    ] = None,
+    scale: Annotated[float, typer.Option(help="Multiplies A and y.")] = 1.0,
+    method: Annotated[
+        list[str] | None,
+        typer.Option(help=f"Any of {', '.join(METHODS)}, repeatable; first+second is a hybrid. By default bcd-g."),
+    ] = None,
+    working_set: Annotated[str | None, typer.Option(help="Rule that picks the pairs, of methods with one.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the start and of the methods.")] = 0,
+    max_time: Annotated[
+        float | None, typer.Option(help="Seconds for each method; the stages of a hybrid share them.")
+    ] = None,
+    max_iter: Annotated[
+        int | None, typer.Option(help="Iterations of each method; the stages of a hybrid share them.")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="Draw objective against time: .png, .svg or .pdf.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Save x of each method: .npz.")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite the files of --plot and --save.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False,
+) -> None:
+    """Solve a problem whose data is in a file, by one method or several from the same start."""
+    given = {"s": sparsity, "c": total, "lam": lam}
+    options = {"working_set": working_set, "seed": seed, "max_time": max_time, "max_iter": max_iter}
+    methods = list(dict.fromkeys(method or ["bcd-g"]))
+    with _quit_with(2, ValueError, TypeError, OSError, ImportError), _kept_warnings() as warned:
+        _check_options(problem, given, methods, options, scale)
+        _check_outputs(file, plot, save, force)
+        with _quit_with(1, MemoryError), _status() as say:
+            say(f"Reading {file.name}")
+            built, lam_note = _build(file, problem, target, given, scale)
+            say("Compiling, once per installation")
+            _warm_up(problem, built, methods, options)
+    with _quit_with(1, ValueError, ArithmeticError, MemoryError), _kept_warnings() as warned_later, _status() as say:
+        outcomes = _run_all(built, methods, options, say)
+    warned += warned_later
+    if as_json:
+        head = {"file": str(file), "problem": problem, "lam": built.g.lam, "sparsity": sparsity, "total": total}
+        typer.echo(_as_json(built, outcomes, {**head, "scale": scale, "seed": seed, "warnings": warned}))
+    else:
+        _print_outcomes(Console(highlight=False), built, outcomes, lam_note, warned)
+    results = {name: outcome.result for name, outcome in outcomes.items()}
+    with _quit_with(1, OSError):
+        _write(results, plot, save, f"{built.name}: {file.name}", quiet=as_json)
+    if any(result.status is cp.Status.INTERRUPTED for result in results.values()):
+        raise typer.Exit(1)
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """A method's result, what is known about its point, and how many coordinates are not where the penalty wants."""
+
+    result: cp.Result
+    violation: float
+    cws_gap: float
+    count: int
+
+
+@contextlib.contextmanager
+def _quit_with(code: int, *errors: type[Exception]) -> Iterator[None]:
+    """Turn errors of these kinds into their sentence and an exit code."""
+    try:
+        yield
+    except errors as error:
+        typer.echo(str(error) or "The memory does not suffice.", err=True)
+        raise typer.Exit(code) from None
+
+
+@contextlib.contextmanager
+def _kept_warnings() -> Iterator[list[str]]:
+    """Collect the sentences of warnings, each once."""
+    sentences: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield sentences
+    sentences += dict.fromkeys(str(warning.message) for warning in caught)
+
+
+@contextlib.contextmanager
+def _status() -> Iterator[Callable[[str], None]]:
+    """Show a line with the time elapsed, on the terminal's stderr only; yield what changes its text."""
+    console = Console(stderr=True)
+    columns = SpinnerColumn(), TextColumn("{task.description} …"), TimeElapsedColumn()
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task("Starting", total=None)
+        yield lambda text: progress.update(task, description=text)
+
+
+def _needs(problem: str) -> list[str]:
+    return list(inspect.signature(PROBLEMS[problem]).parameters)
+
+
+def _check_options(
+    problem: str, given: dict[str, Any], methods: list[str], options: dict[str, Any], scale: float
+) -> None:
+    """Refuse what can be seen to be wrong without the data."""
+    if problem not in PROBLEMS:
+        raise ValueError(f"--problem is {problem!r}; it must be one of {', '.join(PROBLEMS)}.")
+    for letter, option, meaning in (
+        ("s", "--sparsity", "how many coordinates are free"),
+        ("c", "--total", "the sum of x"),
+    ):
+        if letter in _needs(problem) and given[letter] is None:
+            raise ValueError(f"{problem} needs {option}, {meaning}.")
+        if letter not in _needs(problem) and given[letter] is not None:
+            others = " and ".join(name for name in PROBLEMS if letter in _needs(name))
+            raise ValueError(f"{problem} has no {option}; it is an option of {others}.")
+    if given["lam"] is not None:
+        number(given["lam"], "--lam", 0.0)
+    if number(scale, "--scale") == 0.0:
+        raise ValueError("--scale is 0; it must be another number.")
+    stages = [_stages(method) for method in methods]
+    whole_number(options["seed"], "--seed", 0)
+    if options["max_time"] is not None:
+        number(options["max_time"], "--max-time", 0.0)
+    if options["max_iter"] is not None:
+        whole_number(options["max_iter"], "--max-iter", max(map(len, stages)))
+    names = dict.fromkeys(name for some in stages for name in some)
+    if options["working_set"] is not None and not any(_takes(name, "working_set") for name in names):
+        raise ValueError(f"--working-set is given, but no method asked for has one: {', '.join(names)}.")
+
+
+def _stages(method: str) -> list[str]:
+    """Return the methods that a hybrid joins."""
+    stages = method.split("+")
+    for name in stages:
+        if name not in METHODS:
+            raise ValueError(f"--method is {method!r}; it must be one of {', '.join(METHODS)}, or some joined by +.")
+    return stages
+
+
+def _takes(name: str, option: str) -> bool:
+    parameters = inspect.signature(METHODS[name]).parameters
+    return option in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+def _check_outputs(file: Path, plot: Path | None, save: Path | None, force: bool) -> None:
+    """Refuse a path that cannot or should not be written, before any work."""
+    if plot is not None:
+        plotting.require_matplotlib()
+    for option, path, suffixes in (("--plot", plot, plotting.FORMATS), ("--save", save, (".npz",))):
+        if path is None:
+            continue
+        if path.suffix.lower() not in suffixes:
+            raise ValueError(f"{option} is {path}; it must end in {', '.join(suffixes)}.")
+        if path.exists() and file.exists() and path.samefile(file):
+            raise ValueError(f"{option} is {path}, the file of the data.")
+        if path.is_dir() or (path.exists() and not force):
+            raise ValueError(
+                f"{option} is {path}, which exists; give another path{'' if path.is_dir() else ' or --force'}."
+            )
+        _check_writable(option, path)
+
+
+def _check_writable(option: str, path: Path) -> None:
+    """Try to write beside the path, or into the file that is there, and leave no trace."""
+    try:
+        if path.exists():
+            os.close(os.open(path, os.O_WRONLY))
+        else:
+            tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise OSError(f"{option} is {path}, which cannot be written: {error.strerror}.") from None
+
+
+def _build(file: Path, problem: str, target: str | None, given: dict[str, Any], scale: float) -> tuple[cp.Problem, str]:
+    """Read the data and build the problem; say how λ came about."""
+    arrays = read_arrays(file, target)
+    if "y" in _needs(problem) and "y" not in arrays:
+        table = file.suffix.lower() in (".csv", ".parquet")
+        remedy = "name its column with --target" if table else "give an .npz with A and y"
+        raise ValueError(f"{problem} needs y, but {file} has only A; {remedy}.")
+    given = {**given, **{name: array * scale for name, array in arrays.items()}}
+    if given["s"] is not None and given["A"].ndim == 2:
+        whole_number(given["s"], "--sparsity", 1, given["A"].shape[1])
+    if given["lam"] is not None:
+        return _make(problem, given), ""
+    probe = _make(problem, {**given, "lam": 0.0})
+    threshold = exactness_threshold(probe)
+    built = _make(problem, {**given, "lam": _just_above(threshold or 0.0)})
+    built.f = probe.f  # the same data, whose AᵀA need not be formed again
+    most = f"{given['s']} non-zeros" if "s" in _needs(problem) else "one fractional coordinate"
+    return built, f": CWS points have at most {most}"
+
+
+def _make(problem: str, given: dict[str, Any]) -> cp.Problem:
+    return PROBLEMS[problem](**{name: given[name] for name in _needs(problem)})
+
+
+def _data(problem: cp.Problem) -> cp.LeastSquares:
+    assert isinstance(problem.f, cp.LeastSquares)
+    return problem.f
+
+
+def _just_above(threshold: float) -> float:
+    """Round up to three digits, so that the number printed is the number used."""
+    if threshold <= 0.0:
+        return 1.0
+    return float(decimal.Context(prec=3, rounding=decimal.ROUND_UP).create_decimal_from_float(1.001 * threshold))
+
+
+def _warm_up(problem: str, built: cp.Problem, methods: list[str], options: dict[str, Any]) -> None:
+    """Run each method on a small problem of the same types, so that no time below contains compilation."""
+    data, n = _data(built), min(built.n, WARM_UP_SIZE)
+    A = np.eye(n, dtype=data.A.dtype)
+    given = {"A": sp.csc_array(A) if is_sparse(data.A) else A, "y": np.ones(n), "s": 2, "c": float(n % 2), "lam": 1.0}
+    small = _make(problem, given)
+    _data(small).gram = data.gram
+    for name in dict.fromkeys(name for method in methods for name in _stages(method)):
+        _run(small, name, small.start(), {**options, "max_time": 1.0, "max_iter": 100})
+    cp.certify(small, small.start())
+
+
+def _run(problem: cp.Problem, name: str, x0: Vector, options: dict[str, Any]) -> cp.Result:
+    """Run one method with the options that it takes."""
+    taken = {option: value for option, value in options.items() if value is not None and _takes(name, option)}
+    return cp.minimize(problem, x0, method=name, **taken)
+
+
+def _run_all(
+    problem: cp.Problem, methods: list[str], options: dict[str, Any], say: Callable[[str], None]
+) -> dict[str, Outcome]:
+    """Run the methods from one start, until the user interrupts one."""
+    x0, outcomes = problem.start(options["seed"]), {}
+    for k, method in enumerate(methods, 1):
+        say(f"{method} ({k} of {len(methods)})")
+        result = _run_stages(problem, _stages(method), x0, options)
+        outcomes[method] = _examine(problem, result)
+        if result.status is cp.Status.INTERRUPTED:
+            break
+    return outcomes
+
+
+def _run_stages(problem: cp.Problem, stages: list[str], x0: Vector, options: dict[str, Any]) -> cp.Result:
+    """Run each stage from the point of the one before; each gets an equal share of what is left of the limits."""
+    results: list[cp.Result] = []
+    for k, name in enumerate(stages):
+        left, limits = len(stages) - k, dict(options)
+        if options["max_time"] is not None:
+            limits["max_time"] = max(0.0, options["max_time"] - sum(result.time for result in results)) / left
+        if options["max_iter"] is not None:
+            limits["max_iter"] = max(1, (options["max_iter"] - sum(result.nit for result in results)) // left)
+        results.append(_run(problem, name, results[-1].x if results else x0, limits))
+        if results[-1].status is cp.Status.INTERRUPTED:
+            break
+    return functools.reduce(join, results)
+
+
+def _examine(problem: cp.Problem, result: cp.Result) -> Outcome:
+    """Certify a point; one too far off the constraints has no gap."""
+    violation, size = problem.violation(result.x), np.abs(result.x)
+    gap = cp.certify(problem, result.x).cws_gap if violation <= 1e-6 else math.nan
+    off = size > NEAR if isinstance(problem.g, cp.TopSum) else np.abs(size - 1.0) > NEAR
+    return Outcome(result, violation, gap, int(off.sum()))
+
+
+def _count_name(problem: cp.Problem) -> str:
+    return "non-zeros" if isinstance(problem.g, cp.TopSum) else "fractional"
+
+
+def _as_json(problem: cp.Problem, outcomes: dict[str, Outcome], head: dict[str, Any]) -> str:
+    rows = []
+    for name, outcome in outcomes.items():
+        fields = {key: outcome.result[key] for key in ("objective", "success", "message", "nit", "nacc", "time")}
+        claims = {"violation": outcome.violation, "cws_gap": outcome.cws_gap}
+        counted = {_count_name(problem).replace("-", "_"): outcome.count}
+        row = {"method": name, "status": outcome.result.status.name, **fields, **claims, **counted}
+        rows.append(
+            {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in row.items()}
+        )
+    shape = {"rows": _data(problem).m, "columns": problem.n, "exact_lam": exactness_threshold(problem)}
+    return json.dumps(
+        {"counterpoise": cp.__version__, **head, **shape, "best": _best(outcomes), "results": rows}, indent=2
+    )
+
+
+def _best(outcomes: dict[str, Outcome]) -> str:
+    """Return the method with the least objective among feasible points."""
+    return min(outcomes, key=lambda name: (math.isnan(outcomes[name].cws_gap), outcomes[name].result.objective))
+
+
+def _print_outcomes(
+    console: Console, problem: cp.Problem, outcomes: dict[str, Outcome], lam_note: str, warned: list[str]
+) -> None:
+    for sentence in warned:
+        typer.echo(f"Warning: {sentence}", err=True)
+    m, n = _data(problem).m, problem.n
+    console.print(f"{problem.name}: {n:,} coordinates, {m:,} rows, λ = {problem.g.lam:g}{lam_note}.\n")
+    console.print(_comparison(problem, outcomes))
+
+
+def _comparison(problem: cp.Problem, outcomes: dict[str, Outcome]) -> Table:
+    """Set the methods side by side, the best objective in bold."""
+    table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
+    table.add_column("method", overflow="fold")
+    for name in ("objective", "violation", COUNT_HEADS[_count_name(problem)], "CWS gap"):
+        table.add_column(name, justify="right", overflow="fold")
+    table.add_column("status", overflow="fold")
+    table.add_column("iterations", justify="right", overflow="fold")
+    table.add_column("time", justify="right", no_wrap=True)
+    least = f"{outcomes[_best(outcomes)].result.objective:.6g}"
+    for name, outcome in outcomes.items():
+        result = outcome.result
+        objective = f"{result.objective:.6g}"
+        table.add_row(
+            name,
+            f"[bold]{objective}[/bold]" if objective == least and not math.isnan(outcome.cws_gap) else objective,
+            f"{outcome.violation:.1e}",
+            str(outcome.count),
+            "—" if math.isnan(outcome.cws_gap) else f"{outcome.cws_gap:.1e}",
+            result.status.name.lower().replace("_", " "),
+            f"{result.nit:,}",
+            _seconds(result.time),
+        )
+    return table
+
+
+def _write(results: dict[str, cp.Result], plot: Path | None, save: Path | None, title: str, quiet: bool) -> None:
+    """Write the files that were asked for, and say so."""
+    if save is not None:
+        with save.open("wb") as stream:
+            np.savez(stream, allow_pickle=False, **{name: result.x for name, result in results.items()})
+    if plot is not None:
+        plotting.save_objective(results, plot, title)
+    for path in (save, plot):
+        if path is not None and not quiet:
+            typer.echo(f"Wrote {path}.")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from counterpoise.kernels.arc import Arc
 from counterpoise.kernels.concave import ConcaveQuadratic, Norm2, TopSum, repositioned, subslope
 from counterpoise.kernels.dispatch import entry_point, implements, kernel, outlined, verb
 from counterpoise.kernels.line import Line
-from counterpoise.kernels.pair import refresh
+from counterpoise.kernels.pair import count_accepted
 from counterpoise.kernels.separable import slope_right
 from counterpoise.kernels.smooth import curvature, moved, slope, slopes
 
@@ -270,15 +270,27 @@ def _change_norm(g, x, block, z):
 
 @implements(propose, TopSum)
 def _propose_top(g, u, x, block, H, b, lo, hi, ranking, state, z):
-    """State p: the p first of the ranking are among the s largest."""
+    """State t: the first p = min(k, s) − t of the ranking are among the s largest.
+
+    Each state drops from the ranking the coordinate that the last one left smallest: backward elimination.
+    """
     k, lam, s = len(z), g.lam, g.s
-    if state > min(k, s):
+    most = min(k, s)
+    if state > most:
         return False
     tilted = b.copy()
-    for a in range(k):
-        if state < 0:
+    if state < 0:
+        for a in range(k):
             tilted[a] -= lam if g.rank[block[a]] < s else 0.0
-        elif a < state:
+    else:
+        p = most - state
+        if state > 0:
+            smallest = p
+            for a in range(p):
+                if z[ranking[a]] < z[ranking[smallest]]:
+                    smallest = a
+            ranking[smallest], ranking[p] = ranking[p], ranking[smallest]
+        for a in range(p):
             tilted[ranking[a]] -= lam
     solve_state(u, H, tilted, lo, hi, z)
     return True
@@ -519,21 +531,26 @@ def random_block(n, rng, block, chosen):
 
 @kernel
 def support_block(problem, x, rng, block):
-    """Take up to half of the block from the coordinates above their lower bounds, a quarter from the least slopes."""
+    """Take a random share of the block from the coordinates above their lower bounds, half of the rest by least slopes.
+
+    The share varies from one coordinate to all but one: no fixed share serves all stages of a run.
+    """
     k, n = len(block), len(x)
     above, count = np.empty(n, dtype=np.int64), 0
     for i in range(n):
         if x[i] > problem.h.lo[i]:
             above[count] = i
             count += 1
-    chosen = 0
-    while chosen < k - k // 2 and chosen < count:
+    chosen, share = 0, 1 + int(rng.random() * (k - 1))
+    if count <= k // 2 and rng.random() < 0.5:
+        share = count
+    while chosen < share and chosen < count:
         pick = chosen + int(rng.random() * (count - chosen))
         above[chosen], above[pick] = above[pick], above[chosen]
         block[chosen] = above[chosen]
         chosen += 1
     gradient = slopes(problem.f)
-    wanted = chosen + k // 4
+    wanted = chosen + (k - chosen) // 2
     while chosen < wanted:
         # The least slope among a random sample of the rest: cheap, and not the same coordinate every time.
         least, value = -1, np.inf
@@ -554,10 +571,10 @@ def support_block(problem, x, rng, block):
 
 
 @entry_point
-def block_epoch(problem, x, k, kind, support_aware, theta, value, tol, noise, trials, patience, rng, age):
+def block_epoch(problem, x, k, kind, support_aware, theta, tol, level, trials, patience, rng, age):
     """Run at most ``trials`` block steps, in place; return (done, accepted, settled) as :func:`sweep.epoch` does."""
     block, z = np.empty(k, dtype=np.int64), np.empty(k)
-    accepted, idle, floor = 0, 0, tol * abs(value) + noise
+    accepted, floor = 0, tol * abs(level[0]) + level[1]
     for done in range(trials):
         if support_aware:
             support_block(problem, x, rng, block)
@@ -566,16 +583,13 @@ def block_epoch(problem, x, k, kind, support_aware, theta, value, tol, noise, tr
         gain = block_step(problem, x, block, theta, kind, z)
         if gain > floor:
             accept_block(problem, x, block, z)
-            accepted, idle = accepted + 1, 0
-            value -= gain
-            floor = tol * abs(value) + noise
-            age[0] += 1
-            if age[0] >= age[1]:
-                refresh(problem, x)
-                age[0] = 0
+            accepted += 1
+            level[0] -= gain
+            floor = tol * abs(level[0]) + level[1]
+            count_accepted(problem, x, age)
         else:
-            idle += 1
-            if idle >= patience:
+            age[2] += 1
+            if age[2] >= patience:
                 return done + 1, accepted, True
     return trials, accepted, False
 

@@ -51,6 +51,16 @@ def refresh(problem, x):
     load(problem.g, x)
 
 
+@kernel
+def count_accepted(problem, x, age):
+    """Note an accepted step in ``age``, and refresh when it is time."""
+    age[0] += 1
+    age[2] = 0
+    if age[0] >= age[1]:
+        refresh(problem, x)
+        age[0] = 0
+
+
 @verb
 def pair_step(u, problem, x, i, j, theta):
     """Perform (S2): return (new_i, new_j, decrease of the model), the global solution on the pair."""

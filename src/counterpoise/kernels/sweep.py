@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from counterpoise.kernels import arc, line  # noqa: F401  (they register the steps)
 from counterpoise.kernels.dispatch import entry_point
-from counterpoise.kernels.pair import accept, exhaustive_best_pair, pair_step, refresh, screened_best_pair
+from counterpoise.kernels.pair import (
+    accept,
+    count_accepted,
+    exhaustive_best_pair,
+    pair_step,
+    refresh,
+    screened_best_pair,
+)
 from counterpoise.kernels.select import select
 
 
 @entry_point
-def epoch(rule, problem, x, theta, value, tol, noise, trials, patience, rng, age):
+def epoch(rule, problem, x, theta, tol, level, trials, patience, rng, age):
     """Run Algorithm 1 for at most ``trials`` iterations, in place.
 
     A step is accepted if it decreases the model by more than floor = tol·|F| + noise, so that
-    F(x⁺) ≤ F(x) − floor − ½θ‖x⁺ − x‖². ``value`` is F(x). The terms are refreshed after ``age[1]`` accepted steps.
+    F(x⁺) ≤ F(x) − floor − ½θ‖x⁺ − x‖². ``level`` = (F, noise) and ``age`` = (accepted steps since the terms were
+    refreshed, how many there may be, idle iterations in a row) are kept between epochs, so that the steps do not depend
+    on where one epoch ends and the next begins.
 
     Returns
     -------
@@ -22,7 +31,7 @@ def epoch(rule, problem, x, theta, value, tol, noise, trials, patience, rng, age
     settled : bool
         The rule found no pair, or the last ``patience`` iterations brought nothing: time for a scan.
     """
-    accepted, idle, floor = 0, 0, tol * abs(value) + noise
+    accepted, floor = 0, tol * abs(level[0]) + level[1]
     for done in range(trials):
         i, j = select(rule, problem, x, theta, floor, rng)
         if i < 0:
@@ -30,16 +39,13 @@ def epoch(rule, problem, x, theta, value, tol, noise, trials, patience, rng, age
         new_i, new_j, gain = pair_step(problem.u, problem, x, i, j, theta)
         if gain > floor:
             accept(problem, x, i, new_i, j, new_j)
-            accepted, idle = accepted + 1, 0
-            value -= gain
-            floor = tol * abs(value) + noise
-            age[0] += 1
-            if age[0] >= age[1]:
-                refresh(problem, x)
-                age[0] = 0
+            accepted += 1
+            level[0] -= gain
+            floor = tol * abs(level[0]) + level[1]
+            count_accepted(problem, x, age)
         else:
-            idle += 1
-            if idle >= patience:
+            age[2] += 1
+            if age[2] >= patience:
                 return done + 1, accepted, True
     return trials, accepted, False
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 from counterpoise.problem import Problem, Result
+from counterpoise.solvers.baselines import mscr, pdca, psg
 from counterpoise.solvers.bcd import bcd_g, bcd_l
 
-METHODS: dict[str, Callable[..., Result]] = {"bcd-g": bcd_g, "bcd-l": bcd_l}
+METHODS: dict[str, Callable[..., Result]] = {"bcd-g": bcd_g, "bcd-l": bcd_l, "psg": psg, "mscr": mscr, "pdca": pdca}
 
 
 def minimize(problem: Problem, x0: Any = None, method: str = "bcd-g", **options: Any) -> Result:
@@ -18,14 +20,24 @@ def minimize(problem: Problem, x0: Any = None, method: str = "bcd-g", **options:
     ----------
     problem : Problem
     x0 : array of length n, optional
-        A start; by default ``problem.start(seed)``. A point off the constraints is projected, with a warning.
-    method : {"bcd-g"}
+        A start; by default ``problem.start(seed)``. A point off the constraints is projected, with a warning. A
+        result's x is a warm start for any method.
+    method : {"bcd-g", "bcd-l", "psg", "mscr", "pdca"}
     **options
-        Of the method, see :func:`counterpoise.solvers.bcd.bcd_g`: working_set, theta, tol, max_iter,
-        max_time, seed, callback.
+        Of the method. All take tol, max_iter, max_time, seed and callback.
+
+        bcd-g : k, working_set, theta; see :func:`counterpoise.solvers.bcd.bcd_g`
+        bcd-l : k, subproblem, working_set, theta; see :func:`counterpoise.solvers.bcd.bcd_l`
+        psg : step; mscr : inner, split; pdca : extrapolate, lipschitz; see :mod:`counterpoise.solvers.baselines`
     """
     if not isinstance(problem, Problem):
         raise TypeError(f"problem is a {type(problem).__name__}; it must be a counterpoise.Problem.")
     if method not in METHODS:
         raise ValueError(f"method is {method!r}; it must be one of {', '.join(map(repr, METHODS))}.")
+    signature = inspect.signature(METHODS[method])
+    try:
+        signature.bind(problem, x0, **options)
+    except TypeError as error:
+        names = ", ".join(list(signature.parameters)[2:])
+        raise TypeError(f"method {method!r}: {error}; its options are {names}.") from None
     return METHODS[method](problem, x0, **options)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterpoise.certificates import check_blocks, check_enumeration
-from counterpoise.checks import number, whole_number
+from counterpoise.checks import Vector, number, whole_number
 from counterpoise.kernels import block, select, sweep
 from counterpoise.kernels.dispatch import has_body, implements, kernel
 from counterpoise.kernels.pair import Terms
@@ -82,9 +82,9 @@ def bcd_g(
         return _descend_by_blocks(run, theta, k, block.ENUMERATED, working_set)
     rule, patience = make_rule("hybrid" if working_set is None else working_set, problem.n)
 
-    def advance(terms: Terms, trials: int, age: Any) -> tuple[int, int, bool]:
+    def advance(terms: Terms, level: Vector, trials: int, age: Any) -> tuple[int, int, bool]:
         moved: tuple[int, int, bool] = sweep.epoch(
-            rule, terms, run.start, theta, run.objective, run.tol, run.noise, trials, patience, run.rng, age
+            rule, terms, run.start, theta, run.tol, level, trials, patience, run.rng, age
         )
         return moved
 
@@ -94,7 +94,7 @@ def bcd_g(
 def bcd_l(
     problem: Problem,
     x0: Any = None,
-    k: int = 10,
+    k: int | None = None,
     subproblem: str = "nested",
     working_set: str | None = None,
     theta: float | None = None,
@@ -110,8 +110,8 @@ def bcd_l(
     ----------
     problem : Problem
     x0 : array of length n, optional
-    k : int
-        Block size, 2 … n; blocks of 10 to 50 are worth their price.
+    k : int, optional
+        Block size, 2 … n; 10 by default, or n if that is less. Blocks of 10 to 50 are worth their price.
     subproblem : {"nested", "linearised"}
         "linearised" is the paper's N_B, eq. (plb:subproblemlocal): g is replaced by its tangent. "nested" solves the
         block without g, ranks the result, and tries the states "the first p of the ranking are among the s largest"
@@ -124,7 +124,7 @@ def bcd_l(
         As in :func:`bcd_g`; an iteration is a block. "nested" ends CERTIFIED, by a scan of all pairs whose best is
         taken as a step; "linearised" ends STATIONARY when 2n blocks in a row brought nothing.
     """
-    k = whole_number(k, "k", 2, problem.n)
+    k = whole_number(min(10, problem.n) if k is None else k, "k", 2, problem.n)
     if subproblem not in SUBPROBLEMS:
         raise ValueError(f"subproblem is {subproblem!r}; it must be one of {', '.join(map(repr, SUBPROBLEMS))}.")
     check_blocks(problem)
@@ -138,11 +138,9 @@ def _descend_by_blocks(run: Run, theta: float, k: int, kind: int, working_set: s
         raise ValueError(f'working_set is {working_set!r}; for blocks it must be "support" or "random".')
     support_aware, patience = working_set != "random", 2 * run.problem.n
 
-    def advance(terms: Terms, trials: int, age: Any) -> tuple[int, int, bool]:
+    def advance(terms: Terms, level: Vector, trials: int, age: Any) -> tuple[int, int, bool]:
         where = (terms, run.start, k, kind, support_aware, theta)
-        moved: tuple[int, int, bool] = block.block_epoch(
-            *where, run.objective, run.tol, run.noise, trials, patience, run.rng, age
-        )
+        moved: tuple[int, int, bool] = block.block_epoch(*where, run.tol, level, trials, patience, run.rng, age)
         return moved
 
     return _descend(run, theta, advance, certified=kind != block.LINEARISED)
@@ -152,23 +150,24 @@ def _descend(run: Run, theta: float, advance: Callable[..., tuple[int, int, bool
     """Advance by epochs; when one settles, scan all pairs, and end with a certificate or take the best pair."""
     terms, x = run.problem.terms(), run.start
     sweep.start(terms, x)
-    age = np.array([0, max(1000, 4 * run.problem.n)])
+    age, level = np.array([0, max(1000, 4 * run.problem.n), 0]), np.array(run.measure(x))
 
     def epoch(trials: int) -> Epoch:
-        tried, accepted, settled = advance(terms, trials, age)
+        tried, accepted, settled = advance(terms, level, trials, age)
         if not settled:
             return Epoch(x, tried, accepted)
         sweep.start(terms, x)
-        age[0] = 0
+        age[0] = age[2] = 0
         if not certified:
             return Epoch(x, tried, accepted, Status.STATIONARY)
-        objective, noise = run.measure(x)
-        tolerance = run.tol * abs(objective) + noise
+        level[:] = run.measure(x)
+        tolerance = run.tol * abs(level[0]) + level[1]
         # Within the iteration limit the scan's best pair is taken, so that every scan makes progress.
-        spare = tried < trials
+        spare = run.max_iter is None or run.done + tried < run.max_iter
         gap, *_ = sweep.scan(terms, x, theta, tolerance if spare else np.inf)
         if gap <= tolerance:
             return Epoch(x, tried, accepted, Status.CERTIFIED, gap)
+        level[0] -= gap if spare else 0.0
         return Epoch(x, tried + spare, accepted + spare)
 
     return run.loop(epoch)
