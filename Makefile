@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 # Two tests at a time; each compiles its own kernels once, then they share the cache on disk.
 WORKERS ?= 2
 
-.PHONY: venv demo test lint bench coverage clean
+.PHONY: venv demo test lint bench bench-opponents coverage clean
 
 venv: $(STAMP)
 
@@ -33,6 +33,11 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/foundation.py
+
+# The real sets are found through COUNTERPOISE_DATA; STARTS=10 is the full comparison, some ten minutes.
+STARTS ?= 3
+bench-opponents: $(STAMP)
+	$(BIN)/python benchmarks/opponents.py --starts $(STARTS)
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

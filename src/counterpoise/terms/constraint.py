@@ -46,9 +46,27 @@ class Sum:
     def project(self, z: Vector, h: Separable) -> Vector:
         """Return the point of {1ᵀx = c, lo ≤ x ≤ hi} nearest to z, exactly.
 
-        It is clip(z + t, lo, hi) for the t at which the sum is c. The sum is piecewise linear and
-        non-decreasing in t, so sorting its breakpoints finds the piece.
+        It is clip(z + t, lo, hi) for the t at which the sum is c. The sum is piecewise linear and non-decreasing in t:
+        Newton's method reaches the right piece in a few rounds, and where it does not, bisection over the pieces does.
         """
+        t = (self.c - float(np.clip(z, h.lo, h.hi).sum())) / len(z)
+        below, above = -np.inf, np.inf
+        for _ in range(50):
+            shifted = z + t
+            free = (shifted > h.lo) & (shifted < h.hi)
+            count = int(np.count_nonzero(free))
+            missing = self.c - float(np.clip(shifted, h.lo, h.hi).sum())
+            below, above = (t, above) if missing > 0.0 else (below, t)
+            following = t + missing / count if count else np.nan
+            if following == t or (count and abs(missing) <= 1e-15 * abs(self.c)):
+                return self._on_piece(z, free, shifted, h)
+            if not below < following < above:
+                break
+            t = following
+        return self._project_by_bisection(z, h)
+
+    def _project_by_bisection(self, z: Vector, h: Separable) -> Vector:
+        """Sort the ends of the pieces and find the one on which the sum is c."""
         ends = np.concatenate([h.lo - z, h.hi - z])
         knots = np.unique(ends[np.isfinite(ends)])
         low, high = 0, len(knots)
@@ -58,11 +76,14 @@ class Sum:
                 low = middle + 1
             else:
                 high = middle
-        # t lies between two knots, or beyond them; there the free coordinates move together.
+        # t lies between two knots, or beyond them.
         before = knots[low - 1] if low > 0 else knots[0] - 2.0
         after = knots[low] if low < len(knots) else knots[-1] + 2.0
         shifted = z + 0.5 * (before + after)
-        free = (shifted > h.lo) & (shifted < h.hi)
+        return self._on_piece(z, (shifted > h.lo) & (shifted < h.hi), shifted, h)
+
+    def _on_piece(self, z: Vector, free: Any, shifted: Vector, h: Separable) -> Vector:
+        """Return the point of one piece, on which the free coordinates move together."""
         x: Vector = np.clip(shifted, h.lo, h.hi)
         if free.any():
             t = (self.c - float(x[~free].sum()) - float(z[free].sum())) / int(free.sum())
