@@ -251,3 +251,12 @@ def test_the_length_of_epochs_does_not_change_a_bit(options, rng, monkeypatch):
     for other in results[1:]:
         np.testing.assert_array_equal(other.x, results[0].x)
         assert (other.nit, other.nacc) == (results[0].nit, results[0].nacc)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_recorded_point_is_feasible(name, rng):
+    problem, _, _ = build(name, rng, n=scaled(25, 8))
+    points = [problem.start(4)]
+    cp.minimize(problem, x0=points[0], working_set="random", callback=lambda p: points.append(p.x) and False)
+    assert len(points) > 2
+    assert max(problem.violation(x) for x in points) <= 1e-10

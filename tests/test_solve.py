@@ -397,3 +397,22 @@ def test_in_a_process_without_a_traceback(folder):
     assert bad.returncode == 2
     assert bad.stdout == ""
     assert bad.stderr.count("\n") == 1 and "--problem" in bad.stderr
+
+
+def test_blocks_have_a_size(folder):
+    arguments = (folder / "both.npz", *SIT_OPTIONS, "--lam", "10", "--method", "bcd-g", "--method", "bcd-l", "--json")
+    found = json.loads(solve(*arguments, "--k", "3").stdout)
+    expected = cp.minimize(SIT(A, Y, 3, 10.0), method="bcd-l", k=3, x0=SIT(A, Y, 3, 10.0).start(0))
+    rows = {row["method"]: row for row in found["results"]}
+    assert rows["bcd-l"]["objective"] == pytest.approx(expected.objective)
+    for size, sentence in (
+        ("9", "--k is 9; it must be between 2 and 8."),
+        ("1", "--k is 1; it must be between 2 and 8."),
+    ):
+        refused = solve(*arguments, "--k", size)
+        assert (refused.exit_code, refused.stderr.strip()) == (2, sentence)
+    refused = solve(folder / "both.npz", *SIT_OPTIONS, "--k", "3")
+    assert (refused.exit_code, refused.stderr.strip()) == (
+        2,
+        "--k is given, but bcd-l is not among the methods asked for: bcd-g.",
+    )

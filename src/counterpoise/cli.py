@@ -40,6 +40,7 @@ from counterpoise.solvers.hybrid import join
 TRADING_DAYS = 252
 # Less than certify's threshold, above which sparsity is a theorem, but enough for returns in percent over a year.
 DEFAULT_LAM = 1000.0
+BLOCK_METHOD = "bcd-l"
 MOST_STOCKS, MOST_DAYS = 6000, 5000
 PROBLEMS: dict[str, Callable[..., cp.Problem]] = {"sit": SIT, "nnspca": NNSPCA, "dcpb1": DCPB1, "dcpb2": DCPB2}
 # Coordinates closer than this to 0, or to ±1, are counted as there.
@@ -223,6 +224,7 @@ def solve(
         typer.Option(help=f"Any of {', '.join(METHODS)}, repeatable; first+second is a hybrid. By default bcd-g."),
     ] = None,
     working_set: Annotated[str | None, typer.Option(help="Rule that picks the pairs, of methods with one.")] = None,
+    k: Annotated[int | None, typer.Option("--k", help=f"Block size of {BLOCK_METHOD}; 10 by default.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the start and of the methods.")] = 0,
     max_time: Annotated[
         float | None, typer.Option(help="Seconds for each method; the stages of a hybrid share them.")
@@ -237,7 +239,7 @@ def solve(
 ) -> None:
     """Solve a problem whose data is in a file, by one method or several from the same start."""
     given = {"s": sparsity, "c": total, "lam": lam}
-    options = {"working_set": working_set, "seed": seed, "max_time": max_time, "max_iter": max_iter}
+    options = {"working_set": working_set, "k": k, "seed": seed, "max_time": max_time, "max_iter": max_iter}
     methods = list(dict.fromkeys(method or ["bcd-g"]))
     with _quit_with(2, ValueError, TypeError, OSError, ImportError), _kept_warnings() as warned:
         _check_options(problem, given, methods, options, scale)
@@ -245,6 +247,8 @@ def solve(
         with _quit_with(1, MemoryError), _status() as say:
             say(f"Reading {file.name}")
             built, lam_note = _build(file, problem, target, given, scale)
+            if k is not None:
+                whole_number(k, "--k", 2, built.n)
             say("Compiling, once per installation")
             _warm_up(problem, built, methods, options)
     with _quit_with(1, ValueError, ArithmeticError, MemoryError), _kept_warnings() as warned_later, _status() as say:
@@ -334,6 +338,8 @@ def _check_options(
     names = dict.fromkeys(name for some in stages for name in some)
     if options["working_set"] is not None and not any(_takes(name, "working_set") for name in names):
         raise ValueError(f"--working-set is given, but no method asked for has one: {', '.join(names)}.")
+    if options["k"] is not None and BLOCK_METHOD not in names:
+        raise ValueError(f"--k is given, but {BLOCK_METHOD} is not among the methods asked for: {', '.join(names)}.")
 
 
 def _stages(method: str) -> list[str]:
@@ -346,6 +352,8 @@ def _stages(method: str) -> list[str]:
 
 
 def _takes(name: str, option: str) -> bool:
+    if option == "k" and name != BLOCK_METHOD:
+        return False  # bcd-g has its own k, of enumerated blocks, which the command leaves at pairs
     parameters = inspect.signature(METHODS[name]).parameters
     return option in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
@@ -423,13 +431,15 @@ def _warm_up(problem: str, built: cp.Problem, methods: list[str], options: dict[
     small = _make(problem, given)
     _data(small).gram = data.gram
     for name in dict.fromkeys(name for method in methods for name in _stages(method)):
-        _run(small, name, small.start(), {**options, "max_time": 1.0, "max_iter": 100})
+        block = options["k"] and min(options["k"], n)
+        _run(small, name, small.start(), {**options, "k": block, "max_time": 1.0, "max_iter": 100})
     cp.certify(small, small.start())
 
 
 def _run(problem: cp.Problem, name: str, x0: Vector, options: dict[str, Any]) -> cp.Result:
     """Run one method with the options that it takes."""
-    taken = {option: value for option, value in options.items() if value is not None and _takes(name, option)}
+    asked = {option: value for option, value in options.items() if value is not None}
+    taken = {option: asked[option] for option in asked if _takes(name, option)}
     return cp.minimize(problem, x0, method=name, **taken)
 
 
