@@ -543,7 +543,7 @@ def support_block(problem, x, rng, block):
             count += 1
     chosen, share = 0, 1 + int(rng.random() * (k - 1))
     if count <= k // 2 and rng.random() < 0.5:
-        share = count
+        share = count  # a small support as a whole: every exchange with the rest is then open
     while chosen < share and chosen < count:
         pick = chosen + int(rng.random() * (count - chosen))
         above[chosen], above[pick] = above[pick], above[chosen]

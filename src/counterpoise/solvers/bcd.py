@@ -26,6 +26,8 @@ RULES = {
 }
 
 
+# So many blocks per coordinate must bring nothing, in a row, before a run by blocks is scanned or ends.
+IDLE_BLOCKS = 10
 SUBPROBLEMS = {"nested": block.NESTED, "linearised": block.LINEARISED}
 
 
@@ -118,11 +120,11 @@ def bcd_l(
         for every p, and the present state: at most k + 2 convex programs. For the binary problems the sum leaves one
         such state. Both are monotone, because every candidate is scored by the true model.
     working_set : {"support", "random"}, optional
-        "support" (default) draws half of a block from the coordinates above their lower bound and a quarter from those
-        with the least slopes; "random" draws uniformly.
+        "support" (default) draws a random share of a block from the coordinates above their lower bound, all of them
+        now and then, and half of the rest by least slopes; "random" draws uniformly.
     theta, tol, max_iter, max_time, seed, callback
         As in :func:`bcd_g`; an iteration is a block. "nested" ends CERTIFIED, by a scan of all pairs whose best is
-        taken as a step; "linearised" ends STATIONARY when 2n blocks in a row brought nothing.
+        taken as a step; "linearised" ends STATIONARY when 10n blocks in a row brought nothing.
     """
     k = whole_number(min(10, problem.n) if k is None else k, "k", 2, problem.n)
     if subproblem not in SUBPROBLEMS:
@@ -136,7 +138,7 @@ def bcd_l(
 def _descend_by_blocks(run: Run, theta: float, k: int, kind: int, working_set: str | None) -> Result:
     if working_set not in (None, "support", "random"):
         raise ValueError(f'working_set is {working_set!r}; for blocks it must be "support" or "random".')
-    support_aware, patience = working_set != "random", 2 * run.problem.n
+    support_aware, patience = working_set != "random", IDLE_BLOCKS * run.problem.n
 
     def advance(terms: Terms, level: Vector, trials: int, age: Any) -> tuple[int, int, bool]:
         where = (terms, run.start, k, kind, support_aware, theta)
