@@ -183,9 +183,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--starts", type=int, default=3)
     parser.add_argument("--max-time", type=float, default=0.5, help="seconds for each run")
+    parser.add_argument("--problems", nargs="+", default=["SIT", "NNSPCA", "DCPB1", "DCPB2"])
+    parser.add_argument("--lams", nargs="+", type=float, default=list(LAMBDAS))
     options = parser.parse_args()
     folder = data_folder()
-    cells = [*tracking_cells(folder), *matrix_cells(folder)]
+    every = [*tracking_cells(folder), *matrix_cells(folder)]
+    cells = [cell for cell in every if cell.problem in options.problems and cell.lam in options.lams]
     for cell in {cell.problem: cell for cell in cells}.values():  # compile before the clocks run
         cp.minimize(cell.make(), max_iter=5)
     outcomes = [compare(cell, options.starts, options.max_time) for cell in track(cells, "comparing", console=console)]

@@ -308,22 +308,9 @@ def _fill_vertex(u, lo, hi, ranking, z):
 
 
 @implements(propose, ConcaveQuadratic)
-def _propose_square(g, u, x, block, H, b, lo, hi, ranking, state, z):
-    """The sum leaves one state: the first of the ranking at their upper bounds, the rest at the lower."""
-    if state > 0:
-        return False
-    if state == 0:
-        _fill_vertex(u, lo, hi, ranking, z)
-        return True
-    tilted = b.copy()
-    for a in range(len(z)):
-        tilted[a] -= 2.0 * g.lam * x[block[a]]
-    solve_state(u, H, tilted, lo, hi, z)
-    return True
-
-
 @implements(propose, Norm2)
-def _propose_norm(g, u, x, block, H, b, lo, hi, ranking, state, z):
+def _propose_vertex(g, u, x, block, H, b, lo, hi, ranking, state, z):
+    """The sum leaves one state: the first of the ranking at their upper bounds, the rest at the lower."""
     if state > 0:
         return False
     if state == 0:
