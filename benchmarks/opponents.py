@@ -163,18 +163,20 @@ def blocks(folder: Path | None, starts: int) -> None:
         return
     problem = cells[0].make()
     table = Table(title=f"BCD-l-k on SP-16, s = 10, λ = 1000: mean (least) objective of {starts} starts, seconds")
-    for column in ("k", "linearised", "nested", "seconds"):
+    for column in ("k", "idle blocks", "linearised", "nested", "seconds"):
         table.add_column(column, justify="right")
-    for k in (2, 5, 10, 20, 50):
+    for k, idle in ((2, 10), (5, 10), (10, 10), (20, 10), (20, 40), (50, 10)):
         row, clock = [], time.perf_counter()
         for subproblem in ("linearised", "nested"):
             runs = [
-                cp.minimize(problem, method="bcd-l", k=k, subproblem=subproblem, seed=seed, max_time=5.0)
+                cp.minimize(
+                    problem, None, "bcd-l", k=k, subproblem=subproblem, idle_blocks=idle, seed=seed, max_time=12.0
+                )
                 for seed in range(starts)
             ]
             values = [run.objective for run in runs]
             row.append(f"{np.mean(values):.3f} ({min(values):.3f})")
-        table.add_row(str(k), *row, f"{(time.perf_counter() - clock) / (2 * starts):.2f}")
+        table.add_row(str(k), str(idle), *row, f"{(time.perf_counter() - clock) / (2 * starts):.2f}")
     console.print(table)
 
 

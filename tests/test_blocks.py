@@ -212,6 +212,7 @@ class TestBadInput:
             ("NNSPCA", {"k": 3}, r"BCD-g on Sphere solves pairs only"),
             ("DCPB2", {"k": 3}, r"BCD-g with k > 2 and Norm2 needs lam at least"),
             ("SIT", {"method": "bcd-l", "working_set": "cyclic"}, r'for blocks it must be "support" or "random"'),
+            ("SIT", {"method": "bcd-l", "idle_blocks": 0}, r"idle_blocks is 0; it must be at least 1"),
             ("SIT", {"method": "bcd-l", "subproblem": "magic"}, r"subproblem is 'magic'; it must be one of 'nested'"),
         ],
     )

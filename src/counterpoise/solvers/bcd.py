@@ -26,7 +26,6 @@ RULES = {
 }
 
 
-# So many blocks per coordinate must bring nothing, in a row, before a run by blocks is scanned or ends.
 IDLE_BLOCKS = 10
 SUBPROBLEMS = {"nested": block.NESTED, "linearised": block.LINEARISED}
 
@@ -99,6 +98,7 @@ def bcd_l(
     k: int | None = None,
     subproblem: str = "nested",
     working_set: str | None = None,
+    idle_blocks: int = IDLE_BLOCKS,
     theta: float | None = None,
     tol: float = 1e-9,
     max_iter: int | None = None,
@@ -124,7 +124,10 @@ def bcd_l(
         now and then, and half of the rest by least slopes; "random" draws uniformly.
     theta, tol, max_iter, max_time, seed, callback
         As in :func:`bcd_g`; an iteration is a block. "nested" ends CERTIFIED, by a scan of all pairs whose best is
-        taken as a step; "linearised" ends STATIONARY when 10n blocks in a row brought nothing.
+        taken as a step; "linearised" ends STATIONARY.
+    idle_blocks : int
+        So many blocks per coordinate must bring nothing, in a row, before the run is scanned or ends; more cost time
+        and find better points.
     """
     k = whole_number(min(10, problem.n) if k is None else k, "k", 2, problem.n)
     if subproblem not in SUBPROBLEMS:
@@ -132,13 +135,16 @@ def bcd_l(
     check_blocks(problem)
     run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
     theta = default_theta(problem) if theta is None else number(theta, "theta", 0.0)
-    return _descend_by_blocks(run, theta, k, SUBPROBLEMS[subproblem], working_set)
+    idle_blocks = whole_number(idle_blocks, "idle_blocks", 1)
+    return _descend_by_blocks(run, theta, k, SUBPROBLEMS[subproblem], working_set, idle_blocks)
 
 
-def _descend_by_blocks(run: Run, theta: float, k: int, kind: int, working_set: str | None) -> Result:
+def _descend_by_blocks(
+    run: Run, theta: float, k: int, kind: int, working_set: str | None, idle_blocks: int = IDLE_BLOCKS
+) -> Result:
     if working_set not in (None, "support", "random"):
         raise ValueError(f'working_set is {working_set!r}; for blocks it must be "support" or "random".')
-    support_aware, patience = working_set != "random", IDLE_BLOCKS * run.problem.n
+    support_aware, patience = working_set != "random", idle_blocks * run.problem.n
 
     def advance(terms: Terms, level: Vector, trials: int, age: Any) -> tuple[int, int, bool]:
         where = (terms, run.start, k, kind, support_aware, theta)
