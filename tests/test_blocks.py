@@ -12,7 +12,7 @@ from conftest import make_problem, scaled
 from counterpoise.certificates import exactness_threshold
 from counterpoise.kernels import block as kernels
 from counterpoise.kernels import sweep
-from counterpoise.problems import DCPB2, NNSPCA, SIT
+from counterpoise.problems import DCPB2, SIT
 from naive import Case, best_on_block, case_of, largest_gap, least_on_box_and_sum
 from test_bcd import NAMES, build
 
@@ -130,8 +130,8 @@ def test_local_steps_say_the_truth_and_never_rise(name, kind, lam, rng):
     assert moves > 0
 
 
-def test_nested_steps_of_pairs_equal_exact_pair_steps(rng):
-    """Erratum: with exactly solved states BCD-l-2 equals BCD-g."""
+def test_enumerated_states_of_a_pair_equal_the_exact_pair_step(rng):
+    """Erratum: with all states of a pair solved exactly, a block of two is as good as the step of BCD-g."""
     for trial in range(scaled(200, 20)):
         problem, case, _ = build("SIT", rng, n=7, lam=float(10.0 ** rng.uniform(-1, 3)), s=int(rng.integers(1, 7)))
         i, j = (int(a) for a in rng.permutation(7)[:2])
@@ -263,4 +263,3 @@ def test_the_brute_force_agrees_with_itself(rng):
         options={"ftol": 1e-14},
     )
     assert best_on_block(case, x, range(4)) == pytest.approx(case.value(x) - reference.fun, abs=1e-6)
-    assert NNSPCA(np.eye(3), 1, 1.0).n == 3

@@ -9,7 +9,7 @@ import counterpoise as cp
 from conftest import make_problem, scaled
 from counterpoise.certificates import exactness_threshold
 from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
-from naive import case_of, largest_gap
+from naive import largest_gap
 from test_bcd import NAMES, build
 from test_pair_steps import degenerate_matrix, problem_of, random_case
 
@@ -168,4 +168,3 @@ def test_cases_of_the_paper_match_their_problems(rng):
         problem, case, reference = build(name, rng)
         differences = [reference(problem.start(k)) - case.value(problem.start(k)) for k in range(4)]
         assert np.ptp(differences) < 1e-9
-    assert case_of("SIT", np.eye(2), np.zeros(2), 1.0).g == "top"

@@ -297,7 +297,7 @@ def _propose_top(g, u, x, block, H, b, lo, hi, ranking, state, z):
 
 
 @kernel
-def _fill_vertex(u, lo, hi, ranking, z):
+def _fill_vertex(lo, hi, ranking, z):
     """Raise the coordinates to their upper bounds in the order of ``ranking`` until the block's sum is spent."""
     spare = np.sum(z) - np.sum(lo)
     for a in range(len(z)):
@@ -314,7 +314,7 @@ def _propose_vertex(g, u, x, block, H, b, lo, hi, ranking, state, z):
     if state > 0:
         return False
     if state == 0:
-        _fill_vertex(u, lo, hi, ranking, z)
+        _fill_vertex(lo, hi, ranking, z)
         return True
     tilted = b.copy()
     for a in range(len(z)):
