@@ -6,7 +6,8 @@ import pytest
 from typer.testing import CliRunner
 
 import counterpoise as cp
-from counterpoise.cli import _by_more_than, app, tracking_error
+from counterpoise.cli import app
+from counterpoise.cli.demo import _by_more_than, tracking_error
 from counterpoise.datasets import simulate_market
 from counterpoise.problems import SIT
 
@@ -100,7 +101,7 @@ def test_a_bug_is_not_dressed_up_as_a_bad_option(monkeypatch):
     def broken(*arguments):
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("counterpoise.cli.simulate_market", broken)
+    monkeypatch.setattr("counterpoise.cli.demo.simulate_market", broken)
     assert isinstance(run("demo", *SMALL).exception, RuntimeError)
 
 

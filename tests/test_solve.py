@@ -11,8 +11,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import counterpoise as cp
-from counterpoise import cli, solvers
+from counterpoise import solvers
 from counterpoise.cli import app
+from counterpoise.cli import solve as command
 from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
 from counterpoise.solvers.hybrid import join
 
@@ -168,12 +169,12 @@ def test_join_leaves_its_arguments_alone():
 
 def outcome(objective, gap=0.0):
     result = cp.Result(x=np.zeros(2), objective=objective, status=cp.Status.ITERATION_LIMIT, nit=1234567, time=123.4)
-    return cli.Outcome(result, 1e-16, gap, 3)
+    return command.Outcome(result, 1e-16, gap, 3)
 
 
 def printed(outcomes, **options):
     console = Console(width=80, file=io.StringIO(), **options)
-    console.print(cli._comparison(SIT(A, Y, 3, 10.0), outcomes))
+    console.print(command._comparison(SIT(A, Y, 3, 10.0), outcomes))
     return console.file.getvalue()
 
 
@@ -184,7 +185,7 @@ def test_the_best_objective_is_bold():
 
 def test_an_infeasible_point_is_never_the_best():
     outcomes = {"off": outcome(1.0, np.nan), "on": outcome(2.0)}
-    assert cli._best(outcomes) == "on"
+    assert command._best(outcomes) == "on"
     text = printed(outcomes, force_terminal=True)
     assert re.findall(r"\x1b\[1m([\d.]+)\x1b\[0m", text) == ["2"]
     assert "—" in text
@@ -342,7 +343,7 @@ def test_a_disk_that_fills_up_is_exit_code_1(folder, monkeypatch, tmp_path):
     def full(*arguments, **options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("counterpoise.cli.np.savez", full)
+    monkeypatch.setattr("counterpoise.cli.solve.np.savez", full)
     result = solve(folder / "both.npz", *SIT_OPTIONS, "--save", tmp_path / "x.npz")
     assert result.exit_code == 1
     assert "certified" in result.stdout

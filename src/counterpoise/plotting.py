@@ -15,6 +15,7 @@ from counterpoise.problem import Result, Status
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -42,6 +43,8 @@ SPARE = (
     Style("#7F3C8D", (0, (6, 1.5, 1, 1.5, 1, 1.5))),
     Style("#80461B", (0, (2, 1, 2, 4))),
 )
+# Light to dark, for one method of several sizes.
+SHADES = ("#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#08519c", "#08306b")
 # A hybrid is a broad pale line, on which its first stage can be seen.
 HYBRID_WIDTH, HYBRID_OPACITY = 5.0, 0.4
 MARKERS = {
@@ -105,12 +108,70 @@ def plot_objective(
 
 def save_objective(results: Mapping[str, Result], path: str | os.PathLike[str], title: str = "") -> None:
     """Write :func:`plot_objective` against time to a ``.png``, ``.svg`` or ``.pdf`` file."""
+    figure = new_figure(7.6, 4.4)
+    plot_objective(results, ax=figure.subplots()).set_title(title)
+    figure.savefig(Path(path), dpi=160)
+
+
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure; the same figure gives the same bytes, whenever it is written."""
+    from matplotlib import rc_context
+
+    with rc_context({"svg.hashsalt": "counterpoise", "svg.fonttype": "path"}):
+        figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """Return an empty figure of so many inches, which belongs to no window."""
     require_matplotlib()
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7.6, 4.4), layout="constrained")
-    plot_objective(results, ax=figure.subplots()).set_title(title)
-    figure.savefig(Path(path), dpi=160)
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def panels(count: int, per_row: int, width: float = 2.6, height: float = 2.1) -> tuple[Figure, list[Axes]]:
+    """Return a figure of so many panels, as many in a row as given."""
+    columns, rows = min(count, per_row), -(-count // per_row)
+    figure = new_figure(max(columns, 2) * width, rows * height + 0.5)
+    grid = list(figure.subplots(rows, columns, squeeze=False).flat)
+    for ax in grid[count:]:
+        ax.set_axis_off()
+    for ax in grid[:count]:
+        ax.tick_params(labelsize=7)
+        ax.grid(True, which="major", color="0.9")
+        ax.set_axisbelow(True)
+        for side in ("top", "right"):
+            ax.spines[side].set_visible(False)
+    return figure, grid[:count]
+
+
+def draw_band(ax: Axes, along: Vector, low: Vector, middle: Vector, high: Vector, name: str, style: Style) -> None:
+    """Draw a line in a pale band."""
+    ax.fill_between(along, low, high, color=style.colour, alpha=0.12, lw=0)
+    colour, dash, width, opacity = style
+    ax.plot(along, middle, color=colour, ls=dash, lw=width, alpha=opacity, label=name)
+
+
+def leave_empty(ax: Axes, reason: str) -> None:
+    """Say in an empty panel why it is empty."""
+    ax.text(0.5, 0.5, reason, transform=ax.transAxes, ha="center", va="center", color="0.5")
+    ax.set_xticks([])
+    ax.set_yticks([])
+
+
+def share_legend(figure: Figure, axes: Iterable[Axes]) -> None:
+    """Name each line once, below all panels."""
+    named = {str(line.get_label()): line for ax in axes for line in ax.get_lines()}
+    lines = {name: line for name, line in named.items() if not name.startswith("_")}
+    if lines:
+        options: dict[str, Any] = {"loc": "outside lower center", "frameon": False, "handlelength": 4.0}
+        figure.legend(list(lines.values()), list(lines), ncols=min(len(lines), 7), **options)
+
+
+def shade(place: int, count: int) -> Style:
+    """Return one of a family's styles: darker and with longer dashes from the first to the last."""
+    colour = SHADES[round(place * (len(SHADES) - 1) / max(1, count - 1))]
+    return Style(colour, (0, (1.0 + 2.0 * place, 1.5)), 1.2)
 
 
 def styles_of(names: Iterable[str]) -> dict[str, Style]:

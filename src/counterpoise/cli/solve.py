@@ -1,4 +1,4 @@
-"""The command ``counterpoise``."""
+"""``counterpoise solve``: a problem whose data is in a file, by one method or several."""
 
 from __future__ import annotations
 
@@ -9,10 +9,6 @@ import functools
 import inspect
 import json
 import math
-import os
-import sys
-import tempfile
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -23,25 +19,19 @@ import scipy.sparse as sp
 import typer
 from rich import box
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
-from typer.core import TyperGroup
 
 import counterpoise as cp
 from counterpoise import plotting
 from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import Vector, is_sparse, number, whole_number
-from counterpoise.datasets import SECTORS, Market, simulate_market
+from counterpoise.cli.base import app, as_seconds, check_writable, quit_with, status_line
 from counterpoise.files import read_arrays
 from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
 from counterpoise.solvers import METHODS
 from counterpoise.solvers.hybrid import join
 
-TRADING_DAYS = 252
-# Less than certify's threshold, above which sparsity is a theorem, but enough for returns in percent over a year.
-DEFAULT_LAM = 1000.0
 BLOCK_METHOD = "bcd-l"
-MOST_STOCKS, MOST_DAYS = 6000, 5000
 PROBLEMS: dict[str, Callable[..., cp.Problem]] = {"sit": SIT, "nnspca": NNSPCA, "dcpb1": DCPB1, "dcpb2": DCPB2}
 # Coordinates closer than this to 0, or to ±1, are counted as there.
 NEAR = 1e-8
@@ -49,160 +39,6 @@ NEAR = 1e-8
 WARM_UP_SIZE = 32
 # Cut where 80 columns ask for it.
 COUNT_HEADS = {"non-zeros": "non-\nzeros", "fractional": "frac-\ntional"}
-
-
-class OneSentence(TyperGroup):
-    """A group that answers a usage error with its sentence alone."""
-
-    def main(self, *args: Any, **extra: Any) -> Any:
-        """Run a command and exit, as Click does."""
-        if not extra.pop("standalone_mode", True):
-            return super().main(*args, **{**extra, "standalone_mode": False})
-        try:
-            code = self.main(*args, **extra, standalone_mode=False)
-        except typer.Abort:
-            sys.exit(1)
-        except Exception as error:
-            # Typer carries Click or a copy of it, depending on its version, and so has no one class of usage errors.
-            if not hasattr(error, "format_message"):
-                raise
-            typer.echo(error.format_message(), err=True)
-            sys.exit(getattr(error, "exit_code", 2))
-        sys.exit(code if isinstance(code, int) else 0)
-
-
-app = typer.Typer(cls=OneSentence, add_completion=False)
-
-
-def _print_version(asked: bool) -> None:
-    if asked:
-        typer.echo(f"counterpoise {cp.__version__}")
-        raise typer.Exit()
-
-
-@app.callback(invoke_without_command=True)
-def main(
-    context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
-    ] = False,
-) -> None:
-    """Block coordinate descent under one nonseparable constraint, to certified points."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-
-
-@app.command()
-def demo(
-    stocks: Annotated[int, typer.Option(help="Stocks in the index.")] = 400,
-    days: Annotated[int, typer.Option(help="Days of returns.")] = 252,
-    hold: Annotated[int, typer.Option(help="Stocks to hold.")] = 30,
-    seed: Annotated[int, typer.Option(help="Seed of the market and of the start.")] = 0,
-    lam: Annotated[
-        float | None, typer.Option(help=f"Weight of the sparsity penalty, {DEFAULT_LAM:g} if not given.")
-    ] = None,
-) -> None:
-    """Track the index of a simulated market with a few of its stocks, and prove the portfolio."""
-    try:
-        stocks = whole_number(stocks, "--stocks", 2, MOST_STOCKS)
-        days = whole_number(days, "--days", 2, MOST_DAYS)
-        hold = whole_number(hold, "--hold", 1, stocks)
-        seed = whole_number(seed, "--seed", 0)
-        lam = DEFAULT_LAM if lam is None else number(lam, "--lam", 0.0)
-    except ValueError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
-
-    console = Console(highlight=False)
-    market = simulate_market(days, stocks, min(len(SECTORS), stocks), seed)
-    with console.status("Compiling (once per installation) and solving …"):
-        problem, result, first = _solve(market, hold, lam, seed)
-        *_, warm = _solve(market, hold, lam, seed)
-        certificate = cp.certify(problem, result.x)
-
-    console.print(f"{stocks} simulated stocks over {days} days; at most {hold} of them shall follow their index.\n")
-    console.print(_portfolio(market, result.x), "")
-    console.print(_summary(problem, result, certificate, hold, tracking_error(market, result.x), first, warm))
-
-
-def _solve(market: Market, hold: int, lam: float, seed: int) -> tuple[SIT, cp.Result, float]:
-    """Build and solve the problem; return both and the seconds of the two together."""
-    clock = time.perf_counter()
-    problem = SIT(market.returns, market.index, s=hold, lam=lam)
-    result = cp.minimize(problem, seed=seed)
-    return problem, result, time.perf_counter() - clock
-
-
-def tracking_error(market: Market, x: Vector) -> float:
-    """Return the standard deviation of the daily difference to the index, in percent a year."""
-    difference = market.returns @ x - market.index
-    return float(np.std(difference, ddof=1)) * math.sqrt(TRADING_DAYS)
-
-
-def _portfolio(market: Market, x: Vector) -> Table:
-    """List the stocks held, the largest first."""
-    held = [int(i) for i in np.argsort(-x, kind="stable") if x[i] > 0.0]
-    table = Table(title="Portfolio", title_justify="left", show_footer=True)
-    table.add_column("ticker", "total", no_wrap=True)
-    table.add_column("sector", no_wrap=True)
-    table.add_column("weight", _percent(x.sum()), justify="right", no_wrap=True)
-    table.add_column("in the index", _percent(market.weights[held].sum()), justify="right", no_wrap=True)
-    for i in held:
-        table.add_row(market.tickers[i], str(market.sectors[i]), _percent(x[i]), _percent(market.weights[i]))
-    return table
-
-
-def _percent(share: float) -> str:
-    return f"{100.0 * share:.2f} %"
-
-
-def _summary(
-    problem: SIT,
-    result: cp.Result,
-    certificate: cp.Certificate,
-    hold: int,
-    error: float,
-    first: float,
-    warm: float,
-) -> Table:
-    """Say what was found, what is proved about it and what it took."""
-    n, pairs = problem.n, problem.n * (problem.n - 1) // 2
-    rows = {
-        "Objective": f"{result.objective:.6g}, with λ = {problem.g.lam:g}",
-        "Tracking error": f"{error:.3f} % a year, on the days of the fit",
-        "Names held": _names_held(problem, result.x, hold, certificate),
-        "Certificate": f"No exchange between any two of the {n} stocks ({pairs:,} pair{'s' * (pairs > 1)}) "
-        f"lowers the objective {_by_more_than(certificate.cws_gap)}.",
-        "Status": f"{result.status.name}: {result.message}",
-        "Iterations": f"{result.nit:,}, of which {result.nacc:,} moved the point",
-        "First call": f"{_seconds(first)}, of which {_seconds(max(0.0, first - warm))} to compile or load the kernels",
-        "Second call": f"{_seconds(warm)}, from the data to the certified point",
-    }
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="bold", no_wrap=True)
-    table.add_column(overflow="fold")
-    for label, text in rows.items():
-        table.add_row(label, text)
-    return table
-
-
-def _names_held(problem: SIT, x: Vector, hold: int, certificate: cp.Certificate) -> str:
-    held = int((x > 0.0).sum())
-    if held <= hold:
-        return f"{held} of {problem.n}"
-    remedy = "" if certificate.exact_lam is None else f"; above {math.ceil(certificate.exact_lam):,} this cannot happen"
-    return f"{held} of {problem.n}, more than --hold {hold}: raise --lam{remedy}"
-
-
-def _by_more_than(gap: float) -> str:
-    """Write a bound with two digits, rounded up so that the sentence stays true."""
-    if gap <= 0.0:
-        return "at all"
-    return f"by more than {decimal.Context(prec=2, rounding=decimal.ROUND_CEILING).create_decimal_from_float(gap):.1e}"
-
-
-def _seconds(seconds: float) -> str:
-    return f"{seconds:.2f} s" if seconds >= 1.0 else f"{1e3 * seconds:.3g} ms"
 
 
 @app.command()
@@ -241,17 +77,17 @@ def solve(
     given = {"s": sparsity, "c": total, "lam": lam}
     options = {"working_set": working_set, "k": k, "seed": seed, "max_time": max_time, "max_iter": max_iter}
     methods = list(dict.fromkeys(method or ["bcd-g"]))
-    with _quit_with(2, ValueError, TypeError, OSError, ImportError), _kept_warnings() as warned:
+    with quit_with(2, ValueError, TypeError, OSError, ImportError), _kept_warnings() as warned:
         _check_options(problem, given, methods, options, scale)
         _check_outputs(file, plot, save, force)
-        with _quit_with(1, MemoryError), _status() as say:
+        with quit_with(1, MemoryError), status_line() as say:
             say(f"Reading {file.name}")
             built, lam_note = _build(file, problem, target, given, scale)
             if k is not None:
                 whole_number(k, "--k", 2, built.n)
             say("Compiling, once per installation")
             _warm_up(problem, built, methods, options)
-    with _quit_with(1, ValueError, ArithmeticError, MemoryError), _kept_warnings() as warned_later, _status() as say:
+    with quit_with(1, ValueError, ArithmeticError, MemoryError), _kept_warnings() as warned_later, status_line() as say:
         outcomes = _run_all(built, methods, options, say)
     warned += warned_later
     if as_json:
@@ -260,7 +96,7 @@ def solve(
     else:
         _print_outcomes(Console(highlight=False), built, outcomes, lam_note, warned)
     results = {name: outcome.result for name, outcome in outcomes.items()}
-    with _quit_with(1, OSError):
+    with quit_with(1, OSError):
         _write(results, plot, save, f"{built.name}: {file.name}", quiet=as_json)
     if any(result.status is cp.Status.INTERRUPTED for result in results.values()):
         raise typer.Exit(1)
@@ -277,16 +113,6 @@ class Outcome:
 
 
 @contextlib.contextmanager
-def _quit_with(code: int, *errors: type[Exception]) -> Iterator[None]:
-    """Turn errors of these kinds into their sentence and an exit code."""
-    try:
-        yield
-    except errors as error:
-        typer.echo(str(error) or "The memory does not suffice.", err=True)
-        raise typer.Exit(code) from None
-
-
-@contextlib.contextmanager
 def _kept_warnings() -> Iterator[list[str]]:
     """Collect the sentences of warnings, each once."""
     sentences: list[str] = []
@@ -294,16 +120,6 @@ def _kept_warnings() -> Iterator[list[str]]:
         warnings.simplefilter("always")
         yield sentences
     sentences += dict.fromkeys(str(warning.message) for warning in caught)
-
-
-@contextlib.contextmanager
-def _status() -> Iterator[Callable[[str], None]]:
-    """Show a line with the time elapsed, on the terminal's stderr only; yield what changes its text."""
-    console = Console(stderr=True)
-    columns = SpinnerColumn(), TextColumn("{task.description} …"), TimeElapsedColumn()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task("Starting", total=None)
-        yield lambda text: progress.update(task, description=text)
 
 
 def _needs(problem: str) -> list[str]:
@@ -373,18 +189,7 @@ def _check_outputs(file: Path, plot: Path | None, save: Path | None, force: bool
             raise ValueError(
                 f"{option} is {path}, which exists; give another path{'' if path.is_dir() else ' or --force'}."
             )
-        _check_writable(option, path)
-
-
-def _check_writable(option: str, path: Path) -> None:
-    """Try to write beside the path, or into the file that is there, and leave no trace."""
-    try:
-        if path.exists():
-            os.close(os.open(path, os.O_WRONLY))
-        else:
-            tempfile.TemporaryFile(dir=path.parent).close()
-    except OSError as error:
-        raise OSError(f"{option} is {path}, which cannot be written: {error.strerror}.") from None
+        check_writable(option, path)
 
 
 def _build(file: Path, problem: str, target: str | None, given: dict[str, Any], scale: float) -> tuple[cp.Problem, str]:
@@ -536,7 +341,7 @@ def _comparison(problem: cp.Problem, outcomes: dict[str, Outcome]) -> Table:
             "—" if math.isnan(outcome.cws_gap) else f"{outcome.cws_gap:.1e}",
             result.status.name.lower().replace("_", " "),
             f"{result.nit:,}",
-            _seconds(result.time),
+            as_seconds(result.time),
         )
     return table
 
@@ -551,7 +356,3 @@ def _write(results: dict[str, cp.Result], plot: Path | None, save: Path | None, 
     for path in (save, plot):
         if path is not None and not quiet:
             typer.echo(f"Wrote {path}.")
-
-
-if __name__ == "__main__":
-    app()

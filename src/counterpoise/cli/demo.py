@@ -1,0 +1,134 @@
+"""``counterpoise demo``: a simulated index, tracked by a few stocks."""
+
+from __future__ import annotations
+
+import decimal
+import math
+import time
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+
+import counterpoise as cp
+from counterpoise.checks import Vector, number, whole_number
+from counterpoise.cli.base import app, as_seconds
+from counterpoise.datasets import SECTORS, Market, simulate_market
+from counterpoise.problems import SIT
+
+TRADING_DAYS = 252
+# Less than certify's threshold, above which sparsity is a theorem, but enough for returns in percent over a year.
+DEFAULT_LAM = 1000.0
+MOST_STOCKS, MOST_DAYS = 6000, 5000
+
+
+@app.command()
+def demo(
+    stocks: Annotated[int, typer.Option(help="Stocks in the index.")] = 400,
+    days: Annotated[int, typer.Option(help="Days of returns.")] = 252,
+    hold: Annotated[int, typer.Option(help="Stocks to hold.")] = 30,
+    seed: Annotated[int, typer.Option(help="Seed of the market and of the start.")] = 0,
+    lam: Annotated[
+        float | None, typer.Option(help=f"Weight of the sparsity penalty, {DEFAULT_LAM:g} if not given.")
+    ] = None,
+) -> None:
+    """Track the index of a simulated market with a few of its stocks, and prove the portfolio."""
+    try:
+        stocks = whole_number(stocks, "--stocks", 2, MOST_STOCKS)
+        days = whole_number(days, "--days", 2, MOST_DAYS)
+        hold = whole_number(hold, "--hold", 1, stocks)
+        seed = whole_number(seed, "--seed", 0)
+        lam = DEFAULT_LAM if lam is None else number(lam, "--lam", 0.0)
+    except ValueError as error:
+        typer.echo(str(error), err=True)
+        raise typer.Exit(2) from None
+
+    console = Console(highlight=False)
+    market = simulate_market(days, stocks, min(len(SECTORS), stocks), seed)
+    with console.status("Compiling (once per installation) and solving …"):
+        problem, result, first = _solve(market, hold, lam, seed)
+        *_, warm = _solve(market, hold, lam, seed)
+        certificate = cp.certify(problem, result.x)
+
+    console.print(f"{stocks} simulated stocks over {days} days; at most {hold} of them shall follow their index.\n")
+    console.print(_portfolio(market, result.x), "")
+    console.print(_summary(problem, result, certificate, hold, tracking_error(market, result.x), first, warm))
+
+
+def _solve(market: Market, hold: int, lam: float, seed: int) -> tuple[SIT, cp.Result, float]:
+    """Build and solve the problem; return both and the seconds of the two together."""
+    clock = time.perf_counter()
+    problem = SIT(market.returns, market.index, s=hold, lam=lam)
+    result = cp.minimize(problem, seed=seed)
+    return problem, result, time.perf_counter() - clock
+
+
+def tracking_error(market: Market, x: Vector) -> float:
+    """Return the standard deviation of the daily difference to the index, in percent a year."""
+    difference = market.returns @ x - market.index
+    return float(np.std(difference, ddof=1)) * math.sqrt(TRADING_DAYS)
+
+
+def _portfolio(market: Market, x: Vector) -> Table:
+    """List the stocks held, the largest first."""
+    held = [int(i) for i in np.argsort(-x, kind="stable") if x[i] > 0.0]
+    table = Table(title="Portfolio", title_justify="left", show_footer=True)
+    table.add_column("ticker", "total", no_wrap=True)
+    table.add_column("sector", no_wrap=True)
+    table.add_column("weight", _percent(x.sum()), justify="right", no_wrap=True)
+    table.add_column("in the index", _percent(market.weights[held].sum()), justify="right", no_wrap=True)
+    for i in held:
+        table.add_row(market.tickers[i], str(market.sectors[i]), _percent(x[i]), _percent(market.weights[i]))
+    return table
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.2f} %"
+
+
+def _summary(
+    problem: SIT,
+    result: cp.Result,
+    certificate: cp.Certificate,
+    hold: int,
+    error: float,
+    first: float,
+    warm: float,
+) -> Table:
+    """Say what was found, what is proved about it and what it took."""
+    n, pairs = problem.n, problem.n * (problem.n - 1) // 2
+    rows = {
+        "Objective": f"{result.objective:.6g}, with λ = {problem.g.lam:g}",
+        "Tracking error": f"{error:.3f} % a year, on the days of the fit",
+        "Names held": _names_held(problem, result.x, hold, certificate),
+        "Certificate": f"No exchange between any two of the {n} stocks ({pairs:,} pair{'s' * (pairs > 1)}) "
+        f"lowers the objective {_by_more_than(certificate.cws_gap)}.",
+        "Status": f"{result.status.name}: {result.message}",
+        "Iterations": f"{result.nit:,}, of which {result.nacc:,} moved the point",
+        "First call": f"{as_seconds(first)}, of which {as_seconds(max(0.0, first - warm))} "
+        "to compile or load the kernels",
+        "Second call": f"{as_seconds(warm)}, from the data to the certified point",
+    }
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, text in rows.items():
+        table.add_row(label, text)
+    return table
+
+
+def _names_held(problem: SIT, x: Vector, hold: int, certificate: cp.Certificate) -> str:
+    held = int((x > 0.0).sum())
+    if held <= hold:
+        return f"{held} of {problem.n}"
+    remedy = "" if certificate.exact_lam is None else f"; above {math.ceil(certificate.exact_lam):,} this cannot happen"
+    return f"{held} of {problem.n}, more than --hold {hold}: raise --lam{remedy}"
+
+
+def _by_more_than(gap: float) -> str:
+    """Write a bound with two digits, rounded up so that the sentence stays true."""
+    if gap <= 0.0:
+        return "at all"
+    return f"by more than {decimal.Context(prec=2, rounding=decimal.ROUND_CEILING).create_decimal_from_float(gap):.1e}"

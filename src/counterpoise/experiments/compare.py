@@ -1,0 +1,273 @@
+"""Comparisons made from records alone: means, who wins where, by how much, and how much sooner."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import functools
+import math
+from collections.abc import Iterable, Sequence
+from importlib import resources
+
+import numpy as np
+from scipy import stats
+
+from counterpoise.checks import Vector
+from counterpoise.experiments.plan import LETTERS, Method, Target
+from counterpoise.experiments.store import Record
+from counterpoise.experiments.tables import Cell as Text
+from counterpoise.experiments.tables import Table
+
+# Two means closer than this, relative, are a tie: MSCR and PDCA end at the same point but for rounding.
+TIE = 1e-4
+CONFIDENCE = 0.95
+LEAD = "BCD-g"
+CAVEAT = (
+    "Printed values are the paper's. It publishes neither member lists nor the rows and columns it drew, so cells can "
+    "be compared in kind, not digit by digit. Known: returns are in percent, pixels divided by 255; y = 0 and c = 30 "
+    "fit the printed DCPB2 baselines; counts of words are scaled here to rows of unit length, which comes nearest to "
+    "the printed magnitudes."
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cell:
+    """One place of a table: the objectives of each method over the starts that all of them have."""
+
+    problem: str
+    dataset: str
+    value: float
+    lam: float
+    finals: dict[str, Vector]
+    starts: tuple[int, ...]
+
+    @property
+    def means(self) -> dict[str, float]:
+        """The mean objective of each method."""
+        return {method: float(values.mean()) for method, values in self.finals.items()}
+
+    @property
+    def place(self) -> str:
+        """The cell in words."""
+        return f"{self.problem} {self.dataset}, {LETTERS[self.problem]} = {self.value:g}, λ = {self.lam:g}"
+
+
+def group(records: Iterable[Record], methods: Sequence[Method]) -> list[Cell]:
+    """Gather records into cells, in the order of their first record; only starts that every method has count."""
+    found: dict[tuple[str, str, float, float], dict[str, dict[int, float]]] = {}
+    for record in records:
+        by_start = found.setdefault(record.cell, {}).setdefault(record.method, {})
+        by_start[record.start] = record.objective
+    cells = []
+    for place, by_method in found.items():
+        if set(by_method) != {method.name for method in methods}:
+            continue
+        starts = sorted(set.intersection(*(set(values) for values in by_method.values())))
+        if starts:
+            finals = {m.name: np.array([by_method[m.name][k] for k in starts]) for m in methods}
+            cells.append(Cell(*place, finals, tuple(starts)))
+    return cells
+
+
+def is_below(first: float, second: float) -> bool:
+    """Return whether the first objective is better by more than a tie."""
+    return second - first > TIE * max(abs(first), abs(second))
+
+
+def best_of(means: dict[str, float]) -> set[str]:
+    """Return the methods that nobody beats by more than a tie."""
+    least = min(means.values())
+    return {method for method, mean in means.items() if not is_below(least, mean)}
+
+
+@functools.cache
+def printed() -> dict[tuple[str, str, str, float], dict[str, float]]:
+    """Return the paper's values: (target, problem, set, λ) to objectives by method."""
+    values: dict[tuple[str, str, str, float], dict[str, float]] = {}
+    with (resources.files(__package__) / "paper.csv").open(encoding="utf-8") as stream:
+        for row in csv.DictReader(stream):
+            place = row["target"], row["problem"], row["set"], float(row["lam"])
+            values.setdefault(place, {})[row["method"]] = float(row["objective"])
+    return values
+
+
+def objective_tables(target: Target, cells: list[Cell]) -> list[Table]:
+    """Return one table of means a problem, the best in bold, the paper's values in further columns or rows."""
+    tables = []
+    for problem in dict.fromkeys(cell.problem for cell in cells):
+        chosen = [cell for cell in cells if cell.problem == problem]
+        theirs = [name for name in _printed_methods(target.name, problem) if name]
+        beside = 0 < len(theirs) <= 4
+        tables.append(_objective_table(target, problem, chosen, theirs if beside else [], bool(theirs) and not beside))
+    return tables
+
+
+def _printed_methods(target: str, problem: str) -> list[str]:
+    return list(dict.fromkeys(m for place, row in printed().items() if place[:2] == (target, problem) for m in row))
+
+
+def _objective_table(target: Target, problem: str, cells: list[Cell], beside: list[str], below: bool) -> Table:
+    columns = _varying(cells)
+    methods = [method.name for method in target.methods]
+    rows: list[list[Text]] = []
+    bold: set[tuple[int, int]] = set()
+    for cell in cells:
+        theirs = printed().get((target.name, cell.problem, cell.dataset, cell.lam), {})
+        means, labels = cell.means, _labels(cell, columns)
+        bold |= {(len(rows), len(labels) + methods.index(name)) for name in best_of(means)}
+        rows.append([*labels, *(means[name] for name in methods), *(theirs.get(name) for name in beside)])
+        if below and theirs:
+            rows.append([f"{labels[0]} (paper)", *labels[1:], *(theirs.get(name) for name in methods)])
+    head = [*columns.values(), *methods, *(f"paper: {name}" for name in beside)]
+    starts = sorted({len(cell.starts) for cell in cells})
+    counted = f"{starts[0]}" if len(starts) == 1 else f"{starts[0]}–{starts[-1]}"
+    caption = f"{problem}: mean objective over {counted} start{'s' * (starts[-1] > 1)}{_fixed(cells, problem)}"
+    notes = [_legend(target.methods), *([CAVEAT] if beside or below else [])]
+    return Table(f"{target.name}-{problem.lower()}", caption, head, rows, bold, notes)
+
+
+def _varying(cells: list[Cell]) -> dict[str, str]:
+    """Return the fields that tell the cells of a table apart, with their heads."""
+    heads = {"dataset": "set", "value": LETTERS[cells[0].problem], "lam": "λ"}
+    return {f: h for f, h in heads.items() if f == "dataset" or len({getattr(cell, f) for cell in cells}) > 1}
+
+
+def _labels(cell: Cell, columns: dict[str, str]) -> list[str]:
+    return [cell.dataset if f == "dataset" else f"{getattr(cell, f):g}" for f in columns]
+
+
+def _fixed(cells: list[Cell], problem: str) -> str:
+    """Say what all cells share."""
+    fields = {"value": LETTERS[problem], "lam": "λ"}
+    shared = {h: {getattr(cell, f) for cell in cells} for f, h in fields.items()}
+    return "".join(f", {h} = {values.pop():g}" for h, values in shared.items() if len(values) == 1)
+
+
+def _legend(methods: Sequence[Method]) -> str:
+    return "Settings: " + "; ".join(f"{m.name}: {m.setting}" for m in methods if m.setting) + "."
+
+
+def standings(name: str, cells: list[Cell], methods: Sequence[Method]) -> Table:
+    """Count for each method the cells it wins alone, shares the best value of, and loses."""
+    rows: list[list[Text]] = []
+    for method in methods:
+        best = [best_of(cell.means) for cell in cells]
+        alone = sum(winners == {method.name} for winners in best)
+        shared = sum(method.name in winners for winners in best) - alone
+        rows.append([method.name, alone, shared, len(cells) - alone - shared])
+    caption = f"Cells won alone, tied for the best (relative {TIE:g}) and lost, of {len(cells)}"
+    return Table(f"{name}-standings", caption, ("method", "wins", "ties", "losses"), rows)
+
+
+def ratios(name: str, cells: list[Cell], methods: Sequence[Method], lead: str = LEAD) -> Table:
+    """Compare the lead with each other method by the geometric mean of ratios of objectives.
+
+    A ratio is F(method)/F(lead) where both are positive and F(lead)/F(method) where both are negative, so that above 1
+    the lead is better. For each start the mean over the cells is taken; the interval is Student's over the starts.
+    """
+    rows: list[list[Text]] = []
+    for problem in dict.fromkeys(cell.problem for cell in cells):
+        chosen = [cell for cell in cells if cell.problem == problem]
+        for method in (m.name for m in methods if m.name != lead):
+            logs, left_out = _log_ratios(chosen, lead, method)
+            mean, low, high = interval(logs)
+            rows.append([problem, method, mean, low, high, len(chosen) - left_out, left_out])
+    caption = (
+        f"F(method) relative to F({lead}), geometric mean and {CONFIDENCE:.0%} interval over starts; "
+        f"above 1 {lead} is better"
+    )
+    head = ("problem", "method", "ratio", "low", "high", "cells", "left out")
+    notes = ["Left out: cells where an objective is zero or the signs differ, which have no ratio."]
+    return Table(f"{name}-ratios", caption, head, rows, notes=notes)
+
+
+def _log_ratios(cells: list[Cell], lead: str, method: str) -> tuple[Vector, int]:
+    """Return for each start the mean log ratio over the cells that have one, and the number that have none."""
+    by_start: dict[int, list[float]] = {}
+    left_out = 0
+    for cell in cells:
+        ours, theirs = cell.finals[lead], cell.finals[method]
+        if (ours * theirs <= 0.0).any():
+            left_out += 1
+            continue
+        logs = np.log(np.abs(theirs / ours)) * np.sign(ours)
+        for start, log in zip(cell.starts, logs, strict=True):
+            by_start.setdefault(start, []).append(float(log))
+    return np.array([np.mean(values) for values in by_start.values()]), left_out
+
+
+def interval(logs: Vector) -> tuple[float, float, float]:
+    """Return exp of a sample's mean, and of the ends of Student's interval; NaN where there are too few.
+
+    Examples
+    --------
+    >>> [round(end, 4) for end in interval(np.log([1.0, 2.0, 4.0]))]
+    [2.0, 0.3574, 11.1909]
+    """
+    if not len(logs):
+        return math.nan, math.nan, math.nan
+    mean = float(logs.mean())
+    if len(logs) == 1:
+        return math.exp(mean), math.nan, math.nan
+    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2.0, len(logs) - 1) * logs.std(ddof=1) / math.sqrt(len(logs)))
+    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
+
+
+def losses(name: str, cells: list[Cell], methods: Sequence[Method], lead: str = LEAD) -> Table:
+    """List every cell in which a method that is not ours has a better mean than the lead, with both values."""
+    others = [m.name for m in methods if not m.ours]
+    mine = [m.name for m in methods if m.ours]
+    rows: list[list[Text]] = []
+    for cell in cells:
+        means = cell.means
+        best = min(others, key=lambda method: means[method])
+        if is_below(means[best], means[lead]):
+            ours = min(mine, key=lambda method: means[method])
+            gap = (means[lead] - means[best]) / abs(means[best]) if means[best] else math.nan
+            rows.append([cell.place, means[lead], means[best], best, f"{gap:.2%}", means[ours], ours])
+    caption = f"Cells in which {lead} loses to another method: {len(rows)} of {len(cells)}"
+    head = ("cell", lead, "better", "by", "gap", "best of ours", "method")
+    return Table(f"{name}-losses", caption, head, rows)
+
+
+def sooner(name: str, records: list[Record], methods: Sequence[Method], lead: str = LEAD) -> Table:
+    """Say how often the lead passes the final value of another method, and how many times sooner it is there."""
+    by_run = {(record.cell, record.start, record.method): record for record in records}
+    rows: list[list[Text]] = []
+    for problem in dict.fromkeys(record.problem for record in records):
+        for method in (m.name for m in methods if m.name != lead):
+            pairs = [
+                (by_run[cell, start, lead], record)
+                for (cell, start, name), record in by_run.items()
+                if name == method and record.problem == problem and (cell, start, lead) in by_run
+            ]
+            times = [(first_time(ours, theirs), first_time(theirs, theirs)) for ours, theirs in pairs]
+            logs = np.array([math.log(late / early) for early, late in times if early and late])
+            mean = math.exp(float(logs.mean())) if len(logs) else math.nan
+            rows.append([problem, method, len(pairs), len(logs), mean])
+    caption = f"Runs in which {lead} passes the other's final objective from the same start, and how many times sooner"
+    return Table(f"{name}-sooner", caption, ("problem", "method", "runs", f"{lead} passes", "times sooner"), rows)
+
+
+def first_time(record: Record, other: Record) -> float | None:
+    """Return when a run first was at the other's final objective, up to 1e-6 of it; None if it never was."""
+    goal = other.objective + 1e-6 * abs(other.objective)
+    reached = np.flatnonzero(record.history[:, 2] <= goal)
+    return float(record.history[reached[0], 1]) if len(reached) else None
+
+
+def continued(name: str, cells: list[Cell], methods: Sequence[Method]) -> Table:
+    """Say what BCD-g gains from the points at which the other methods stop (fig:compareindex, fig:comparebin)."""
+    rows: list[list[Text]] = []
+    known = {method.name for method in methods}
+    hybrids = [m.name for m in methods if len(m.stages) > 1 and m.name.split("+")[0] in known]
+    for problem in dict.fromkeys(cell.problem for cell in cells):
+        chosen = [cell for cell in cells if cell.problem == problem]
+        for hybrid in hybrids:
+            before = np.concatenate([cell.finals[hybrid.split("+")[0]] for cell in chosen])
+            after = np.concatenate([cell.finals[hybrid] for cell in chosen])
+            gains = (before - after) / np.maximum(np.abs(before), 1e-300)
+            lower = int((gains > TIE).sum())
+            rows.append([problem, hybrid, len(gains), lower, f"{np.median(gains):.1%}", f"{gains.max():.1%}"])
+    caption = "What BCD-g takes off the objective where another method stopped: a critical point need not be CWS"
+    return Table(f"{name}-gains", caption, ("problem", "hybrid", "runs", "lower", "median", "most"), rows)

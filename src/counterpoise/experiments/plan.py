@@ -1,0 +1,221 @@
+"""Targets: what a TOML file asks for, as a list of runs."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import hashlib
+import itertools
+import json
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from counterpoise import problems
+from counterpoise.experiments.sets import Absent, Data, is_tracking, load
+from counterpoise.problem import Problem
+from counterpoise.solvers import METHODS
+
+TARGETS = ("table-1", "table-2", "table-3", "fig-s", "fig-c", "fig-time", "fig-time-k", "fig-hybrid", "theory")
+KINDS = ("sizes", "table", "curves", "histories")
+MEASURES = ("quality", "timing")
+PROBLEMS: dict[str, Callable[..., Problem]] = {
+    "SIT": problems.SIT,
+    "NNSPCA": problems.NNSPCA,
+    "DCPB1": problems.DCPB1,
+    "DCPB2": problems.DCPB2,
+}
+# The constant a problem has besides λ.
+LETTERS = {"SIT": "s", "NNSPCA": "s", "DCPB1": "c", "DCPB2": "c"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Method:
+    """A column: its stages, each a method of ``minimize`` with options; whether it is ours; its setting in words."""
+
+    name: str
+    stages: tuple[dict[str, Any], ...]
+    ours: bool
+    setting: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Grid:
+    """A problem on some sets, for every pair of a value of s or c and a λ."""
+
+    problem: str
+    sets: tuple[str, ...]
+    values: tuple[float, ...]
+    lams: tuple[float, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Target:
+    """One table or figure."""
+
+    name: str
+    title: str
+    paper: str
+    kind: str
+    measure: str
+    along: str
+    starts: tuple[int, ...]
+    methods: tuple[Method, ...]
+    grids: tuple[Grid, ...]
+    seconds_each: float
+    quick: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """One run: everything that its outcome depends on, but for the code."""
+
+    target: str
+    problem: str
+    dataset: str
+    digest: str
+    value: float
+    lam: float
+    method: Method
+    start: int
+    measure: str
+
+    @property
+    def cell(self) -> tuple[str, str, float, float]:
+        """(problem, set, s or c, λ)."""
+        return self.problem, self.dataset, self.value, self.lam
+
+    def key(self, code: str) -> str:
+        """Return what tells a record of this run by this code from all others."""
+        asked = dataclasses.asdict(self)
+        asked["method"] = {"name": self.method.name, "stages": self.method.stages}
+        return hashlib.sha256(json.dumps([asked, code], sort_keys=True).encode()).hexdigest()
+
+
+def build(problem: str, data: Data, value: float, lam: float) -> Problem:
+    """Return one of the paper's problems; y = 0 in the binary ones, which fits the values it prints."""
+    if problem == "SIT":
+        return problems.SIT(data.A, data.y, int(value), lam)
+    if problem == "NNSPCA":
+        return problems.NNSPCA(data.A, int(value), lam)
+    return PROBLEMS[problem](data.A, 0.0, value, lam)
+
+
+def read_target(name: str, quick: bool = False, sets: list[str] | None = None) -> Target:
+    """Read one of :data:`TARGETS`, or a TOML file of the user's own.
+
+    Parameters
+    ----------
+    name : str
+    quick : bool
+        Apply the file's ``[quick]`` table: fewer starts, sets and values.
+    sets : list of str, optional
+        Take these sets instead of the file's, each by the problems that can take it.
+    """
+    path = Path(name)
+    if path.suffix == ".toml":
+        if not path.is_file():
+            raise FileNotFoundError(f"{path} does not exist.")
+        text, label = path.read_text("utf-8"), path.stem
+    elif name in TARGETS and name != "theory":
+        text, label = (resources.files(__package__) / f"{name}.toml").read_text("utf-8"), name
+    else:
+        raise ValueError(f"TARGET is {name!r}; it must be one of {', '.join(TARGETS)}, all, or a .toml file.")
+    try:
+        asked = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"{name} is not valid TOML: {error}.") from None
+    return _target(label, asked, quick, sets)
+
+
+def _target(name: str, asked: dict[str, Any], quick: bool, sets: list[str] | None) -> Target:
+    less = asked.get("quick", {}) if quick else {}
+    kind = _one_of(asked.get("kind", "table"), KINDS, f"kind of {name}")
+    known = {**shared_methods(), **_methods(asked.get("own_methods", {}), name)}
+    for method in asked.get("methods", []):
+        _one_of(method, known, f"a method of {name}")
+    grids = tuple(_grid(grid, less, sets, name) for grid in asked.get("grids", []))
+    starts = tuple(less.get("starts", asked.get("starts", [0])))
+    if not starts or any(not isinstance(seed, int) or seed < 0 for seed in starts):
+        raise ValueError(f"starts of {name} is {list(starts)}; give seeds, whole numbers from 0.")
+    return Target(
+        name,
+        str(asked.get("title", name)),
+        str(asked.get("paper", "")),
+        kind,
+        _one_of(asked.get("measure", "quality"), MEASURES, f"measure of {name}"),
+        str(asked.get("along", "set")),
+        starts,
+        tuple(known[method] for method in asked.get("methods", [])),
+        tuple(grid for grid in grids if grid.sets),
+        float(asked.get("seconds_each", 0.0)),
+        quick,
+    )
+
+
+def _grid(asked: dict[str, Any], less: Mapping[str, Any], sets: list[str] | None, name: str) -> Grid:
+    problem = _one_of(asked.get("problem", ""), PROBLEMS, f"a problem of {name}")
+    letter, wanted = LETTERS[problem], {**asked}
+    for key in (letter, "lam"):
+        if key not in asked or not asked[key]:
+            raise ValueError(f"A grid of {name} has no {key}; give a list of values.")
+        if key in less:
+            wanted[key] = [value for value in asked[key] if value in less[key]] or asked[key][:1]
+    if sets is None and "sets" in less:
+        # What is simulated stands in for nothing: it is a set of its own, for SIT.
+        wanted["sets"] = [x for x in less["sets"] if x in asked["sets"] or (x == "simulated" and problem == "SIT")]
+    elif sets is not None:
+        wanted["sets"] = sets
+    return Grid(problem, tuple(wanted["sets"]), tuple(wanted[letter]), tuple(wanted["lam"]))
+
+
+@functools.cache
+def shared_methods() -> dict[str, Method]:
+    """Return the methods of ``methods.toml``."""
+    text = (resources.files(__package__) / "methods.toml").read_text("utf-8")
+    return _methods(tomllib.loads(text), "methods.toml")
+
+
+def _methods(asked: Mapping[str, Any], place: str) -> dict[str, Method]:
+    found = {}
+    for name, entry in asked.items():
+        stages = tuple(entry.get("stages", ()))
+        if not stages:
+            raise ValueError(f"{name} in {place} has no stages; give at least one, such as {{ method = 'bcd-g' }}.")
+        for stage in stages:
+            _one_of(stage.get("method", ""), METHODS, f"a stage's method of {name} in {place}")
+        found[name] = Method(name, stages, bool(entry.get("ours", False)), str(entry.get("setting", "")))
+    return found
+
+
+def present(target: Target, folder: Path | None) -> tuple[dict[str, Data], dict[str, str]]:
+    """Return the target's sets that are here, and for each that is not, the sentence that says so."""
+    here: dict[str, Data] = {}
+    missing: dict[str, str] = {}
+    for name in dict.fromkeys(name for grid in target.grids for name in grid.sets):
+        try:
+            here[name] = load(name, folder)
+        except Absent as absence:
+            missing[name] = str(absence)
+    return here, missing
+
+
+def tasks(target: Target, here: Mapping[str, Data], folder: Path | None) -> Iterator[Task]:
+    """Yield every run of a target on the sets that are here, the starts outermost."""
+    for start, grid in itertools.product(target.starts, target.grids):
+        for name, value, lam in itertools.product(grid.sets, grid.values, grid.lams):
+            fits = is_tracking(name, folder) == (grid.problem == "SIT")
+            if name not in here or not fits:
+                continue
+            for method in target.methods:
+                yield Task(
+                    target.name, grid.problem, name, here[name].digest, value, lam, method, start, target.measure
+                )
+
+
+def _one_of(value: Any, known: Any, what: str) -> str:
+    if value not in known:
+        raise ValueError(f"The {what} is {value!r}; it must be one of {', '.join(known)}.")
+    return str(value)

@@ -1,0 +1,255 @@
+"""Runs: the tasks that the store does not have, in parallel where only quality counts, one at a time for clocks."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import functools
+import hashlib
+import importlib
+import os
+import platform
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import joblib
+import numba
+import numpy as np
+import scipy
+from threadpoolctl import threadpool_limits
+
+import counterpoise as cp
+from counterpoise.checks import Vector
+from counterpoise.experiments.plan import Task, build
+from counterpoise.experiments.sets import Data, load
+from counterpoise.experiments.store import Record, Store, as_json
+from counterpoise.solvers.hybrid import join
+
+BACKENDS = ("loky", "threading", "dask", "ray")
+EXTRAS = {"dask": "cluster", "ray": "ray"}
+# What a run's outcome depends on; pages, tables and commands are not part of it.
+CODE = ("kernels", "terms", "solvers", "problem.py", "problems.py", "certificates.py", "checks.py")
+# Rows of a history that a record keeps, at most: the first, the last, and evenly by logarithm of time between.
+HISTORY = 200
+
+
+@functools.cache
+def code_identity() -> str:
+    """Return the version and a hash of the sources that a run's outcome depends on, and of the numerical packages."""
+    root, mark = Path(cp.__file__).parent, hashlib.sha256()
+    for part in CODE:
+        for file in sorted((root / part).rglob("*.py")) if (root / part).is_dir() else [root / part]:
+            mark.update(file.relative_to(root).as_posix().encode() + file.read_bytes())
+    mark.update(as_json(versions()).encode())
+    return f"{cp.__version__}+{mark.hexdigest()[:12]}"
+
+
+@functools.cache
+def versions() -> dict[str, str]:
+    """Return the versions of this package and of those that compute."""
+    return {
+        "counterpoise": cp.__version__,
+        "numba": numba.__version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "scipy": scipy.__version__,
+    }
+
+
+@functools.cache
+def machine() -> dict[str, Any]:
+    """Return what a time depends on: the processor and the number of cores; no host name."""
+    model = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+        model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), model)
+    return {"processor": model, "cores": os.cpu_count(), "system": platform.system()}
+
+
+def execute(task: Task, folder: Path | None, code: str) -> Record:
+    """Run one task. Linear algebra gets one thread, so that bits do not depend on who else is running."""
+    if code != code_identity():
+        raise RuntimeError(f"This worker has counterpoise {code_identity()}, the command {code}; install the same.")
+    data = load(task.dataset, folder)
+    if data.digest != task.digest:
+        raise RuntimeError(
+            f"This worker's {task.dataset} has other numbers than the command's; give both the same --data."
+        )
+    with threadpool_limits(limits=1):
+        problem = _problem(task.cell, task.digest, folder)
+        result = _run(problem, task)
+        claims = cp.certify(problem, result.x)
+    return Record(
+        key=task.key(code),
+        target=task.target,
+        problem=task.problem,
+        dataset=task.dataset,
+        digest=task.digest,
+        value=task.value,
+        lam=task.lam,
+        method=task.method.name,
+        stages=as_json(task.method.stages),
+        start=task.start,
+        measure=task.measure,
+        objective=problem.objective(result.x),
+        violation=claims.violation,
+        cws_gap=claims.cws_gap,
+        critical_residual=claims.critical_residual,
+        status=result.status.name,
+        nit=int(result.nit),
+        seconds=float(result.time),
+        history=thinned(result.history),
+        code=code,
+        versions=as_json(versions()),
+        machine=as_json(machine()),
+        at=datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+    )
+
+
+@functools.lru_cache(maxsize=4)
+def _problem(cell: tuple[str, str, float, float], digest: str, folder: Path | None) -> cp.Problem:
+    """Build a cell's problem once for all its methods; its AᵀA belongs to all of them and to no clock."""
+    name, dataset, value, lam = cell
+    problem = build(name, load(dataset, folder), value, lam)
+    assert isinstance(problem.f, cp.LeastSquares)
+    problem.f.Q  # noqa: B018
+    return problem
+
+
+def _run(problem: cp.Problem, task: Task) -> cp.Result:
+    x = problem.start(task.start)
+    results: list[cp.Result] = []
+    for stage in task.method.stages:
+        if task.measure == "timing":
+            _warm_up(task.problem, _frozen(stage))
+        results.append(cp.minimize(problem, results[-1].x if results else x, seed=task.start, **stage))
+        if results[-1].status is cp.Status.INTERRUPTED:
+            raise KeyboardInterrupt
+    return functools.reduce(join, results)
+
+
+def _frozen(stage: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
+    return tuple(sorted((name, value) for name, value in stage.items() if name not in ("max_iter", "max_time")))
+
+
+@functools.cache
+def _warm_up(problem: str, stage: tuple[tuple[str, Any], ...]) -> None:
+    """Compile a method's kernels on a small problem of the same kind, before any clock runs."""
+    rng, n, options = np.random.default_rng(0), 64, dict(stage)
+    A, y = rng.standard_normal((n, n)), rng.standard_normal(n)
+    small = build(problem, Data("warm-up", A, y, "", ""), 4.0, 1.0)
+    cp.minimize(small, max_iter=20, max_time=30.0, **options)
+
+
+def thinned(history: Vector, most: int = HISTORY) -> Vector:
+    """Return at most so many rows: the first, the last, the best, and others evenly by the logarithm of time."""
+    if len(history) <= most:
+        return history
+    times = np.log(np.maximum(history[:, 1], 1e-5))
+    wanted = np.searchsorted(times, np.linspace(times[0], times[-1], most - 3))
+    chosen = np.unique([0, len(history) - 1, int(np.argmin(history[:, 2])), *np.minimum(wanted, len(history) - 1)])
+    kept: Vector = history[chosen]
+    return kept
+
+
+def check_backend(backend: str, address: str | None) -> None:
+    """Refuse an unknown backend, one whose package is missing, or an address for a backend that has none."""
+    if backend not in BACKENDS:
+        raise ValueError(f"--backend is {backend!r}; it must be one of {', '.join(BACKENDS)}.")
+    if address is not None and backend not in EXTRAS:
+        raise ValueError(f"--address is for the backends {' and '.join(EXTRAS)}, not for {backend}.")
+    if backend in EXTRAS:
+        try:
+            importlib.import_module({"dask": "distributed", "ray": "ray"}[backend])
+        except ImportError:
+            extra = f"pip install 'counterpoise[{EXTRAS[backend]}]'"
+            raise ImportError(f"The backend {backend} needs a package that is not installed: {extra}.") from None
+
+
+@contextlib.contextmanager
+def workers(backend: str, address: str | None, jobs: int) -> Iterator[None]:
+    """Make joblib use a backend; without an address dask and ray start on this machine, and end with the block."""
+    with contextlib.ExitStack() as stack:
+        if backend == "dask":
+            from distributed import Client, LocalCluster
+
+            cluster: Any = address
+            if address is None:
+                cluster = stack.enter_context(
+                    LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address=None)
+                )
+            stack.enter_context(Client(cluster))
+        elif backend == "ray":
+            import ray
+            from ray.util.joblib import register_ray
+
+            ray.init(
+                address=address, num_cpus=None if address else jobs, include_dashboard=False if not address else None
+            )
+            stack.callback(ray.shutdown)
+            register_ray()
+        stack.enter_context(joblib.parallel_config(backend=backend, n_jobs=jobs))
+        yield
+
+
+def run(
+    todo: list[Task],
+    folder: Path | None,
+    store: Store,
+    jobs: int = 1,
+    backend: str = "loky",
+    address: str | None = None,
+    done: Callable[[Record], None] = lambda record: None,
+    failed: Callable[[Task, Exception], None] | None = None,
+) -> None:
+    """Run tasks and append each record as it arrives; tasks for quality in parallel, then those for clocks alone."""
+    code = code_identity()
+    quality = [task for task in todo if task.measure == "quality"]
+    timing = [task for task in todo if task.measure != "quality"]
+    parallel = jobs > 1 or backend in EXTRAS
+    with workers(backend, address, jobs) if parallel and quality else contextlib.nullcontext():
+        outcomes = _in_parallel(quality, folder, code) if parallel else _one_by_one(quality, folder, code)
+        _collect(outcomes, store, done, failed)
+    _collect(_one_by_one(timing, folder, code), store, done, failed)
+
+
+def _collect(
+    outcomes: Iterable[tuple[Task, Record | Exception]],
+    store: Store,
+    done: Callable[[Record], None],
+    failed: Callable[[Task, Exception], None] | None,
+) -> None:
+    for task, outcome in outcomes:
+        if isinstance(outcome, Record):
+            store.add(outcome)
+            done(outcome)
+        elif failed is None:
+            raise outcome
+        else:
+            failed(task, outcome)
+
+
+def _attempt(task: Task, folder: Path | None, code: str) -> tuple[Task, Record | Exception]:
+    try:
+        return task, execute(task, folder, code)
+    except Exception as error:
+        return task, error
+
+
+def _one_by_one(todo: list[Task], folder: Path | None, code: str) -> Iterator[tuple[Task, Record | Exception]]:
+    for task in todo:
+        yield _attempt(task, folder, code)
+
+
+def _in_parallel(todo: list[Task], folder: Path | None, code: str) -> Iterator[tuple[Task, Record | Exception]]:
+    """Yield outcomes as they arrive; a backend that cannot do so gets batches, each returned whole."""
+    jobs = [joblib.delayed(_attempt)(task, folder, code) for task in todo]
+    try:
+        arriving = joblib.Parallel(return_as="generator_unordered", batch_size=1)
+    except ValueError:
+        size = 16 * max(1, joblib.effective_n_jobs())
+        for first in range(0, len(jobs), size):
+            yield from joblib.Parallel()(jobs[first : first + size])
+    else:
+        yield from arriving(jobs)

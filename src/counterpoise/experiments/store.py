@@ -1,0 +1,130 @@
+"""The store: one SQLite file, one row a run, each written whole or not at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import sqlite3
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from counterpoise.checks import Vector
+
+SCHEMA = 1
+COLUMNS = (
+    "key", "target", "problem", "dataset", "digest", "value", "lam", "method", "stages", "start", "measure",
+    "objective", "violation", "cws_gap", "critical_residual", "status", "nit", "seconds", "history",
+    "code", "versions", "machine", "at",
+)  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Record:
+    """What a run was, what it reached, what is proved about it, and what made it.
+
+    ``history`` has rows (iteration, seconds, objective); ``versions`` and ``machine`` are JSON, ``at`` a time in UTC.
+    """
+
+    key: str
+    target: str
+    problem: str
+    dataset: str
+    digest: str
+    value: float
+    lam: float
+    method: str
+    stages: str
+    start: int
+    measure: str
+    objective: float
+    violation: float
+    cws_gap: float
+    critical_residual: float
+    status: str
+    nit: int
+    seconds: float
+    history: Vector
+    code: str
+    versions: str
+    machine: str
+    at: str
+
+    @property
+    def cell(self) -> tuple[str, str, float, float]:
+        """(problem, set, s or c, λ)."""
+        return self.problem, self.dataset, self.value, self.lam
+
+
+class Store:
+    """Records on disk. A process that is killed loses the run it was at, and nothing else."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            # Several commands may share a store; each waits for the other's write, which takes a millisecond.
+            self.connection = sqlite3.connect(path, timeout=60.0)
+            (found,) = self.connection.execute("PRAGMA user_version").fetchone()
+            if found not in (0, SCHEMA):
+                raise ValueError(f"{path} was written by another version (layout {found}); give another --output.")
+            self.connection.execute(
+                f"CREATE TABLE IF NOT EXISTS records ({', '.join(COLUMNS)}, PRIMARY KEY (key)) WITHOUT ROWID"
+            )
+            self.connection.execute(f"PRAGMA user_version = {SCHEMA}")
+            self.connection.commit()
+        except sqlite3.DatabaseError as error:
+            raise ValueError(
+                f"{path} is not a store of records ({error}); move it away or give another --output."
+            ) from None
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.connection.close()
+
+    def add(self, record: Record) -> None:
+        """Append a record; a second one of the same key is ignored."""
+        fields = dataclasses.asdict(record)
+        fields["history"] = pack(record.history)
+        marks = ", ".join("?" * len(COLUMNS))
+        with self.connection:
+            self.connection.execute(
+                f"INSERT OR IGNORE INTO records VALUES ({marks})", [fields[name] for name in COLUMNS]
+            )
+
+    def keys(self) -> set[str]:
+        """Return the keys of all records."""
+        return {key for (key,) in self.connection.execute("SELECT key FROM records")}
+
+    def fetch(self, keys: Iterable[str]) -> list[Record]:
+        """Return the records of these keys, in their order, without those that are not here."""
+        query = f"SELECT {', '.join(COLUMNS)} FROM records WHERE key = ?"
+        rows = (self.connection.execute(query, [key]).fetchone() for key in keys)
+        return [_record(row) for row in rows if row is not None]
+
+
+def _record(row: tuple[Any, ...]) -> Record:
+    fields = dict(zip(COLUMNS, row, strict=True))
+    # SQLite stores NaN as NULL.
+    for name in ("objective", "violation", "cws_gap", "critical_residual"):
+        fields[name] = float("nan") if fields[name] is None else fields[name]
+    return Record(**{**fields, "history": unpack(fields["history"])})
+
+
+def pack(history: Vector) -> bytes:
+    """Compress a history."""
+    return zlib.compress(np.ascontiguousarray(history, dtype="<f8").tobytes())
+
+
+def unpack(packed: bytes) -> Vector:
+    """Return a history as it was."""
+    return np.frombuffer(zlib.decompress(packed), dtype="<f8").reshape(-1, 3).copy()
+
+
+def as_json(value: Any) -> str:
+    """Return JSON with its keys in order."""
+    return json.dumps(value, sort_keys=True)

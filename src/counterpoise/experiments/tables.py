@@ -1,0 +1,110 @@
+"""A table of results, written as Markdown, CSV, LaTeX or HTML."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import html
+import io
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+# Cells of text, whole numbers, numbers or nothing.
+Cell = str | int | float | None
+LATEX = {
+    "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "$": r"\$",
+    "λ": r"$\lambda$", "±": r"$\pm$", "×": r"$\times$", "≤": r"$\le$", "≥": r"$\ge$", "−": r"$-$", "√": r"$\surd$",
+    "ε": r"$\varepsilon$", "θ": r"$\theta$", "·": r"$\cdot$", "∞": r"$\infty$", "…": r"\dots{}", "–": "--",
+    "*": r"$^\ast$", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+}  # fmt: skip
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A caption, a head and rows; the cells named in ``bold`` by (row, column) stand out.
+
+    Examples
+    --------
+    >>> print(Table("t", "A caption", ("set", "F"), (("NAS-16", 1.75), ("SP-16", None)), {(0, 1)}).markdown())
+    **A caption**
+    <BLANKLINE>
+    | set | F |
+    |:--|--:|
+    | NAS-16 | **1.75** |
+    | SP-16 | – |
+    """
+
+    name: str
+    caption: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[Cell]]
+    bold: set[tuple[int, int]] = dataclasses.field(default_factory=set)
+    notes: Sequence[str] = ()
+
+    def markdown(self) -> str:
+        """Return a pipe table; columns that hold a number are flushed right."""
+        marks = ["--:" if self.is_numeric(column) else ":--" for column in range(len(self.head))]
+        lines = [f"**{self.caption}**", "", _piped(self.head), "|" + "|".join(marks) + "|"]
+        for r, row in enumerate(self.rows):
+            cells = [show(value) for value in row]
+            lines.append(_piped([f"**{text}**" if (r, c) in self.bold else text for c, text in enumerate(cells)]))
+        return "\n".join([*lines, *(f"\n{note}" for note in self.notes)])
+
+    def csv(self) -> str:
+        """Return comma-separated values, numbers in full."""
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(self.head)
+        writer.writerows([["" if value is None else value for value in row] for row in self.rows])
+        return out.getvalue()
+
+    def latex(self) -> str:
+        """Return a ``tabular`` in a ``table``, with the rules of booktabs."""
+        shape = "".join("r" if self.is_numeric(column) else "l" for column in range(len(self.head)))
+        lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{shape}}}", r"\toprule"]
+        lines += [" & ".join(map(escape_latex, self.head)) + r" \\", r"\midrule"]
+        for r, row in enumerate(self.rows):
+            cells = [escape_latex(show(value)) for value in row]
+            marked = [rf"\textbf{{{text}}}" if (r, c) in self.bold else text for c, text in enumerate(cells)]
+            lines.append(" & ".join(marked) + r" \\")
+        lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{escape_latex(self.caption)}}}"]
+        lines += [rf"\label{{tab:{self.name}}}", r"\end{table}"]
+        return "\n".join(lines)
+
+    def html(self) -> str:
+        """Return a ``table`` element with its caption and notes."""
+        right = [' class="number"' if self.is_numeric(column) else "" for column in range(len(self.head))]
+        head = "".join(f"<th{mark}>{html.escape(text)}</th>" for mark, text in zip(right, self.head, strict=True))
+        body = []
+        for r, row in enumerate(self.rows):
+            cells = [html.escape(show(value)) for value in row]
+            marked = [f"<b>{text}</b>" if (r, c) in self.bold else text for c, text in enumerate(cells)]
+            inner = "".join(f"<td{mark}>{text}</td>" for mark, text in zip(right, marked, strict=True))
+            body.append(f"<tr>{inner}</tr>")
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
+        caption = f"<caption>{html.escape(self.caption)}</caption>"
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{notes}"
+
+    def is_numeric(self, column: int) -> bool:
+        """Return whether a column holds a number."""
+        return any(isinstance(row[column], int | float) for row in self.rows)
+
+
+def show(value: Cell) -> str:
+    """Return a cell's text: numbers to five digits, nothing as a dash."""
+    if value is None:
+        return "–"
+    if isinstance(value, float):
+        return "–" if math.isnan(value) else f"{value:.5g}"
+    return str(value)
+
+
+def escape_latex(text: str) -> str:
+    """Return text as LaTeX prints it; Greek letters and signs of this project become commands."""
+    return re.sub(".", lambda match: LATEX.get(match[0], match[0]), text)
+
+
+def _piped(cells: Sequence[Any]) -> str:
+    return "| " + " | ".join(str(cell).replace("|", r"\|") for cell in cells) + " |"

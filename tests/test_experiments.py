@@ -1,0 +1,509 @@
+"""The plan, the store, the runner and the comparisons behind ``counterpoise reproduce``, on tiny targets."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from counterpoise.cli import app
+from counterpoise.experiments import compare, figures, pages, plan, runner, sets, tables
+from counterpoise.experiments.store import Record, Store
+
+TINY = """
+title = "A tiny target"
+kind = "{kind}"
+measure = "{measure}"
+along = "lam"
+starts = {starts}
+methods = ["slow", "PDCA", "BCD-g"]
+
+[own_methods.slow]
+setting = "a short psg"
+stages = [{{ method = "psg", max_iter = {iterations} }}]
+
+[[grids]]
+problem = "SIT"
+sets = ["OWN", "NAS-17"]
+s = [2]
+lam = [1.0, 100.0]
+
+[[grids]]
+problem = "DCPB2"
+sets = ["small-a"]
+c = [0]
+lam = [10.0]
+
+[quick]
+starts = [0]
+lam = [1.0]
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, rng):
+    """A folder of data with a tracking set of six stocks and a block of eight columns."""
+    place = tmp_path / "data"
+    returns = rng.normal(0.0, 0.01, (12, 6))
+    sets.add_prices("OWN", [f"day {k}" for k in range(12)], list("ABCDEF"), returns, returns @ np.full(6, 1 / 6), place)
+    (place / "blocks").mkdir()
+    np.savez(place / "blocks" / "small-a.npz", A=rng.standard_normal((8, 8)), seed=3)
+    return place
+
+
+@pytest.fixture
+def tiny(tmp_path):
+    def write(kind="table", measure="quality", starts=(0, 1), iterations=30):
+        path = tmp_path / "tiny.toml"
+        path.write_text(
+            TINY.format(kind=kind, measure=measure, starts=list(starts), iterations=iterations), encoding="utf-8"
+        )
+        return path
+
+    return write
+
+
+def all_tasks(path, folder, quick=False):
+    target = plan.read_target(str(path), quick)
+    here, absent = plan.present(target, folder)
+    return target, list(plan.tasks(target, here, folder)), absent
+
+
+def objectives(store):
+    found = store.connection.execute("SELECT problem, dataset, lam, method, start, objective, cws_gap FROM records")
+    return sorted(found.fetchall())
+
+
+# The plan
+
+
+@pytest.mark.parametrize("name", [name for name in plan.TARGETS if name != "theory"])
+@pytest.mark.parametrize("quick", [False, True])
+def test_every_target_reads_and_names_known_methods(name, quick):
+    target = plan.read_target(name, quick)
+    assert target.name == name and target.title
+    if name != "table-1":
+        assert len(target.starts) == 10 or quick
+        assert {"BCD-g"} <= {method.name for method in target.methods}
+
+
+def test_the_targets_have_the_papers_grids():
+    by_name = {name: plan.read_target(name) for name in plan.TARGETS if name != "theory"}
+    assert [g.problem for g in by_name["table-3"].grids] == ["SIT", "NNSPCA", "DCPB2"]
+    assert all(g.lams == (1.0, 10.0, 100.0, 1e3, 1e4) and g.values == (30,) for g in by_name["table-3"].grids)
+    assert all(len(g.sets) == 10 for name in ("table-3", "fig-s", "fig-c", "fig-time") for g in by_name[name].grids)
+    assert by_name["fig-s"].grids[0].values == tuple(range(5, 65, 5))
+    assert by_name["fig-c"].grids[1].values == tuple(range(10, 110, 10))
+    assert {g.problem for g in by_name["fig-hybrid"].grids} == {"SIT", "NNSPCA", "DCPB1", "DCPB2"}
+    blocks = [m.stages[0]["k"] for m in by_name["table-2"].methods if m.name.startswith("BCD-l")]
+    assert blocks == [2, 3, 5, 10, 20, 50]
+    starred = [m for m in by_name["table-3"].methods if m.name.endswith("*")]
+    assert len(starred) == 3 and all("strongest" in m.setting for m in starred)
+
+
+def test_absent_sets_are_named_and_left_out(tiny, folder):
+    _, tasks, absent = all_tasks(tiny(), folder)
+    assert list(absent) == ["NAS-17"] and "NAS-17 is absent" in absent["NAS-17"]
+    assert {task.dataset for task in tasks} == {"OWN", "small-a"}
+    assert len(tasks) == 2 * 3 * (2 + 1)
+
+
+def test_quick_is_a_part_of_the_whole(tiny, folder):
+    code = "x"
+    _, whole, _ = all_tasks(tiny(), folder)
+    _, part, _ = all_tasks(tiny(), folder, quick=True)
+    assert {t.key(code) for t in part} < {t.key(code) for t in whole}
+
+
+def test_a_key_tells_settings_data_and_code_apart(tiny, folder):
+    _, (task, *_), _ = all_tasks(tiny(), folder)
+    method = dataclasses.replace(task.method, stages=({"method": "psg", "max_iter": 31},))
+    others = [
+        dataclasses.replace(task, digest="0"),
+        dataclasses.replace(task, start=9),
+        dataclasses.replace(task, lam=2.0),
+        dataclasses.replace(task, measure="timing"),
+        dataclasses.replace(task, method=method),
+    ]
+    keys = {task.key("1"), task.key("2"), *(other.key("1") for other in others)}
+    assert len(keys) == 7
+    words = dataclasses.replace(task.method, setting="other words")
+    assert dataclasses.replace(task, method=words).key("1") == task.key("1")
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (("BCD-g", "BCD-x"), "it must be one of PSG"),
+        (("SIT", "SET"), "it must be one of SIT, NNSPCA, DCPB1, DCPB2"),
+        (('kind = "table"', 'kind = "cake"'), "it must be one of sizes, table, curves, histories"),
+        (("lam = [1.0, 100.0]", ""), "has no lam; give a list of values"),
+        (("starts = [0, 1]", "starts = []"), "give seeds, whole numbers from 0"),
+        (("kind", "= ="), "is not valid TOML"),
+        (('"psg"', '"pgs"'), "it must be one of bcd-g"),
+    ],
+)
+def test_a_bad_target_gets_a_sentence(tiny, change, sentence):
+    path = tiny()
+    path.write_text(path.read_text("utf-8").replace(*change, 1), encoding="utf-8")
+    with pytest.raises(ValueError, match=sentence.replace("[", r"\[")):
+        plan.read_target(str(path))
+
+
+# The runner and the store
+
+
+def test_a_record_is_what_the_library_says(tiny, folder, tmp_path):
+    import counterpoise as cp
+    from counterpoise.problems import SIT
+
+    _, tasks, _ = all_tasks(tiny(), folder)
+    with Store(tmp_path / "s.sqlite") as store:
+        runner.run(tasks, folder, store)
+        keys = [task.key(runner.code_identity()) for task in tasks]
+        records = store.fetch(keys)
+    assert len(records) == len(tasks)
+    (record,) = [r for r in records if (r.dataset, r.lam, r.method, r.start) == ("OWN", 100.0, "BCD-g", 1)]
+    with np.load(folder / "index_tracking" / "OWN.npz") as stored:
+        problem = SIT(100.0 * stored["R"], 100.0 * stored["y"], 2, 100.0)
+    result = cp.minimize(problem, problem.start(1), seed=1)
+    assert record.objective == pytest.approx(problem.objective(result.x), rel=1e-12)
+    assert record.status == "CERTIFIED" and record.violation < 1e-9
+    assert record.cws_gap <= 1e-8 * max(1.0, record.objective)
+    assert json.loads(record.versions)["numpy"] == np.__version__
+    assert json.loads(record.machine)["cores"] == os.cpu_count()
+    assert record.history[-1, 2] == pytest.approx(record.objective)
+
+
+def test_other_code_is_never_mixed(tiny, folder, tmp_path):
+    _, tasks, _ = all_tasks(tiny(), folder)
+    with pytest.raises(RuntimeError, match="install the same"):
+        runner.execute(tasks[0], folder, "0.0.1+old")
+    with pytest.raises(RuntimeError, match="other numbers"):
+        runner.execute(dataclasses.replace(tasks[0], digest="0"), folder, runner.code_identity())
+    with Store(tmp_path / "s.sqlite") as store:
+        store.add(runner.execute(tasks[0], folder, runner.code_identity()))
+        assert not store.fetch([tasks[0].key("0.0.1+old")])
+
+
+def test_a_failing_method_does_not_lose_the_others(tiny, folder, tmp_path):
+    path = tiny()
+    text = path.read_text("utf-8").replace('"psg", max_iter = 30', '"bcd-l", k = 50')
+    path.write_text(text, encoding="utf-8")
+    _, tasks, _ = all_tasks(path, folder)
+    failed = []
+    with Store(tmp_path / "s.sqlite") as store:
+        runner.run(tasks, folder, store, failed=lambda task, error: failed.append((task.method.name, str(error))))
+        assert {method for _, _, _, method, *_ in objectives(store)} == {"PDCA", "BCD-g"}
+    assert {name for name, _ in failed} == {"slow"} and "k is 50" in failed[0][1]
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading", "dask"])
+def test_backends_agree_with_one_process(tiny, folder, tmp_path, backend):
+    if backend == "dask":
+        pytest.importorskip("distributed", reason="distributed is not installed")
+    _, tasks, _ = all_tasks(tiny(), folder)
+    with Store(tmp_path / "serial.sqlite") as serial, Store(tmp_path / "parallel.sqlite") as parallel:
+        runner.run(tasks, folder, serial)
+        runner.run(tasks, folder, parallel, jobs=2, backend=backend)
+        assert objectives(serial) == objectives(parallel)
+        assert len(objectives(serial)) == len(tasks)
+
+
+def test_a_killed_run_goes_on_and_ends_with_the_same_records(tiny, folder, tmp_path):
+    path, output = tiny(starts=range(8), iterations=400), tmp_path / "out"
+    command = [sys.executable, "-m", "counterpoise.cli", "reproduce", str(path), "--data", str(folder), "--jobs", "1"]
+    _, tasks, _ = all_tasks(path, folder)
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    first = subprocess.Popen([*command, "--output", str(output)], env=environment, stdout=subprocess.DEVNULL)
+    deadline = time.monotonic() + 60.0
+    while count(output / "records.sqlite") < 5 and first.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.005)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    kept = count(output / "records.sqlite")
+    assert 5 <= kept < len(tasks), "the command was to be killed in its midst"
+    for place in (output, tmp_path / "whole"):
+        done = subprocess.run([*command, "--output", str(place)], env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        if place == output:
+            assert f"{len(tasks) - kept} of {len(tasks)} runs to do" in done.stdout
+    with Store(output / "records.sqlite") as resumed, Store(tmp_path / "whole" / "records.sqlite") as whole:
+        assert objectives(resumed) == objectives(whole)
+        assert len(objectives(whole)) == len(tasks)
+
+
+def count(path):
+    if not path.exists():
+        return 0
+    connection = sqlite3.connect(path, timeout=10.0)
+    try:
+        return connection.execute("SELECT count(*) FROM records").fetchone()[0]
+    except sqlite3.OperationalError:
+        return 0
+    finally:
+        connection.close()
+
+
+def test_a_store_that_is_none_gets_a_sentence(tmp_path):
+    (tmp_path / "s.sqlite").write_bytes(b"these are not records " * 100)
+    with pytest.raises(ValueError, match="is not a store of records"):
+        Store(tmp_path / "s.sqlite")
+    with sqlite3.connect(tmp_path / "t.sqlite") as connection:
+        connection.execute("PRAGMA user_version = 99")
+    connection.close()
+    with pytest.raises(ValueError, match="another version"):
+        Store(tmp_path / "t.sqlite")
+
+
+def test_thinned_histories_keep_their_ends_and_their_best(rng):
+    history = np.column_stack([np.arange(5000), np.sort(rng.random(5000)), rng.random(5000)])
+    kept = runner.thinned(history)
+    assert len(kept) <= runner.HISTORY
+    assert (kept[[0, -1]] == history[[0, -1]]).all()
+    assert kept[:, 2].min() == history[:, 2].min()
+
+
+# Comparisons
+
+
+def record(method, start, objective, cell=("SIT", "OWN", 2.0, 1.0), history=None):
+    fields = dict.fromkeys((field.name for field in dataclasses.fields(Record)), "")
+    path = np.array([[0.0, 0.0, objective + 1.0], [1.0, 1.0, objective]]) if history is None else history
+    problem, dataset, value, lam = cell
+    numbers = {"violation": 0.0, "cws_gap": 0.0, "critical_residual": 0.0, "nit": 1, "seconds": 1.0}
+    return Record(
+        **{
+            **fields,
+            **numbers,
+            "key": f"{cell}{method}{start}",
+            "problem": problem,
+            "dataset": dataset,
+            "value": value,
+            "lam": lam,
+            "method": method,
+            "start": start,
+            "objective": objective,
+            "history": path,
+            "machine": '{"processor": "abacus", "cores": 2}',
+            "at": "2026-01-01T00:00:00",
+            "code": "1",
+        }
+    )
+
+
+METHODS = (
+    plan.Method("PDCA", ({"method": "pdca"},), False, "paper"),
+    plan.Method("BCD-g", ({"method": "bcd-g"},), True, "pairs"),
+)
+
+
+def test_wins_ties_and_losses_are_counted():
+    values = {1.0: (2.0, 1.0), 10.0: (1.0, 1.0 + 0.5e-4), 100.0: (1.0, 1.1), 1000.0: (-3.0, -2.0)}
+    records = [
+        record(method, 0, value, ("SIT", "OWN", 2.0, lam))
+        for lam, pair in values.items()
+        for method, value in zip(("PDCA", "BCD-g"), pair, strict=True)
+    ]
+    cells = compare.group(records, METHODS)
+    assert compare.standings("t", cells, METHODS).rows == [["PDCA", 2, 1, 1], ["BCD-g", 1, 1, 2]]
+    lost = compare.losses("t", cells, METHODS).rows
+    assert [row[0] for row in lost] == ["SIT OWN, s = 2, λ = 100", "SIT OWN, s = 2, λ = 1000"]
+    assert lost[0][1:5] == [1.1, 1.0, "PDCA", "10.00%"]
+
+
+def test_ratios_above_one_mean_that_the_lead_is_better():
+    records = [record("PDCA", k, 4.0 * 2**k) for k in range(2)] + [record("BCD-g", k, 2.0) for k in range(2)]
+    negative = ("NNSPCA", "X", 2.0, 1.0)
+    records += [record("PDCA", k, -1.0, negative) for k in range(2)]
+    records += [record("BCD-g", k, -3.0, negative) for k in range(2)]
+    mixed = ("NNSPCA", "Y", 2.0, 1.0)
+    records += [record("PDCA", k, -1.0, mixed) for k in range(2)] + [record("BCD-g", k, 1.0, mixed) for k in range(2)]
+    first, second = compare.ratios("t", compare.group(records, METHODS), METHODS).rows
+    assert first[:2] == ["SIT", "PDCA"] and first[2] == pytest.approx(math.sqrt(8.0))
+    # Student's interval of two numbers a, b: mean ± 12.7062 · |a − b|/2.
+    half = 12.706204736 * math.log(2.0) / 2.0
+    assert first[3:5] == pytest.approx([math.sqrt(8.0) * math.exp(-half), math.sqrt(8.0) * math.exp(half)])
+    assert second[2] == pytest.approx(3.0) and second[5:] == [1, 1]
+
+
+def test_only_starts_that_all_methods_have_count():
+    records = [record("PDCA", 0, 1.0), record("PDCA", 1, 9.0), record("BCD-g", 0, 2.0)]
+    (cell,) = compare.group(records, METHODS)
+    assert cell.means == {"PDCA": 1.0, "BCD-g": 2.0}
+    assert compare.group(records[:2], METHODS) == []
+
+
+def test_sooner_reads_times_off_the_histories():
+    slow = np.array([[0, 0.0, 9.0], [1, 4.0, 5.0], [2, 8.0, 3.0]])
+    quick = np.array([[0, 0.0, 9.0], [1, 2.0, 2.5], [2, 3.0, 1.0]])
+    records = [record("PDCA", 0, 3.0, history=slow), record("BCD-g", 0, 1.0, history=quick)]
+    assert compare.sooner("t", records, METHODS).rows == [["SIT", "PDCA", 1, 1, pytest.approx(4.0)]]
+
+
+def test_a_band_holds_the_last_value_of_a_run_that_has_ended():
+    runs = [np.array([[0, 0.0, 5.0], [1, 1.0, 2.0]]), np.array([[0, 0.0, 5.0], [1, 1.0, 4.0], [2, 10.0, 1.0]])]
+    instants, low, middle, high = figures.band(runs)
+    assert instants[-1] == pytest.approx(10.0)
+    assert (low[-1], middle[-1], high[-1]) == (1.0, 1.5, 2.0)
+
+
+def test_all_printed_values_are_the_papers(data_folder):
+    paper = data_folder.parent / "paper.tex"
+    if not paper.exists():
+        pytest.skip("the paper is not beside the data")
+    text = paper.read_text("utf-8")
+    rows = [line.replace(r"\textbr{", "").replace("}", "") for line in text.splitlines() if line.count("&") >= 8]
+    ours = compare.printed()
+    assert len(ours) == 160 and sum(map(len, ours.values())) == 700
+    for name in ("NAS-16", "SP-19", "SP-20"):
+        (line,) = [row for row in rows if row.strip().startswith(f"{name} &") and row.count("&") == 10]
+        cells = [float(cell.split("\\")[0]) for cell in line.split("&")[1:]]
+        assert list(ours["table-2", "SIT", name, 1e3].values()) == cells
+    lines = [row for row in rows if row.strip().startswith("$10^")]
+    assert len(lines) == 75
+    everything = [[float(cell.split("\\")[0]) for cell in line.split("&")[1:]] for line in lines]
+    # Three blocks of five pairs of sets of five λ, in the order of the paper's page.
+    order = [(g.problem, g.sets) for g in plan.read_target("table-3").grids]
+    for k, values in enumerate(everything):
+        problem, names = order[k // 25]
+        left = names[k % 25 // 5] if problem == "SIT" else names[2 * (k % 25 // 5)]
+        right = names[5 + k % 25 // 5] if problem == "SIT" else names[2 * (k % 25 // 5) + 1]
+        lam = 10.0 ** (k % 5)
+        assert list(ours["table-3", problem, left, lam].values()) == values[:4]
+        assert list(ours["table-3", problem, right, lam].values()) == values[4:]
+
+
+# Pages
+
+
+def test_the_same_store_gives_the_same_bytes(tiny, folder, tmp_path):
+    path = tiny(kind="curves")
+    target, tasks, absent = all_tasks(path, folder)
+    code = runner.code_identity()
+    with Store(tmp_path / "s.sqlite") as store:
+        runner.run(tasks, folder, store)
+        keys = [task.key(code) for task in tasks]
+        written = []
+        for place in ("a", "b"):
+            chapter = pages.chapter(target, store.fetch(keys), len(tasks), absent, "counterpoise reproduce tiny.toml")
+            pages.write(chapter, tmp_path / place)
+            written.append({file.name: file.read_bytes() for file in sorted((tmp_path / place).iterdir())})
+    assert written[0] == written[1]
+    assert {"tiny.svg", "tiny.png", "tiny.md", "tiny.tex", "index.html", "tiny-losses.csv"} <= set(written[0])
+
+
+def test_the_table_of_a_fixed_store_is_this_one():
+    target = dataclasses.replace(
+        plan.read_target("table-3"), methods=METHODS, grids=(plan.Grid("SIT", ("NAS-16",), (30.0,), (1.0, 10.0)),)
+    )
+    records = []
+    for lam, pair in {1.0: (1.5, 1.25), 10.0: (2.0, 2.0)}.items():
+        for start in range(2):
+            for method, value in zip(("PDCA", "BCD-g"), pair, strict=True):
+                records.append(record(method, start, value + start, ("SIT", "NAS-16", 30.0, lam)))
+    chapter = pages.chapter(target, records, 8, {"NAS-17": "NAS-17 is absent."}, "counterpoise reproduce table-3")
+    text = pages.markdown(chapter)
+    assert "8 of 8 runs, made by `counterpoise reproduce table-3` on 2026-01-01" in text
+    assert "NAS-17 is absent." in text
+    table = """
+| set | λ | PDCA | BCD-g | paper: PSG | paper: MSCR | paper: PDCA | paper: BCD-g |
+|:--|:--|--:|--:|--:|--:|--:|--:|
+| NAS-16 | 1 | 2 | **1.75** | 1.31 | 1.32 | 1.32 | 1.32 |
+| NAS-16 | 10 | **2.5** | **2.5** | 2.4 | 2.36 | 2.35 | 1.83 |
+"""
+    assert table in text
+
+
+def test_latex_escapes_what_latex_reads():
+    table = tables.Table("t", "λ & 5 %", ("a_b", "F"), (("x#", 1.0),), {(0, 1)})
+    assert table.latex().splitlines()[4:7] == [r"a\_b & F \\", r"\midrule", r"x\# & \textbf{1} \\"]
+    assert r"\caption{$\lambda$ \& 5 \%}" in table.latex()
+    assert table.csv() == "a_b,F\nx#,1.0\n"
+    assert "<td><b>1</b></td>" not in table.html() and '<td class="number"><b>1</b></td>' in table.html()
+
+
+@pytest.mark.parametrize("kind", ["curves", "histories"])
+def test_figures_have_a_panel_for_every_set_and_say_what_is_absent(tiny, folder, tmp_path, kind):
+    target, tasks, absent = all_tasks(tiny(kind=kind, measure="timing"), folder)
+    with Store(tmp_path / "s.sqlite") as store:
+        runner.run(tasks, folder, store)
+        records = store.fetch([task.key(runner.code_identity()) for task in tasks])
+    chapter = pages.chapter(target, records, len(tasks), absent, "")
+    axes = chapter.figures["tiny"].axes
+    assert [ax.get_title() for ax in axes] == ["SIT in OWN", "SIT in NAS-17", "DCPB2 in small-a"]
+    assert [text.get_text() for text in axes[1].texts] == ["absent"]
+    assert len(axes[0].get_lines()) == 3
+
+
+# The command
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(app, ["reproduce", *map(str, arguments)], env={"COLUMNS": "200"})
+
+
+def test_the_command_writes_everything_and_says_so(tiny, folder, tmp_path):
+    path, output = tiny(), tmp_path / "out"
+    shown = invoke(path, "--data", folder, "--output", output, "--jobs", "1")
+    assert shown.exit_code == 0, shown.output
+    assert "Left out: NAS-17 is absent" in shown.output
+    assert "18 of 18 runs to do" in shown.output
+    assert "Cells in which BCD-g loses" in shown.output
+    page = (output / "index.html").read_text("utf-8")
+    assert '<section id="tiny">' in page and "SIT: mean objective over 2 starts, s = 2" in page
+    again = invoke(path, "--data", folder, "--output", output)
+    assert "All 18 runs are in the records." in again.output
+    only = invoke(path, "--data", folder, "--output", tmp_path / "none", "--tables-only")
+    assert only.exit_code == 0 and "No records yet" in only.output
+
+
+def test_own_sets_take_the_place_of_the_papers(tiny, folder, tmp_path):
+    shown = invoke(tiny(), "--set", "OWN", "--data", folder, "--output", tmp_path / "out", "--jobs", "1", "--quick")
+    assert shown.exit_code == 0, shown.output
+    assert "3 of 3 runs to do" in shown.output and "--quick --set OWN" in shown.output
+
+
+def test_table_1_lists_sizes_beside_the_papers(folder, tmp_path):
+    shown = invoke("table-1", "--data", folder, "--output", tmp_path)
+    assert shown.exit_code == 0, shown.output
+    rows = (tmp_path / "table-1-sizes.csv").read_text("utf-8").splitlines()
+    assert rows[1].startswith("NAS-16,,,252,84,absent")
+    assert any(row.startswith('randn-b,512,512,512,512,"standard normal, seed') for row in rows)
+    assert any(row.startswith("OWN,12,6,,,") for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["table-9"], "TARGET is 'table-9'; it must be one of table-1"),
+        (["nowhere.toml"], "nowhere.toml does not exist."),
+        (["table-3", "--backend", "mpi"], "--backend is 'mpi'; it must be one of loky, threading, dask, ray."),
+        (["table-3", "--address", "tcp://x"], "--address is for the backends dask and ray, not for loky."),
+        (["table-3", "--jobs", "0"], "--jobs is 0"),
+        (["table-3", "--data", "nowhere"], "--data is nowhere, which is not a folder."),
+    ],
+)
+def test_bad_input_gets_a_sentence_and_exit_code_2(arguments, sentence):
+    shown = invoke(*arguments)
+    assert shown.exit_code == 2
+    assert sentence in shown.output and "Traceback" not in shown.output
+
+
+def test_a_failing_run_is_reported_and_the_rest_is_written(tiny, folder, tmp_path):
+    path = tiny()
+    path.write_text(path.read_text("utf-8").replace('"psg", max_iter = 30', '"bcd-l", k = 50'), encoding="utf-8")
+    shown = invoke(path, "--data", folder, "--output", tmp_path / "out", "--jobs", "1")
+    assert shown.exit_code == 1
+    assert "slow failed on SIT OWN: k is 50" in shown.output
+    assert (tmp_path / "out" / "index.html").exists()
