@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 # Two tests at a time; each compiles its own kernels once, then they share the cache on disk.
 WORKERS ?= 2
 
-.PHONY: venv demo test lint bench bench-opponents coverage clean
+.PHONY: venv demo test lint bench bench-opponents benchopt coverage clean
 
 venv: $(STAMP)
 
@@ -38,6 +38,13 @@ bench: $(STAMP)
 STARTS ?= 3
 bench-opponents: $(STAMP)
 	$(BIN)/python benchmarks/opponents.py --starts $(STARTS)
+
+# All solvers of benchmarks/PROBLEM, the peers among them (SCIP, skfolio, abess, …); an HTML page in its outputs/.
+PROBLEM ?= sit
+DATASET ?= Simulated
+benchopt: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[benchmarks]'
+	PATH="$(CURDIR)/$(BIN):$$PATH" benchopt run benchmarks/$(PROBLEM) -d '$(DATASET)' -r 3 --timeout 60 --no-display
 
 clean:
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis

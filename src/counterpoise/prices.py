@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import os
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,10 +60,7 @@ def read_prices(path: str | os.PathLike[str], index: str, dates: str | None = No
     elif dates not in frame.columns:
         raise ValueError(_no_column(path, dates, frame.columns))
     if dates is not None:
-        try:
-            frame = frame.set_index(pandas.to_datetime(frame[dates])).drop(columns=dates)
-        except (ValueError, TypeError):
-            raise ValueError(f"Column {dates} of {path} does not hold dates; name their column.") from None
+        frame = frame.set_index(_as_dates(path, frame[dates], pandas)).drop(columns=dates)
     if index not in frame.columns:
         raise ValueError(_no_column(path, index, frame.columns))
     _refuse_words(path, frame, pandas)
@@ -136,6 +134,15 @@ def _without_gaps(frame: pd.DataFrame, index: str, missing: str) -> tuple[pd.Dat
     carried = int(frame.isna().to_numpy().sum())
     notes.append(f"Took the last price {carried} times where one was missing.")
     return frame.ffill(), notes
+
+
+def _as_dates(path: Path, column: Any, pandas: Any) -> Any:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that each date is parsed for itself
+            return pandas.to_datetime(column)
+    except (ValueError, TypeError):
+        raise ValueError(f"Column {column.name} of {path} does not hold dates; name their column.") from None
 
 
 def _refuse_words(path: Path, frame: pd.DataFrame, pandas: Any) -> None:

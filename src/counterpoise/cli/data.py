@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from counterpoise.checks import whole_number
-from counterpoise.cli.base import OneSentence, app, check_writable, quit_with
+from counterpoise.cli.base import OneSentence, app, quit_with
 from counterpoise.experiments import sets
 from counterpoise.prices import MISSING, read_prices, returns_of
 
@@ -87,8 +87,6 @@ def add(
         file = target / sets.catalogue()["tracking"]["folder"] / f"{name}.npz"
         if file.exists() and not force:
             raise ValueError(f"{file} exists; give another --name or --force.")
-        file.parent.mkdir(parents=True, exist_ok=True)
-        check_writable("--into", file)
         made = returns_of(read_prices(prices, index, dates), missing)
         sets.add_prices(name, made.dates, made.tickers, made.returns, made.index, target)
     for sentence in made.notes:

@@ -1,0 +1,1 @@
+"""A benchmark for benchopt: binary least squares; see objective.py."""

@@ -1,0 +1,1 @@
+"""A benchmark for benchopt: non-negative sparse PCA; see objective.py."""

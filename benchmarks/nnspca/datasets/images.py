@@ -1,0 +1,18 @@
+"""Blocks of MNIST and CIFAR-10."""
+
+from typing import Any
+
+from benchmark_utils.data import image_block
+from benchopt import BaseDataset
+
+
+class Dataset(BaseDataset):
+    """Uniformly random rows and columns, size × size, of pixels between 0 and 1."""
+
+    name = "images"
+    parameters = {"source": ["mnist", "cifar"], "size": [256], "seed": [0]}
+    test_parameters = {"source": ["mnist"], "size": [20]}
+
+    def get_data(self) -> dict[str, Any]:
+        """Return A, or the reason why it is absent."""
+        return image_block(self.source, self.size, self.seed)

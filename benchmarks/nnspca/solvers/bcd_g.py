@@ -1,0 +1,13 @@
+"""Block coordinate descent: pairs solved globally, until a scan of all pairs finds nothing."""
+
+from benchmark_utils.runs import CounterpoiseSolver
+
+from counterpoise.problems import NNSPCA
+
+
+class Solver(CounterpoiseSolver):
+    """Block coordinate descent: pairs solved globally, until a scan of all pairs finds nothing."""
+
+    name = "BCD-g"
+    problem_class = NNSPCA
+    method = "bcd-g"

@@ -1,0 +1,1 @@
+"""A benchmark for benchopt: sparse index tracking; see objective.py."""
