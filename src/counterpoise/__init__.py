@@ -3,6 +3,8 @@
 from counterpoise.certificates import Certificate, certify
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import minimize
+from counterpoise.solvers.exact import prove
+from counterpoise.solvers.path import Path, path
 from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
 from counterpoise.terms.constraint import Sphere, Sum
 from counterpoise.terms.separable import AbsoluteDeviation, Bounds, Linear
@@ -18,6 +20,7 @@ __all__ = [
     "LeastSquares",
     "Linear",
     "Norm2",
+    "Path",
     "Problem",
     "Quadratic",
     "Result",
@@ -27,4 +30,6 @@ __all__ = [
     "TopSum",
     "certify",
     "minimize",
+    "path",
+    "prove",
 ]

@@ -48,6 +48,12 @@ class Certificate:
         The largest decrease that any of the blocks tried can bring, if blocks of more than two were asked for.
     blocks_tried, blocks_in_all : int
         0 if none were asked for.
+    swap_gap : float or None
+        If asked for: the largest decrease of f + h that exchanging one held coordinate for one outside brings, with
+        the new support re-optimised. On ``Sum`` by an exact program; on ``Sphere``, where that is not convex, in closed
+        form for all and by power steps for the most promising.
+    worst_swap : tuple of int, or None
+        Who leaves (−1: nobody, there is room) and who enters.
     """
 
     cws_gap: float
@@ -61,6 +67,8 @@ class Certificate:
     block_gap: float | None = None
     blocks_tried: int = 0
     blocks_in_all: int = 0
+    swap_gap: float | None = None
+    worst_swap: tuple[int, int] | None = None
 
 
 def certify(
@@ -71,6 +79,7 @@ def certify(
     k: int = 2,
     n_blocks: int = 1000,
     seed: int | None = 0,
+    level: str = "pair",
 ) -> Certificate:
     """Examine a point.
 
@@ -86,7 +95,11 @@ def certify(
     k, n_blocks, seed : int
         With k from 3 to 6, solve blocks of k coordinates as well: all of them if there are no more than ``n_blocks``,
         otherwise so many random ones, half of each drawn from the coordinates above their lower bound.
+    level : {"pair", "swap"}
+        "swap" looks at exchanges of members of the support as well, for ``TopSum`` and an x of at most s non-zeros.
     """
+    if level not in ("pair", "swap"):
+        raise ValueError(f'level is {level!r}; it must be "pair" or "swap".')
     if scan not in ("pruned", "all"):
         raise ValueError(f'scan is {scan!r}; it must be "pruned" or "all".')
     x = vector(x, "x", problem.n)
@@ -101,6 +114,8 @@ def certify(
     gap, i, j, di, dj = found
     k = whole_number(k, "k", 2, problem.n)
     blocks = {} if k == 2 else _block_gap(problem, terms, at, theta, k, whole_number(n_blocks, "n_blocks", 1), seed)
+    if level == "swap":
+        blocks |= _swap_gap(problem, at)
     threshold = exactness_threshold(problem)
     return Certificate(
         cws_gap=float(gap),
@@ -134,6 +149,18 @@ def _block_gap(
         for one in chosen
     ]
     return {"block_gap": float(max(gaps)), "blocks_tried": len(gaps), "blocks_in_all": in_all}
+
+
+def _swap_gap(problem: Problem, x: Vector) -> dict[str, Any]:
+    """Look at all exchanges between the support and the rest."""
+    from counterpoise.solvers.swap import supports_of  # the solvers stand above this module
+
+    held, s = int((x > 0.0).sum()), int(getattr(problem.g, "s", 0))
+    supports = supports_of(problem)
+    if held > s:
+        raise ValueError(f"x holds {held} coordinates, but an exchange speaks of supports of at most s = {s}.")
+    gain, leaves, enters, *_ = supports.gap(x)
+    return {"swap_gap": float(gain), "worst_swap": (int(leaves), int(enters)) if enters >= 0 else None}
 
 
 def critical_residual(problem: Problem, x: Vector) -> float:

@@ -49,6 +49,8 @@ SHADES = ("#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#08519c", "#08306b")
 HYBRID_WIDTH, HYBRID_OPACITY = 5.0, 0.4
 MARKERS = {
     Status.CERTIFIED: "o",
+    Status.SWAP_OPTIMAL: "P",
+    Status.OPTIMAL: "*",
     Status.STATIONARY: "s",
     Status.ITERATION_LIMIT: "D",
     Status.TIME_LIMIT: "x",
@@ -57,6 +59,8 @@ MARKERS = {
 }
 # The best point is drawn this far above 0, as a share of the whole descent.
 FLOOR = 1e-6
+# Inches that an entry of a legend takes.
+LEGEND_ENTRY = 1.7
 
 
 def require_matplotlib() -> None:
@@ -165,7 +169,8 @@ def share_legend(figure: Figure, axes: Iterable[Axes]) -> None:
     lines = {name: line for name, line in named.items() if not name.startswith("_")}
     if lines:
         options: dict[str, Any] = {"loc": "outside lower center", "frameon": False, "handlelength": 4.0}
-        figure.legend(list(lines.values()), list(lines), ncols=min(len(lines), 7), **options)
+        fitting = int(figure.get_figwidth() / LEGEND_ENTRY)
+        figure.legend(list(lines.values()), list(lines), ncols=max(1, min(len(lines), fitting)), **options)
 
 
 def shade(place: int, count: int) -> Style:

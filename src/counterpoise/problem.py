@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import inspect
 from typing import Any
 
 import numpy as np
@@ -107,6 +108,26 @@ class Problem:
         size = abs(f) + abs(h) + abs(g) + abs(self.f.value_at_zero)
         return f + h + g + self.constant, float(np.finfo(float).eps) * size
 
+    def variant(self, **changes: float) -> Problem:
+        """Return the same problem with other constants of g, such as ``s`` or ``lam``; f and its AᵀA are shared.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from counterpoise.problems import SIT
+        >>> SIT(np.eye(3), np.ones(3), s=1, lam=5.0).variant(s=2).g.s
+        2
+        """
+        return Problem(self.f, self.h, self._other_g(changes), self.u, self.constant, self.name)
+
+    def _other_g(self, changes: dict[str, float]) -> ConcaveTerm:
+        names = list(inspect.signature(type(self.g)).parameters)
+        unknown = [name for name in changes if name not in names]
+        if unknown:
+            raise ValueError(f"{type(self.g).__name__} has no {unknown[0]}; its constants are {', '.join(names)}.")
+        g: ConcaveTerm = type(self.g)(**{**{name: getattr(self.g, name) for name in names}, **changes})
+        return g
+
     def terms(self) -> Terms:
         """Return the problem for kernels, with state of its own; bring it to a point with ``sweep.start``."""
         g = self.g.kernel(self.separable.lo, self.separable.hi)
@@ -117,6 +138,8 @@ class Status(enum.Enum):
     """Why a run ended."""
 
     CERTIFIED = "a scan of every pair that can move found no decrease above the tolerance"
+    SWAP_OPTIMAL = "no exchange of a held coordinate for another lowers the objective, nor does any pair"
+    OPTIMAL = "no feasible point is better: all others were enumerated or bounded"
     STATIONARY = "the iterates no longer move; nothing is claimed over pairs, certify the point or start BCD-g from it"
     ITERATION_LIMIT = "the iteration limit was reached; the best point so far is returned"
     TIME_LIMIT = "the time limit was reached; the best point so far is returned"

@@ -17,7 +17,20 @@ from counterpoise.terms.separable import Bounds, Linear
 from counterpoise.terms.smooth import LeastSquares
 
 
-class SIT(Problem):
+class _Preset(Problem):
+    """A problem whose constant or h depends on λ too, so that a variant is built anew around the same f."""
+
+    def _build(self, f: Any, g: Any, c: float) -> None:
+        raise NotImplementedError
+
+    def variant(self, **changes: float) -> Problem:
+        """Return the same problem with other s or lam; f and its AᵀA are shared."""
+        other = object.__new__(type(self))
+        other._build(self.f, self._other_g(changes), getattr(self.u, "c", 0.0))
+        return other
+
+
+class SIT(_Preset):
     """Sparse index tracking, eq. (plb:app:topk): ½‖Ax − y‖² + λ(1 − ‖x‖_[s]), x ≥ 0, 1ᵀx = 1.
 
     Parameters
@@ -33,39 +46,47 @@ class SIT(Problem):
     """
 
     def __init__(self, A: Any, y: Any, s: int, lam: float) -> None:
-        f, g = LeastSquares(A, y), TopSum(s, lam)
-        super().__init__(f, Bounds(0.0, np.inf), g, Sum(1.0), constant=g.lam, name="SIT")
+        self._build(LeastSquares(A, y), TopSum(s, lam))
+
+    def _build(self, f: Any, g: Any, c: float = 1.0) -> None:
+        Problem.__init__(self, f, Bounds(0.0, np.inf), g, Sum(c), constant=g.lam, name="SIT")
 
 
-class NNSPCA(Problem):
+class NNSPCA(_Preset):
     """Non-negative sparse PCA, eq. (plb:app:nnspca2): −½‖Ax‖² + λ(1ᵀx − ‖x‖_[s]), x ≥ 0, ‖x‖ = 1.
 
     The paper's shift γ‖x‖²/2 is constant on the sphere and cancels from every step; it is left out.
     """
 
     def __init__(self, A: Any, s: int, lam: float) -> None:
-        f, g = LeastSquares(A, 0.0, scale=-1.0), TopSum(s, lam)
-        super().__init__(f, Bounds(0.0, np.inf) + Linear(g.lam), g, Sphere(), name="NNSPCA")
+        self._build(LeastSquares(A, 0.0, scale=-1.0), TopSum(s, lam))
+
+    def _build(self, f: Any, g: Any, c: float = 0.0) -> None:
+        Problem.__init__(self, f, Bounds(0.0, np.inf) + Linear(g.lam), g, Sphere(), name="NNSPCA")
 
 
-class DCPB1(Problem):
+class DCPB1(_Preset):
     """Binary least squares, penalty of eq. (plb:app:bin2): ½‖Ax − y‖² + λ(n − ‖x‖²), −1 ≤ x ≤ 1, 1ᵀx = c."""
 
     def __init__(self, A: Any, y: Any, c: float, lam: float) -> None:
-        f, g = LeastSquares(A, y), ConcaveQuadratic(lam)
-        c = _check_total(c, f.n)
-        super().__init__(f, Bounds(-1.0, 1.0), g, Sum(c), constant=g.lam * f.n, name="DCPB1")
-        _warn_of_parity(self, c)
+        f = LeastSquares(A, y)
+        self._build(f, ConcaveQuadratic(lam), _check_total(c, f.n))
+        _warn_of_parity(self, float(c))
+
+    def _build(self, f: Any, g: Any, c: float) -> None:
+        Problem.__init__(self, f, Bounds(-1.0, 1.0), g, Sum(c), constant=g.lam * f.n, name="DCPB1")
 
 
-class DCPB2(Problem):
+class DCPB2(_Preset):
     """Binary least squares, penalty of eq. (plb:app:bin3): ½‖Ax − y‖² + λ(√n − ‖x‖), −1 ≤ x ≤ 1, 1ᵀx = c."""
 
     def __init__(self, A: Any, y: Any, c: float, lam: float) -> None:
-        f, g = LeastSquares(A, y), Norm2(lam)
-        c = _check_total(c, f.n)
-        super().__init__(f, Bounds(-1.0, 1.0), g, Sum(c), constant=g.lam * math.sqrt(f.n), name="DCPB2")
-        _warn_of_parity(self, c)
+        f = LeastSquares(A, y)
+        self._build(f, Norm2(lam), _check_total(c, f.n))
+        _warn_of_parity(self, float(c))
+
+    def _build(self, f: Any, g: Any, c: float) -> None:
+        Problem.__init__(self, f, Bounds(-1.0, 1.0), g, Sum(c), constant=g.lam * math.sqrt(f.n), name="DCPB2")
 
 
 def _check_total(c: float, n: int) -> float:

@@ -202,7 +202,7 @@ def interval(logs: Vector) -> tuple[float, float, float]:
     Examples
     --------
     >>> [round(end, 4) for end in interval(np.log([1.0, 2.0, 4.0]))]
-    [2.0, 0.3574, 11.1909]
+    [2.0, 0.3575, 11.19]
     """
     if not len(logs):
         return math.nan, math.nan, math.nan

@@ -1,10 +1,10 @@
-"""f in kernels: a quadratic kept as its Gram matrix, or as columns with a residual.
+"""f in kernels: a quadratic kept as its Gram matrix, dense or sparse, or as columns with a residual.
 
-Each form carries the data of f and its moving part: the gradient (:class:`Gram`) or the residual
+Each form carries the data of f and its moving part: the gradient (:class:`Gram`, :class:`SparseGram`) or the residual
 Ax − y (:class:`Columns`, :class:`SparseColumns`). The verbs are
 
 ``load(f, x)``            recompute the moving part from x
-``moved(f, i, di, j, dj)``  follow the step x + di·eᵢ + dj·eⱼ: O(n), O(m) or the columns' non-zeros
+``moved(f, i, di, j, dj)``  follow the step x + di·eᵢ + dj·eⱼ: O(n), O(m) or the non-zeros of two rows or columns
 ``slope(f, i)``           ∇ᵢf(x)
 ``slopes(f)``             ∇f(x), a view or a buffer: read it before the next verb, do not write
 ``curvature(f, i, j)``    Q_ij
@@ -27,6 +27,19 @@ class Gram(NamedTuple):
     p: np.ndarray
     diagonal: np.ndarray
     gradient: np.ndarray
+
+
+class SparseGram(NamedTuple):
+    """f(x) = ½xᵀQx + pᵀx with Q in compressed sparse rows: a step costs the neighbours of two coordinates."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    p: np.ndarray
+    diagonal: np.ndarray
+    gradient: np.ndarray
+    row: np.ndarray  # one row of Q
+    shown: np.ndarray  # which one: everything else in ``row`` is 0
 
 
 class Columns(NamedTuple):
@@ -105,6 +118,51 @@ def _load_gram(f, x):
 def _moved_gram(f, i, di, j, dj):
     for k in range(len(f.gradient)):
         f.gradient[k] += di * f.Q[i, k] + dj * f.Q[j, k]
+
+
+@kernel
+def _add_row(f, i, weight, out):
+    for k in range(f.indptr[i], f.indptr[i + 1]):
+        out[f.indices[k]] += weight * f.data[k]
+
+
+@implements(load, SparseGram)
+def _load_sparse_gram(f, x):
+    for k in range(len(x)):
+        f.gradient[k] = f.p[k]
+    for i in range(len(x)):
+        if x[i] != 0.0:
+            _add_row(f, i, x[i], f.gradient)
+
+
+@implements(moved, SparseGram)
+def _moved_sparse_gram(f, i, di, j, dj):
+    _add_row(f, i, di, f.gradient)
+    _add_row(f, j, dj, f.gradient)
+
+
+@implements(curvature, SparseGram)
+def _curvature_sparse_gram(f, i, j):
+    # The indices of a row are sorted.
+    low, high = f.indptr[i], f.indptr[i + 1]
+    while low < high:
+        middle = (low + high) // 2
+        if f.indices[middle] < j:
+            low = middle + 1
+        else:
+            high = middle
+    return f.data[low] if low < f.indptr[i + 1] and f.indices[low] == j else 0.0
+
+
+@implements(curvatures, SparseGram)
+def _curvatures_sparse_gram(f, j):
+    before = f.shown[0]
+    if before >= 0:
+        for k in range(f.indptr[before], f.indptr[before + 1]):
+            f.row[f.indices[k]] = 0.0
+    _add_row(f, j, 1.0, f.row)
+    f.shown[0] = j
+    return f.row
 
 
 @kernel

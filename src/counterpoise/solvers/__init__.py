@@ -9,8 +9,20 @@ from typing import Any
 from counterpoise.problem import Problem, Result
 from counterpoise.solvers.baselines import mscr, pdca, psg
 from counterpoise.solvers.bcd import bcd_g, bcd_l
+from counterpoise.solvers.exact import exact
+from counterpoise.solvers.search import search
+from counterpoise.solvers.swap import swap
 
-METHODS: dict[str, Callable[..., Result]] = {"bcd-g": bcd_g, "bcd-l": bcd_l, "psg": psg, "mscr": mscr, "pdca": pdca}
+METHODS: dict[str, Callable[..., Result]] = {
+    "bcd-g": bcd_g,
+    "bcd-l": bcd_l,
+    "swap": swap,
+    "search": search,
+    "exact": exact,
+    "psg": psg,
+    "mscr": mscr,
+    "pdca": pdca,
+}
 
 
 def minimize(problem: Problem, x0: Any = None, method: str = "bcd-g", **options: Any) -> Result:
@@ -22,12 +34,15 @@ def minimize(problem: Problem, x0: Any = None, method: str = "bcd-g", **options:
     x0 : array of length n, optional
         A start; by default ``problem.start(seed)``. A point off the constraints is projected, with a warning. A
         result's x is a warm start for any method.
-    method : {"bcd-g", "bcd-l", "psg", "mscr", "pdca"}
+    method : {"bcd-g", "bcd-l", "swap", "search", "exact", "psg", "mscr", "pdca"}
     **options
-        Of the method. All take tol, max_iter, max_time, seed and callback.
+        Of the method. All take max_time, seed and callback, all but search and exact max_iter, all but exact tol.
 
         bcd-g : k, working_set, theta; see :func:`counterpoise.solvers.bcd.bcd_g`
         bcd-l : k, subproblem, working_set, theta; see :func:`counterpoise.solvers.bcd.bcd_l`
+        swap : see :func:`counterpoise.solvers.swap.swap`
+        search : work, n_jobs; see :func:`counterpoise.solvers.search.search`
+        exact : longest; see :func:`counterpoise.solvers.exact.exact`
         psg : step; mscr : inner, split; pdca : extrapolate, lipschitz; see :mod:`counterpoise.solvers.baselines`
     """
     if not isinstance(problem, Problem):

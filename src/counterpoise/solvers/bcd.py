@@ -15,6 +15,7 @@ from counterpoise.kernels import block, select, sweep
 from counterpoise.kernels.dispatch import has_body, implements, kernel
 from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem, Result, Status
+from counterpoise.solvers import pool
 from counterpoise.solvers.run import Epoch, Progress, Run
 
 RULES = {
@@ -81,6 +82,8 @@ def bcd_g(
     theta = default_theta(problem) if theta is None else number(theta, "theta", 0.0)
     if k > 2:
         return _descend_by_blocks(run, theta, k, block.ENUMERATED, working_set)
+    if working_set is None and pool.applies(problem):
+        return pool.pooled(run, _on_pool(theta, run.tol, seed), x0 is not None, Status.CERTIFIED)
     rule, patience = make_rule("hybrid" if working_set is None else working_set, problem.n)
 
     def advance(terms: Terms, level: Vector, trials: int, age: Any) -> tuple[int, int, bool]:
@@ -90,6 +93,15 @@ def bcd_g(
         return moved
 
     return _descend(run, theta, advance)
+
+
+def _on_pool(theta: float, tol: float, seed: int | None) -> Callable[[Problem, Vector, float | None], Result]:
+    """Return BCD-g as a pool calls it."""
+
+    def descend(problem: Problem, x: Vector, seconds: float | None) -> Result:
+        return bcd_g(problem, x, theta=theta, tol=tol, max_time=seconds, seed=seed)
+
+    return descend
 
 
 def bcd_l(

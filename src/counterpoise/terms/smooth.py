@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from counterpoise.checks import Vector, is_sparse, matrix, number, real_array, spread, vector
-from counterpoise.kernels.smooth import Columns, Gram, SparseColumns
+from counterpoise.kernels.smooth import Columns, Gram, SparseColumns, SparseGram
 
 GRAM_LIMIT = 6000
+# A sparse AᵀA is kept if no more products than this form it.
+SPARSE_GRAM_LIMIT = 20_000_000
+# Columns at a time where all are gone through.
+BLOCK = 8192
 
 
 class LeastSquares:
@@ -24,8 +29,9 @@ class LeastSquares:
     scale : float
         σ; −1 with y = 0 gives −½‖Ax‖², the negative variance of non-negative sparse PCA.
     gram : bool, optional
-        Whether kernels keep AᵀA: an accepted step then costs O(n), otherwise the O(m) of its columns. By
-        default up to 6000 columns.
+        Whether kernels keep AᵀA: an accepted step then costs O(n), otherwise the O(m) of its columns. By default up to
+        6000 columns; beyond that AᵀA is kept sparse if A is and the product is small, as for graphs and counts of few
+        words, and a step costs the neighbours of its coordinates.
     """
 
     def __init__(self, A: Any, y: Any = 0.0, scale: float = 1.0, gram: bool | None = None) -> None:
@@ -36,10 +42,26 @@ class LeastSquares:
         if self.scale == 0.0:
             raise ValueError("scale is 0, which leaves no f; use a positive or negative scale.")
         self.gram = self.n <= GRAM_LIMIT if gram is None else bool(gram)
+        self.may_keep_sparse = gram is None and not self.gram and is_sparse(self.A)
+
+    def blocks(self) -> Iterator[tuple[int, int, Any]]:
+        """Yield (first, last, columns) in double precision, some thousand at a time, so that no large copy is made."""
+        for first in range(0, self.n, BLOCK):
+            last = min(first + BLOCK, self.n)
+            block = self.A[:, first:last]
+            yield first, last, block.toarray() if is_sparse(block) else block.astype(np.float64, copy=False)
 
     def residual(self, x: Vector) -> Vector:
-        """Return Ax − y."""
-        product: Vector = np.asarray(self.A @ x, dtype=np.float64)
+        """Return Ax − y, from the columns that x holds if they are few."""
+        held = np.flatnonzero(x)
+        if 8 * len(held) <= self.n:
+            product = np.asarray(self.A[:, held].astype(np.float64) @ x[held], dtype=np.float64)
+        elif self.A.dtype == np.float32 and not is_sparse(self.A):
+            product = np.zeros(self.m)
+            for first, last, block in self.blocks():
+                product += block @ x[first:last]
+        else:
+            product = np.asarray(self.A @ x, dtype=np.float64)
         return product - self.y
 
     def value(self, x: Vector) -> float:
@@ -49,7 +71,10 @@ class LeastSquares:
 
     def gradient(self, x: Vector) -> Vector:
         """Return σAᵀ(Ax − y)."""
-        return self.scale * np.asarray(self.A.T @ self.residual(x), dtype=np.float64)
+        r = self.residual(x)
+        if self.A.dtype == np.float32 and not is_sparse(self.A):
+            return self.scale * np.concatenate([block.T @ r for *_, block in self.blocks()])
+        return self.scale * np.asarray(self.A.T @ r, dtype=np.float64)
 
     @cached_property
     def value_at_zero(self) -> float:
@@ -68,7 +93,7 @@ class LeastSquares:
     @cached_property
     def p(self) -> Vector:
         """The gradient at 0, −σAᵀy."""
-        return -self.scale * np.asarray(self.A.T @ self.y, dtype=np.float64)
+        return self.gradient(np.zeros(self.n))
 
     @cached_property
     def diagonal(self) -> Vector:
@@ -79,10 +104,28 @@ class LeastSquares:
             squares = np.einsum("ij,ij->j", self.A, self.A, dtype=np.float64)
         return np.asarray(self.scale * squares, dtype=np.float64)
 
-    def kernel(self) -> Gram | Columns | SparseColumns:
+    @cached_property
+    def sparse_Q(self) -> Any:
+        """The Hessian in compressed sparse rows, or None where it is not kept."""
+        if not self.may_keep_sparse:
+            return None
+        products = np.bincount(self.A.indices, minlength=self.m).astype(np.float64)
+        if float(products @ products) > SPARSE_GRAM_LIMIT:
+            return None
+        A = self.A.astype(np.float64)
+        Q = (self.scale * (A.T @ A)).tocsr()
+        Q.sort_indices()
+        return Q
+
+    def kernel(self) -> Gram | SparseGram | Columns | SparseColumns:
         """Return f for kernels, with moving parts of its own."""
         if self.gram:
             return Gram(self.Q, self.p, np.ascontiguousarray(np.diag(self.Q)), np.empty(self.n))
+        if self.sparse_Q is not None:
+            Q = self.sparse_Q
+            rows = Q.data, Q.indices.astype(np.int64), Q.indptr.astype(np.int64)
+            moving = {"gradient": np.empty(self.n), "row": np.zeros(self.n), "shown": np.array([-1])}
+            return SparseGram(*rows, self.p, self.diagonal, **moving)
         moving = {"residual": np.empty(self.m), "row": np.empty(self.n), "gradient": np.empty(self.n)}
         if is_sparse(self.A):
             indices = self.A.indices.astype(np.int64), self.A.indptr.astype(np.int64)

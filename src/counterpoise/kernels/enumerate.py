@@ -1,0 +1,267 @@
+"""Proofs by enumeration: every support or every sign vector, most of them by a closed form or a bound.
+
+On the line the supports are i₁ < i₂ < … < i_s. Sweeping a coordinate j out of (value, ρ, C) costs O(n²):
+value − ρⱼ²/(2C_jj), ρᵢ − ρⱼC_ij/C_jj, C_ik − C_ij C_jk/C_jj. The last coordinate is never swept: its value
+is read off, so that a support costs O(1). Bounds are ignored there, which can only lower the value: a support whose
+value is not below the best point known is done with, any other is solved.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterpoise.kernels.dispatch import entry_point, outlined
+from counterpoise.kernels.swap_line import solve_on, value_on
+
+# A diagonal below this share of its first value is rounding: the support is solved instead of read off.
+FLAT = 1e-9
+
+
+@outlined
+def _verify(problem, chosen, s, value, x):
+    """Solve on a support; if it beats ``value`` write its point, and return the better of the two values."""
+    h = problem.h
+    z = np.empty(s)
+    rest = problem.c
+    for a in range(s):
+        z[a] = min(max(problem.c / s, h.lo[chosen[a]]), h.hi[chosen[a]])
+        rest -= z[a]
+    for a in range(s):
+        moved = min(max(z[a] + rest, h.lo[chosen[a]]), h.hi[chosen[a]])
+        rest -= moved - z[a]
+        z[a] = moved
+    if abs(rest) > 1e-12 * abs(problem.c):
+        return value
+    solve_on(problem, chosen, s, z)
+    found = value_on(problem, chosen, s, z)
+    if found >= value:
+        return value
+    x[:] = 0.0
+    for a in range(s):
+        x[chosen[a]] = z[a]
+    return found
+
+
+@entry_point
+def supports_from(problem, first, s, value, margin, x):
+    """Look at all supports of s coordinates whose least is ``first``; improve x in place where one is better.
+
+    Parameters
+    ----------
+    value : float
+        f + h at the best point known, relative to 0.
+    margin : float
+        A support that promises less than this below ``value`` cannot be told from it.
+
+    Returns
+    -------
+    value : float
+    solved : int
+        Supports that had to be solved.
+    """
+    Q, b, c = problem.Q, problem.b, problem.c
+    n = len(b)
+    solved = 0
+    chosen = np.empty(s, dtype=np.int64)
+    chosen[0] = first
+    if s == 1:
+        return _verify(problem, chosen, 1, value, x), 1
+    levels = max(1, s - 2)
+    values = np.empty(levels + 1)
+    rho = np.empty((levels, n))
+    C = np.empty((levels, n, n))
+    values[0] = 0.5 * c * c * Q[first, first] + c * b[first]
+    mean = c * Q[first, first] + b[first]
+    for i in range(first + 1, n):
+        rho[0, i] = c * Q[i, first] + b[i] - mean
+        for k in range(first + 1, n):
+            C[0, i, k] = Q[i, k] - Q[i, first] - Q[k, first] + Q[first, first]
+    flat = np.empty(n)
+    for i in range(first + 1, n):
+        flat[i] = FLAT * (Q[i, i] + Q[first, first])
+    if s == 2:
+        for i in range(first + 1, n):
+            bend = C[0, i, i]
+            if bend <= flat[i] or values[0] - 0.5 * rho[0, i] * rho[0, i] / bend < value - margin:
+                chosen[1] = i
+                value = _verify(problem, chosen, 2, value, x)
+                solved += 1
+        return value, solved
+    # depth = place in ``chosen`` being filled; level depth − 1 holds the state after the coordinates before it
+    depth = 1
+    chosen[1] = first
+    while depth >= 1:
+        chosen[depth] += 1
+        j = chosen[depth]
+        if j > n - (s - depth):
+            depth -= 1
+            continue
+        level = depth - 1
+        bend = C[level, j, j]
+        degenerate = bend <= flat[j]
+        slope = rho[level, j]
+        if depth < s - 2:
+            # Sweep j; a degenerate one is left unswept, which keeps the values of its supports from being lowered
+            # too far only if they are solved: mark them by −∞.
+            values[depth] = -np.inf if degenerate else values[level] - 0.5 * slope * slope / bend
+            for i in range(j + 1, n):
+                ratio = 0.0 if degenerate else C[level, i, j] / bend
+                rho[depth, i] = rho[level, i] - slope * ratio
+                for k in range(j + 1, n):
+                    C[depth, i, k] = C[level, i, k] - ratio * C[level, j, k]
+            depth += 1
+            chosen[depth] = j
+            continue
+        base = -np.inf if degenerate else values[level] - 0.5 * slope * slope / bend
+        goal = value - margin
+        for i in range(j + 1, n):
+            if degenerate:
+                below = True
+            else:
+                ratio = C[level, i, j] / bend
+                tilt = rho[level, i] - slope * ratio
+                rest = C[level, i, i] - ratio * C[level, i, j]
+                below = rest <= flat[i] or base - 0.5 * tilt * tilt / rest < goal
+            if below:
+                chosen[s - 1] = i
+                value = _verify(problem, chosen, s, value, x)
+                goal = value - margin
+                solved += 1
+    return value, solved
+
+
+@entry_point
+def components_from(G, first, s, value, x):
+    """Look at all supports of at most s coordinates whose least is ``first``, for max xᵀGx over x ≥ 0, ‖x‖ = 1.
+
+    The maximum on a support is its leading eigenvector if that has one sign, else it lies on a smaller support. With G⁺
+    = max(G, 0), a support and all that contain it are below max over rows of the sum of G⁺ on it and of the largest
+    others: if that is not above ``value`` none of them is looked at.
+
+    Returns
+    -------
+    value : float
+        Of xᵀGx.
+    solved : int
+    """
+    n = len(G)
+    solved = 0
+    chosen = np.empty(s, dtype=np.int64)
+    sums = np.zeros((s + 1, n))
+    for i in range(n):
+        sums[1, i] = max(G[i, first], 0.0)
+    chosen[0] = first
+    if G[first, first] > value:
+        value = G[first, first]
+        x[:] = 0.0
+        x[first] = 1.0
+    if s == 1:
+        return value, 1
+    depth = 1
+    chosen[1] = first
+    largest = np.empty(s)
+    while depth >= 1:
+        chosen[depth] += 1
+        j = chosen[depth]
+        if j >= n:
+            depth -= 1
+            continue
+        for i in range(n):
+            sums[depth + 1, i] = sums[depth, i] + max(G[i, j], 0.0)
+        # The bound for this support and all that extend it by later coordinates.
+        left = s - depth - 1
+        bound = 0.0
+        for i in range(n):
+            member = i > j
+            for a in range(depth + 1):
+                member = member or chosen[a] == i
+            if not member:
+                continue
+            total = sums[depth + 1, i]
+            for a in range(left):
+                largest[a] = 0.0
+            for k in range(j + 1, n):
+                weight = G[i, k]
+                a = left - 1
+                if left > 0 and weight > largest[a]:
+                    while a > 0 and largest[a - 1] < weight:
+                        largest[a] = largest[a - 1]
+                        a -= 1
+                    largest[a] = weight
+            for a in range(left):
+                total += largest[a]
+            bound = max(bound, total)
+        if bound <= value:
+            continue
+        size = depth + 1
+        H = np.empty((size, size))
+        for a in range(size):
+            for e in range(size):
+                H[a, e] = G[chosen[a], chosen[e]]
+        solved += 1
+        eigenvalues, vectors = np.linalg.eigh(H)
+        top = eigenvalues[size - 1]
+        if top > value:
+            least, most = 0.0, 0.0
+            for a in range(size):
+                least, most = min(least, vectors[a, size - 1]), max(most, vectors[a, size - 1])
+            if least >= 0.0 or most <= 0.0:
+                value = top
+                x[:] = 0.0
+                for a in range(size):
+                    x[chosen[a]] = abs(vectors[a, size - 1])
+        if size < s:
+            depth += 1
+            chosen[depth] = j
+    return value, solved
+
+
+@entry_point
+def signs_from(Q, b, base, reach, ups, first, value, x):
+    """Look at all points with ``ups`` coordinates raised by ``reach`` from ``base``, the least raised being ``first``.
+
+    Parameters
+    ----------
+    value : float
+        ½xᵀQx + bᵀx of the best point known.
+    ups : int
+        At least 1.
+    """
+    n = len(b)
+    chosen = np.empty(ups, dtype=np.int64)
+    slopes = np.empty((ups + 1, n))
+    values = np.empty(ups + 1)
+    values[0] = 0.0
+    for i in range(n):
+        slope = 0.0
+        for k in range(n):
+            slope += Q[i, k] * base[k]
+        slopes[0, i] = slope + b[i]
+        values[0] += base[i] * (b[i] + 0.5 * slope)
+    chosen[0] = first - 1
+    depth, looked = 0, 0
+    while depth >= 0:
+        chosen[depth] += 1
+        j = chosen[depth]
+        if j > n - (ups - depth) or (depth == 0 and j > first):
+            depth -= 1
+            continue
+        if depth == ups - 1:
+            last = first + 1 if ups == 1 else n
+            for i in range(j, last):
+                looked += 1
+                found = values[depth] + reach * (slopes[depth, i] + 0.5 * reach * Q[i, i])
+                if found < value:
+                    value = found
+                    x[:] = base
+                    for a in range(depth):
+                        x[chosen[a]] += reach
+                    x[i] += reach
+            depth -= 1
+            continue
+        values[depth + 1] = values[depth] + reach * (slopes[depth, j] + 0.5 * reach * Q[j, j])
+        for i in range(j + 1, n):
+            slopes[depth + 1, i] = slopes[depth, i] + reach * Q[i, j]
+        depth += 1
+        chosen[depth] = j
+    return value, looked

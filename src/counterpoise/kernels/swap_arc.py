@@ -1,0 +1,486 @@
+"""Exchanges of one held coordinate on the sphere: max ½xᵀGx over x ≥ 0, ‖x‖ = 1, at most s non-zeros.
+
+G = AᵀA is dense and positive semidefinite. A support is *polished* when x is stationary on it, and *swap-optimal* when
+no exchange of a held coordinate for one outside helps. All exchanges are scored in closed form in O(sn): drop
+xᵢ, keep the others in proportion, x̂ = (x − xᵢeᵢ)/‖x − xᵢeᵢ‖, and turn x̂ towards eⱼ by the best angle. A score is the
+value of a feasible point, so polishing from that point never falls below it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterpoise.kernels.dispatch import entry_point, kernel, outlined
+
+NONE = -1
+# ‖Hz − ρz‖² ≤ PRECISION ρ² ends a polish; the value is then exact to about PRECISION over the relative gap of H.
+PRECISION = 1e-22
+# Between exchanges that gain by their scores alone a polish need not be better than this.
+ROUGH = 1e-7
+# Below this share of ‖x‖² the rest of x is summed anew, because differences would leave only rounding.
+SMALL_REST = 1e-2
+# How many exchanges are polished when no score is a gain.
+CANDIDATES = 6
+
+
+# Stationary points on one support.
+
+
+@outlined
+def _multiply(H, z, m, product):
+    """Write Hz into ``product``; H is symmetric, and its rows are added because sums of rows vectorise."""
+    for a in range(m):
+        product[a] = 0.0
+    for a in range(m):
+        if z[a] != 0.0:
+            weight = z[a]
+            for c in range(m):
+                product[c] += weight * H[a, c]
+
+
+@outlined
+def _power_phase(H, z, m, product):
+    """Take steps z ← max(Hz, 0)/‖max(Hz, 0)‖, which do not lower zᵀHz, until they keep the same coordinates at zero.
+
+    Each step may drop or return many coordinates at once; what remains is smooth. ``product`` ends as Hz.
+    """
+    _multiply(H, z, m, product)
+    for _ in range(m + 2):
+        square = 0.0
+        for a in range(m):
+            square += max(product[a], 0.0) ** 2
+        if not square > 0.0:
+            return
+        scale, settled = 1.0 / np.sqrt(square), True
+        for a in range(m):
+            value = scale * max(product[a], 0.0)
+            if (value == 0.0) != (z[a] == 0.0):
+                settled = False
+            z[a] = value
+        _multiply(H, z, m, product)
+        if settled:
+            return
+
+
+@kernel
+def _residual(z, product, m, residual):
+    """Scale z to length 1 and write r = Hz − ρz into ``residual``; return ρ = zᵀHz, ‖r‖² and rᵀ(r − r before).
+
+    Coordinates at zero that would become negative are not free: their residual is 0.
+    """
+    rho, length = 0.0, 0.0
+    for a in range(m):
+        rho += z[a] * product[a]
+        length += z[a] * z[a]
+    scale, rho = 1.0 / np.sqrt(length), rho / length
+    square, change = 0.0, 0.0
+    for a in range(m):
+        z[a] *= scale
+        product[a] *= scale
+        value = product[a] - rho * z[a] if z[a] > 0.0 or product[a] > 0.0 else 0.0
+        change += value * (value - residual[a])
+        square += value * value
+        residual[a] = value
+    return rho, square, change
+
+
+@kernel
+def _turn_direction(z, residual, beta, m, direction):
+    """Replace d by r + βd on the free coordinates, at a right angle to z and of length 1.
+
+    Return its rise dᵀr and the length it had before; zeros, and d is of no use, if it does not point uphill.
+    """
+    along = 0.0
+    for a in range(m):
+        free = z[a] > 0.0 or residual[a] > 0.0
+        direction[a] = (residual[a] + beta * direction[a] if beta > 0.0 else residual[a]) if free else 0.0
+        along += direction[a] * z[a]
+    rise, square = 0.0, 0.0
+    for a in range(m):
+        direction[a] -= along * z[a]
+        rise += direction[a] * residual[a]
+        square += direction[a] * direction[a]
+    if not rise > 0.0:
+        return 0.0, 0.0
+    length = np.sqrt(square)
+    for a in range(m):
+        direction[a] /= length
+    return rise / length, length
+
+
+@kernel
+def _longest_turn(z, direction, m):
+    """Return the largest tan t with z cos t + d sin t ≥ 0, and the coordinate that blocks it or −1."""
+    longest, blocking = np.inf, NONE
+    for a in range(m):
+        if direction[a] < 0.0 and z[a] < -direction[a] * longest:
+            longest, blocking = z[a] / -direction[a], a
+    return longest, blocking
+
+
+@kernel
+def _turn(z, product, direction, turned, rho, rise, m):
+    """Go to the best point z cos t + d sin t that is ≥ 0, tan 2t = 2zᵀHd/(ρ − dᵀHd); return whether none blocked."""
+    curvature = 0.0
+    for a in range(m):
+        curvature += direction[a] * turned[a]
+    # On free coordinates d is at a right angle to z, so zᵀHd = dᵀr.
+    angle = 0.5 * np.arctan2(2.0 * rise, rho - curvature)
+    cosine, sine = np.cos(angle), np.sin(angle)
+    longest, blocking = _longest_turn(z, direction, m)
+    blocked = blocking >= 0 and sine > longest * cosine
+    if blocked:
+        cosine = 1.0 / np.sqrt(1.0 + longest * longest)
+        sine = longest * cosine
+    for a in range(m):
+        z[a] = max(cosine * z[a] + sine * direction[a], 0.0)
+        product[a] = cosine * product[a] + sine * turned[a]
+    if blocked:
+        z[blocking] = 0.0
+    return not blocked
+
+
+@outlined
+def polish_block(H, z, m, precision, product, residual, direction, turned):
+    """Climb to a stationary point of zᵀHz on {z ≥ 0, ‖z‖ = 1}, in place; return zᵀHz. Monotone for H ⪰ 0.
+
+    Power steps settle which coordinates are zero. Conjugate gradients with the best angle on each arc do the rest:
+    they converge by the root of the gap between eigenvalues, where power steps go by the gap itself.
+    """
+    _power_phase(H, z, m, product)
+    rho, before, length, conjugate = 0.0, 0.0, 0.0, False
+    residual[:m] = 0.0
+    for _ in range(20 * m + 50):
+        rho, square, change = _residual(z, product, m, residual)
+        if square <= precision * rho * rho:
+            break
+        # Polak and Ribière's β; ``length`` undoes the scaling of d.
+        beta = max(change / before, 0.0) * length if conjugate else 0.0
+        rise, length = _turn_direction(z, residual, beta, m, direction)
+        before = square
+        if rise > 0.0:
+            _multiply(H, direction, m, turned)
+            conjugate = _turn(z, product, direction, turned, rho, rise, m)
+        elif conjugate:
+            conjugate = False
+        else:
+            break
+    return rho
+
+
+@kernel
+def _gather(G, held, m, H):
+    """Write G_WW into H."""
+    for a in range(m):
+        for c in range(m):
+            H[a, c] = G[held[a], held[c]]
+
+
+@outlined
+def _polish_held(G, held, z, m, precision, H, work):
+    """Polish z on the support ``held``; return ½zᵀG_WW z."""
+    _gather(G, held, m, H)
+    return 0.5 * polish_block(H, z, m, precision, work[0], work[1], work[2], work[3])
+
+
+@outlined
+def _scatter(G, held, z, m, x, g):
+    """Write the point into x, and Gx into g."""
+    n = len(x)
+    for j in range(n):
+        x[j] = 0.0
+        g[j] = 0.0
+    for a in range(m):
+        weight = z[a]
+        x[held[a]] = weight
+        if weight != 0.0:
+            i = held[a]
+            for j in range(n):
+                g[j] += weight * G[i, j]
+
+
+@kernel
+def _compress(held, z, m):
+    """Let coordinates at zero leave the support; return how many are held."""
+    kept = 0
+    for a in range(m):
+        if z[a] > 0.0:
+            held[kept], z[kept] = held[a], z[a]
+            kept += 1
+    return kept
+
+
+@kernel
+def _collect(G, x, held, z):
+    """Write the positive coordinates of x, at length 1, into held and z; the best single one if there is none."""
+    m, square, best = 0, 0.0, 0
+    for j in range(len(x)):
+        if x[j] > 0.0:
+            held[m], z[m] = j, x[j]
+            square += x[j] * x[j]
+            m += 1
+        if G[j, j] > G[best, best]:
+            best = j
+    if m == 0:
+        held[0], z[0] = best, 1.0
+        return 1
+    scale = 1.0 / np.sqrt(square)
+    for a in range(m):
+        z[a] *= scale
+    return m
+
+
+@outlined
+def _keep_largest(held, z, m, most):
+    """Keep the ``most`` largest coordinates, scaled to length 1; return how many are held."""
+    if m <= most:
+        return m
+    order = np.argsort(-z[:m], kind="mergesort")[:most]
+    order.sort()
+    square = 0.0
+    for a in range(most):
+        held[a], z[a] = held[order[a]], z[order[a]]
+        square += z[a] * z[a]
+    scale = 1.0 / np.sqrt(square)
+    for a in range(most):
+        z[a] *= scale
+    return most
+
+
+# Exchanges.
+
+
+@outlined
+def _raise_scores(a, row, diagonal, position, score, out):
+    """Enter the exchange for every j whose score is less than ½λmax([[a, b], [b, dⱼ]]), b = max(rowⱼ, 0)."""
+    for j in range(len(row)):
+        b, d = max(row[j], 0.0), diagonal[j]
+        half = 0.5 * (a - d)
+        value = 0.5 * (0.5 * (a + d) + np.sqrt(half * half + b * b))
+        if value > score[j]:
+            score[j] = value
+            out[j] = position
+
+
+@outlined
+def _rest_without(G, x, g, held, m, position, row):
+    """Write Gx̂ into ``row``, x̂ the point without one held coordinate, at length 1; return x̂ᵀGx̂, or −1 if x̂ = 0."""
+    i, n = held[position], len(x)
+    v, square = x[i], 0.0
+    for a in range(m):
+        if a != position:
+            square += x[held[a]] * x[held[a]]
+    if not square > 0.0:
+        return -1.0
+    scale = 1.0 / np.sqrt(square)
+    if square > SMALL_REST:
+        for j in range(n):
+            row[j] = scale * (g[j] - v * G[i, j])
+    else:
+        for j in range(n):
+            row[j] = 0.0
+        for a in range(m):
+            if a != position:
+                k = held[a]
+                weight = scale * x[k]
+                for j in range(n):
+                    row[j] += weight * G[k, j]
+    total = 0.0
+    for a in range(m):
+        if a != position:
+            total += x[held[a]] * row[held[a]]
+    return max(scale * total, 0.0)
+
+
+@outlined
+def score_swaps(G, diagonal, x, g, held, m, s, row, score, out, rest):
+    """Write into ``score`` the best value ½yᵀGy that taking in j brings, into ``out`` the position that leaves for it.
+
+    y = x̂ cos t + eⱼ sin t, 0 ≤ t ≤ π/2; ``rest`` becomes x̂ᵀGx̂ of every position. If fewer than s are held none leaves,
+    x̂ = x, and ``out`` is −1. Held coordinates score −∞.
+    """
+    for j in range(len(x)):
+        score[j] = 0.5 * diagonal[j]
+        out[j] = 0 if m >= s else NONE
+    if m < s:
+        _raise_scores(_value_at(x, g, held, m), g, diagonal, NONE, score, out)
+    else:
+        for position in range(m):
+            rest[position] = _rest_without(G, x, g, held, m, position, row)
+            if rest[position] >= 0.0:
+                _raise_scores(rest[position], row, diagonal, position, score, out)
+    for a in range(m):
+        score[held[a]] = -np.inf
+
+
+@kernel
+def _value_at(x, g, held, m):
+    """Return xᵀGx from g = Gx."""
+    total = 0.0
+    for a in range(m):
+        total += x[held[a]] * g[held[a]]
+    return total
+
+
+@outlined
+def _best_scores(score, count, best):
+    """Write the coordinates of the ``count`` largest finite scores into ``best``, largest first; return how many."""
+    found = 0
+    for j in range(len(score)):
+        value = score[j]
+        if value == -np.inf or (found == count and value <= score[best[count - 1]]):
+            continue
+        a = found if found < count else count - 1
+        while a > 0 and score[best[a - 1]] < value:
+            best[a] = best[a - 1]
+            a -= 1
+        best[a] = j
+        found = min(found + 1, count)
+    return found
+
+
+@outlined
+def exchange(G, x, held, m, position, j, a, tried, z):
+    """Write the point that was scored into (tried, z), a = x̂ᵀGx̂; return how many coordinates it holds."""
+    square, count = 0.0, 0
+    for c in range(m):
+        if c != position:
+            k = held[c]
+            tried[count], z[count] = k, x[k]
+            square += x[k] * x[k]
+            count += 1
+    b, d = 0.0, G[j, j]
+    scale = 1.0 / np.sqrt(square) if square > 0.0 else 0.0
+    for c in range(count):
+        z[c] *= scale
+        b += z[c] * G[j, tried[c]]
+    if b > 0.0:
+        angle = 0.5 * np.arctan2(2.0 * b, a - d)
+        cosine, sine = np.cos(angle), np.sin(angle)
+    else:
+        cosine, sine = (1.0, 0.0) if count > 0 and a >= d else (0.0, 1.0)
+    for c in range(count):
+        z[c] *= cosine
+    tried[count], z[count] = j, sine
+    return count + 1
+
+
+@outlined
+def _best_exchange(G, x, g, held, m, best, found, out, rest, precision, H, work, tried, z, kept, kept_z):
+    """Polish the exchanges listed in ``best``; leave the best in (kept, kept_z), return its value, size and entrant."""
+    most, size, entrant = -np.inf, 0, NONE
+    for c in range(found):
+        j = best[c]
+        a = _value_at(x, g, held, m) if out[j] == NONE else rest[out[j]]
+        count = exchange(G, x, held, m, out[j], j, a, tried, z)
+        value = _polish_held(G, tried, z, count, precision, H, work)
+        if value > most:
+            most, size, entrant = value, count, j
+            for e in range(count):
+                kept[e], kept_z[e] = tried[e], z[e]
+    return most, size, entrant
+
+
+# What Python calls.
+
+
+@entry_point
+def polish(G, x):
+    """Climb on the support of x to a stationary point of ½xᵀGx, in place; return the value."""
+    n = len(x)
+    held, z = np.empty(n, dtype=np.int64), np.empty(n)
+    m = _collect(G, x, held, z)
+    value = _polish_held(G, held, z, m, PRECISION, np.empty((m, m)), np.empty((4, m)))
+    x[:] = 0.0
+    for a in range(m):
+        x[held[a]] = z[a]
+    return value
+
+
+@entry_point
+def shrink(G, x, s):
+    """Reduce the support of x to at most s by backward elimination, in place.
+
+    Each round polishes roughly and drops the smallest coordinates, half of those that are too many.
+    """
+    n = len(x)
+    held, z = np.empty(n, dtype=np.int64), np.empty(n)
+    m = _collect(G, x, held, z)
+    H, work = np.empty((m, m)), np.empty((4, m))
+    while m > s:
+        _polish_held(G, held, z, m, ROUGH, H, work)
+        m = _compress(held, z, m)
+        m = _keep_largest(held, z, m, max(s, m - (m - s + 1) // 2))
+    x[:] = 0.0
+    for a in range(m):
+        x[held[a]] = z[a]
+
+
+@entry_point
+def descend(G, x, s, tol, most):
+    """Exchange from any x ≥ 0 until none gains more than tol times the value, in place; return how many were made.
+
+    The s largest coordinates are kept and polished. Each round scores all exchanges. If the best score is a gain it is
+    taken; if not, x is polished to the end, then the best few exchanges are, and the best of them is taken if it gains.
+    ``most`` limits the exchanges.
+    """
+    n, s = len(x), min(s, len(x))
+    held, z = np.empty(n, dtype=np.int64), np.empty(n)
+    kept, kept_z, tried = np.empty(s, dtype=np.int64), np.empty(s), np.empty(s, dtype=np.int64)
+    row, score, out, rest = np.empty(n), np.empty(n), np.empty(n, dtype=np.int64), np.empty(s)
+    H, work, g, best = np.empty((s, s)), np.empty((4, s)), np.empty(n), np.empty(CANDIDATES, dtype=np.int64)
+    diagonal = np.diag(G).copy()
+    m = _keep_largest(held, z, _collect(G, x, held, z), s)
+    value, polished, swaps = _polish_held(G, held, z, m, ROUGH, H, work), False, 0
+    while True:
+        m = _compress(held, z, m)
+        _scatter(G, held, z, m, x, g)
+        score_swaps(G, diagonal, x, g, held, m, s, row, score, out, rest)
+        found = _best_scores(score, CANDIDATES, best)
+        enough = value + tol * abs(value)
+        by_score = found > 0 and score[best[0]] > enough and swaps < most
+        if not by_score and not polished:
+            value, polished = _polish_held(G, held, z, m, PRECISION, H, work), True
+            continue
+        if found == 0 or swaps >= most:
+            return swaps
+        precision, found = (ROUGH, 1) if by_score else (PRECISION, found)
+        gained, size, _ = _best_exchange(
+            G, x, g, held, m, best, found, out, rest, precision, H, work, tried, z, kept, kept_z
+        )
+        if not gained > enough:
+            return swaps
+        for a in range(size):
+            held[a], z[a] = kept[a], kept_z[a]
+        m, value, polished, swaps = size, gained, not by_score, swaps + 1
+
+
+@entry_point
+def swap_gap(G, x, s, tries):
+    """Return the largest gain of ½xᵀGx by one exchange, the coordinate that leaves (−1 if none need) and the entrant.
+
+    The larger of the best score and of the best value among ``tries`` polished exchanges; (0, −1, −1) if none gains.
+    x has length 1 and at most s non-zeros.
+    """
+    n, s = len(x), min(s, len(x))
+    held, z, g, point = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n), np.empty(n)
+    kept, kept_z, tried = np.empty(s, dtype=np.int64), np.empty(s), np.empty(s, dtype=np.int64)
+    row, score, out, rest = np.empty(n), np.empty(n), np.empty(n, dtype=np.int64), np.empty(s)
+    best = np.empty(max(tries, 1), dtype=np.int64)
+    m = _keep_largest(held, z, _collect(G, x, held, z), s)
+    _scatter(G, held, z, m, point, g)
+    value = 0.5 * _value_at(point, g, held, m)
+    score_swaps(G, np.diag(G).copy(), point, g, held, m, s, row, score, out, rest)
+    found = _best_scores(score, len(best), best)
+    if found == 0:
+        return 0.0, NONE, NONE
+    gain, entrant = score[best[0]] - value, best[0]
+    H, work = np.empty((s, s)), np.empty((4, s))
+    polished, _, candidate = _best_exchange(
+        G, point, g, held, m, best, min(found, tries), out, rest, PRECISION, H, work, tried, z, kept, kept_z
+    )
+    if polished - value > gain:
+        gain, entrant = polished - value, candidate
+    if not gain > 0.0:
+        return 0.0, NONE, NONE
+    return gain, NONE if out[entrant] == NONE else held[out[entrant]], entrant

@@ -1,0 +1,494 @@
+"""Supports on the line: the best x on a support, all exchanges of one coordinate in closed form, and the way down.
+
+The problem is min ½xᵀQx + bᵀx + kinks over {lo ≤ x ≤ hi, 1ᵀx = c} with at most s coordinates above 0. A coordinate
+whose lower bound is positive is always held. With W the free members of a support, x optimal on it, μ the slope that
+they share, M = [[Q_WW, 1], [1ᵀ, 0]]⁻¹, kᵢ = (Q_Wi, 1), Zᵢ = M kᵢ, ςᵢ = Q_ii − kᵢᵀZᵢ and ρᵢ = ∇ᵢ − μ:
+
+* leaving j costs xⱼ²/(2M_jj), after which ρᵢ becomes ρᵢ − Z_ji xⱼ/M_jj and ςᵢ becomes ςᵢ + Z_ji²/M_jj;
+* entering i gains ρᵢ²/(2ςᵢ) if ρᵢ < 0.
+
+Both ignore the bounds of the others, so that an exchange gains at most what they say; the best are verified.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from counterpoise.kernels.block import solve_box_sum
+from counterpoise.kernels.dispatch import entry_point, outlined
+from counterpoise.kernels.separable import separable_change, slope_left, slope_right
+
+# Shares of the diagonal: below the first a Schur complement is rounding, the second keeps factors positive.
+FLAT, RIDGE = 1e-9, 1e-11
+
+
+class Support(NamedTuple):
+    """f + h as kernels for supports see them; b is the slope of f + the linear part of h at 0."""
+
+    Q: np.ndarray
+    b: np.ndarray
+    h: tuple
+    c: float
+
+
+@outlined
+def value_on(problem, held, m, z):
+    """Return f + h at the point whose m held coordinates are z, relative to x = 0."""
+    Q, b = problem.Q, problem.b
+    total = 0.0
+    for a in range(m):
+        i, slope = held[a], 0.0
+        for e in range(m):
+            slope += Q[i, held[e]] * z[e]
+        total += z[a] * (b[i] + 0.5 * slope)
+    for a in range(m):
+        i = held[a]
+        total += separable_change(problem.h, i, 0.0, z[a]) - problem.h.weight[i] * z[a]
+    return total
+
+
+@outlined
+def solve_on(problem, held, m, z):
+    """Minimise over the m held coordinates from a feasible z, in place.
+
+    Between kinks h is linear: the box of the pieces is solved, then the pair of coordinates that would most like to
+    cross a kink does so, until none does. Without kinks one box is all there is.
+    """
+    h, Q = problem.h, problem.Q
+    H, slope = np.empty((m, m)), np.empty(m)
+    lo, hi = np.empty(m), np.empty(m)
+    for a in range(m):
+        i = held[a]
+        for e in range(m):
+            H[a, e] = Q[i, held[e]]
+        lo[a], hi[a] = h.lo[i], h.hi[i]
+        slope[a] = problem.b[i]
+    rows = len(h.centre)
+    if rows == 0:
+        solve_box_sum(H, slope, lo, hi, z[:m])
+        return
+    to_right = np.ones(m, dtype=np.bool_)
+    piece_lo, piece_hi, tilt = np.empty(m), np.empty(m), np.empty(m)
+    for _ in range(4 * m * (rows + 1) + 20):
+        for a in range(m):
+            i = held[a]
+            piece_lo[a], piece_hi[a] = lo[a], hi[a]
+            for k in range(rows):
+                kink = h.centre[k, i]
+                if kink < z[a] or (kink == z[a] and to_right[a]):
+                    piece_lo[a] = max(piece_lo[a], kink)
+                else:
+                    piece_hi[a] = min(piece_hi[a], kink)
+            tilt[a] = slope[a] - h.weight[i]
+            tilt[a] += slope_right(h, i, z[a]) if to_right[a] else slope_left(h, i, z[a])
+        solve_box_sum(H, tilt, piece_lo, piece_hi, z[:m])
+        rise, fall, least, most, size = -1, -1, np.inf, -np.inf, 0.0
+        for a in range(m):
+            i, gradient = held[a], slope[a] - h.weight[held[a]]
+            for e in range(m):
+                gradient += H[a, e] * z[e]
+            right, left = gradient + slope_right(h, i, z[a]), gradient + slope_left(h, i, z[a])
+            size = max(size, abs(right), abs(left))
+            if z[a] < hi[a] and right < least:
+                rise, least = a, right
+            if z[a] > lo[a] and left > most:
+                fall, most = a, left
+        if rise < 0 or fall < 0 or most - least <= 1e-12 * size:
+            return
+        to_right[:] = True
+        to_right[rise], to_right[fall] = True, False
+
+
+@outlined
+def trim(problem, held, m, z):
+    """Drop the coordinates that are 0 and need not be held; return how many are left."""
+    kept = 0
+    for a in range(m):
+        if z[a] > 0.0 or problem.h.lo[held[a]] > 0.0:
+            held[kept], z[kept] = held[a], z[a]
+            kept += 1
+    return kept
+
+
+@outlined
+def gradient_at(problem, held, m, z, gradient):
+    """Write the slopes of f + the linear part of h; to the right of 0 for the coordinates that are not held."""
+    Q, h = problem.Q, problem.h
+    gradient[:] = problem.b
+    for a in range(m):
+        i, weight = held[a], z[a]
+        for k in range(len(gradient)):
+            gradient[k] += weight * Q[i, k]
+    if len(h.centre):
+        for k in range(len(gradient)):
+            gradient[k] += slope_right(h, k, 0.0) - h.weight[k]
+        for a in range(m):
+            i = held[a]
+            gradient[i] += slope_right(h, i, z[a]) - slope_right(h, i, 0.0)
+
+
+@outlined
+def inverse_with_sum(Q, free, m, M):
+    """Write M = [[Q_FF, 1], [1ᵀ, 0]]⁻¹ for the m free coordinates F into the leading (m + 1)² of M."""
+    size = 0.0
+    for a in range(m):
+        size = max(size, Q[free[a], free[a]])
+    P = np.empty((m, m))
+    for a in range(m):
+        for e in range(m):
+            P[a, e] = Q[free[a], free[e]]
+        P[a, a] += RIDGE * size + 1e-100
+    inverse = np.linalg.inv(P)
+    total = 0.0
+    for a in range(m):
+        row = 0.0
+        for e in range(m):
+            row += inverse[a, e]
+        M[a, m] = row
+        total += row
+    for a in range(m):
+        for e in range(m):
+            M[a, e] = inverse[a, e] - M[a, m] * M[e, m] / total
+    for a in range(m):
+        M[a, m] /= total
+        M[m, a] = M[a, m]
+    M[m, m] = -1.0 / total
+
+
+@outlined
+def price(problem, held, m, z, gradient, M, Z, schur):
+    """Write M, Z and ς of the module's head for all coordinates; return μ.
+
+    Members at a bound are taken as free, which only raises the promised gains.
+    """
+    Q = problem.Q
+    n = len(gradient)
+    inverse_with_sum(Q, held, m, M)
+    mean = 0.0
+    for a in range(m):
+        mean += M[a, m] * gradient[held[a]]
+    for a in range(m):
+        for k in range(n):
+            Z[a, k] = M[a, m]
+        for e in range(m):
+            weight, i = M[a, e], held[e]
+            for k in range(n):
+                Z[a, k] += weight * Q[i, k]
+    for k in range(n):
+        schur[k] = Q[k, k] - M[m, m]
+    for a in range(m):
+        i, weight = held[a], M[a, m]
+        for k in range(n):
+            schur[k] -= Q[i, k] * (Z[a, k] + weight)
+    return mean
+
+
+@outlined
+def score(problem, held, m, z, room, gradient, is_held, M, Z, schur, best, out, into):
+    """Fill the lists of the most promising moves, best first: gain, place of the leaver (−1: none), who enters.
+
+    With ``room`` a coordinate enters and none leaves; otherwise one held leaves for each that enters.
+    """
+    n, count = len(gradient), 0
+    mean = price(problem, held, m, z, gradient, M, Z, schur)
+    most = len(best)
+    first = -1 if room else 0
+    last = 0 if room else m
+    for a in range(first, last):
+        cost, shift = 0.0, 0.0
+        spread = 0.0
+        if a >= 0:
+            if problem.h.lo[held[a]] > 0.0:
+                continue
+            spread = max(M[a, a], 1e-300)
+            shift = z[a] / spread
+            cost = 0.5 * z[a] * shift
+        for k in range(n):
+            if is_held[k] or problem.h.hi[k] <= 0.0:
+                continue
+            slope, bend = gradient[k] - mean, schur[k]
+            if a >= 0 and m == 1:
+                # The sum alone fixes a single member: all of it changes hands.
+                cost = 0.0
+            elif a >= 0:
+                slope -= Z[a, k] * shift
+                bend += Z[a, k] * Z[a, k] / spread
+            if slope >= 0.0:
+                continue
+            # No more than all of the mass can go to k, which matters where the bend is rounding.
+            reach = min(problem.c, problem.h.hi[k])
+            if bend * reach > -slope:
+                gain = 0.5 * slope * slope / bend - cost
+            else:
+                gain = -slope * reach - 0.5 * max(bend, 0.0) * reach * reach - cost
+            if gain <= 0.0 or (count == most and gain <= best[most - 1]):
+                continue
+            place = min(count, most - 1)
+            while place > 0 and best[place - 1] < gain:
+                best[place], out[place], into[place] = best[place - 1], out[place - 1], into[place - 1]
+                place -= 1
+            best[place], out[place], into[place] = gain, a, k
+            count = min(count + 1, most)
+    return count
+
+
+@outlined
+def exchange(problem, held, m, z, leaver, enters, new_held, new_z):
+    """Write the support with ``enters`` in the place of the leaver (at the end if −1), solved; return its size."""
+    h = problem.h
+    size = m if leaver >= 0 else m + 1
+    for a in range(m):
+        new_held[a], new_z[a] = held[a], z[a]
+    place = leaver if leaver >= 0 else m
+    mass = z[place] if leaver >= 0 else 0.0
+    new_held[place] = enters
+    new_z[place] = min(max(mass, h.lo[enters]), h.hi[enters])
+    # What the newcomer cannot take or has too much goes to the others, as far as their bounds let it.
+    rest = mass - new_z[place]
+    for a in range(size):
+        if a != place and rest != 0.0:
+            i = new_held[a]
+            moved = min(max(new_z[a] + rest, h.lo[i]), h.hi[i])
+            rest -= moved - new_z[a]
+            new_z[a] = moved
+    if abs(rest) > 1e-12 * abs(problem.c):
+        return 0
+    solve_on(problem, new_held, size, new_z)
+    return trim(problem, new_held, size, new_z)
+
+
+@outlined
+def climb_down(problem, s, held, m, z, value, tol, most_swaps, tries, swapped):
+    """Exchange, or fill up, while that gains more than tol·|value|; return the new size, value and the gap left.
+
+    Moves are tried from the most promising down; the first that gains is taken. The gap is NaN if ``most_swaps`` were
+    made; else no move gains more than it, of all those whose promise is above ``tol``, or of the ``tries`` best.
+    """
+    n = len(problem.b)
+    gradient, schur = np.empty(n), np.empty(n)
+    M, Z = np.empty((s + 2, s + 2)), np.empty((s + 1, n))
+    best, out, into = np.empty(tries), np.empty(tries, dtype=np.int64), np.empty(tries, dtype=np.int64)
+    new_held, new_z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
+    is_held = np.zeros(n, dtype=np.bool_)
+    swapped[0] = 0
+    while True:
+        is_held[:] = False
+        for a in range(m):
+            is_held[held[a]] = True
+        gradient_at(problem, held, m, z, gradient)
+        count = score(problem, held, m, z, m < s, gradient, is_held, M, Z, schur, best, out, into)
+        floor = tol * abs(value)
+        moved, gap = False, 0.0
+        for k in range(count):
+            if best[k] <= floor:
+                break
+            size = exchange(problem, held, m, z, out[k], into[k], new_held, new_z)
+            if size == 0:
+                continue
+            gain = value - value_on(problem, new_held, size, new_z)
+            if gain > floor:
+                m, value, moved = size, value - gain, True
+                held[:m], z[:m] = new_held[:m], new_z[:m]
+                swapped[0] += 1
+                break
+            gap = max(gap, gain)
+        if not moved:
+            return m, value, gap
+        if swapped[0] >= most_swaps:
+            return m, value, np.nan
+
+
+@outlined
+def load(problem, x, s, held, z):
+    """Take the s largest of x as a support, give the rest of the mass to them, solve; return its size."""
+    order = np.argsort(-x)
+    m, n = 0, len(x)
+    for a in range(n):
+        if problem.h.lo[a] > 0.0:
+            held[m] = a
+            m += 1
+    for a in range(n):
+        i = order[a]
+        if m < s and x[i] > 0.0 and problem.h.lo[i] <= 0.0:
+            held[m] = i
+            m += 1
+    for a in range(n):  # more members while these cannot hold all
+        room = 0.0
+        for e in range(m):
+            room += problem.h.hi[held[e]]
+        if room >= problem.c or m >= s:
+            break
+        i = order[a]
+        taken = False
+        for e in range(m):
+            taken = taken or held[e] == i
+        if not taken:
+            held[m] = i
+            m += 1
+    rest = problem.c
+    for a in range(m):
+        i = held[a]
+        z[a] = min(max(x[i], problem.h.lo[i]), problem.h.hi[i])
+        rest -= z[a]
+    for a in range(m):
+        i = held[a]
+        moved = min(max(z[a] + rest, problem.h.lo[i]), problem.h.hi[i])
+        rest -= moved - z[a]
+        z[a] = moved
+    if m == 0 or abs(rest) > 1e-12 * abs(problem.c):
+        return 0
+    solve_on(problem, held, m, z)
+    return trim(problem, held, m, z)
+
+
+@outlined
+def unload(held, m, z, x):
+    """Write a support's point."""
+    x[:] = 0.0
+    for a in range(m):
+        x[held[a]] = z[a]
+
+
+@entry_point
+def descend(problem, x, s, tol, most_swaps, tries):
+    """Go from x, in place, to a support that no exchange improves.
+
+    Returns
+    -------
+    value : float
+        f + h there, relative to 0; infinite if the s largest coordinates cannot hold the sum.
+    swaps : int
+    gap : float
+        The largest gain of the exchanges tried last, NaN if ``most_swaps`` ended the way.
+    """
+    n = len(x)
+    held, z, swapped = np.empty(min(s, n) + 1, dtype=np.int64), np.empty(min(s, n) + 1), np.zeros(1, dtype=np.int64)
+    m = load(problem, x, s, held, z)
+    if m == 0:
+        return np.inf, 0, np.nan
+    value = value_on(problem, held, m, z)
+    m, value, gap = climb_down(problem, s, held, m, z, value, tol, most_swaps, tries, swapped)
+    unload(held, m, z, x)
+    return value, swapped[0], gap
+
+
+@entry_point
+def best_exchange(problem, x, s, tries):
+    """Return the largest gain of an exchange from x's support, who leaves (−1: nobody) and who enters (−1: no gain).
+
+    The promises are upper bounds; they are verified from the largest down until none of the rest can be larger than
+    what was found. ``certain`` says whether that point was reached within ``tries``.
+    """
+    n = len(x)
+    held, z = np.empty(min(s, n) + 1, dtype=np.int64), np.empty(min(s, n) + 1)
+    m = load(problem, x, s, held, z)
+    if m == 0:
+        return np.nan, -1, -1, False
+    value = value_on(problem, held, m, z)
+    gradient, schur = np.empty(n), np.empty(n)
+    M, Z = np.empty((s + 2, s + 2)), np.empty((s + 1, n))
+    best, out, into = np.empty(tries), np.empty(tries, dtype=np.int64), np.empty(tries, dtype=np.int64)
+    new_held, new_z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
+    is_held = np.zeros(n, dtype=np.bool_)
+    for a in range(m):
+        is_held[held[a]] = True
+    gradient_at(problem, held, m, z, gradient)
+    count = score(problem, held, m, z, m < s, gradient, is_held, M, Z, schur, best, out, into)
+    top, leaves, enters = 0.0, -1, -1
+    for k in range(count):
+        if best[k] <= top:
+            return top, leaves, enters, True
+        size = exchange(problem, held, m, z, out[k], into[k], new_held, new_z)
+        if size == 0:
+            continue
+        gain = value - value_on(problem, new_held, size, new_z)
+        if gain > top:
+            top, enters = gain, into[k]
+            leaves = held[out[k]] if out[k] >= 0 else -1
+    return top, leaves, enters, count < tries
+
+
+@entry_point
+def forward(problem, s, first, choices, rng, x):
+    """Build a support from ``first`` by adding, each time, one of the ``choices`` most promising; write its point."""
+    n = len(x)
+    held, z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
+    start = np.zeros(n)
+    start[first] = problem.c
+    m = load(problem, start, s, held, z)
+    gradient, schur = np.empty(n), np.empty(n)
+    M, Z = np.empty((s + 2, s + 2)), np.empty((s + 1, n))
+    best, out, into = np.empty(choices), np.empty(choices, dtype=np.int64), np.empty(choices, dtype=np.int64)
+    new_held, new_z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
+    is_held = np.zeros(n, dtype=np.bool_)
+    for _ in range(3 * s):
+        if m == 0 or m >= s:
+            break
+        is_held[:] = False
+        for a in range(m):
+            is_held[held[a]] = True
+        gradient_at(problem, held, m, z, gradient)
+        count = score(problem, held, m, z, True, gradient, is_held, M, Z, schur, best, out, into)
+        if count == 0:
+            break
+        k = rng.integers(0, count) if count > 1 else 0
+        m = exchange(problem, held, m, z, -1, into[k], new_held, new_z)
+        held[:m], z[:m] = new_held[:m], new_z[:m]
+    unload(held, m, z, x)
+    return m
+
+
+@entry_point
+def reduce_to(problem, s, chosen, x):
+    """Solve on the chosen coordinates, then drop the one that costs least, xⱼ²/(2M_jj), until s are left; write x."""
+    n, size = len(x), len(chosen)
+    held, z = chosen.copy(), np.empty(size)
+    even = np.zeros(n)
+    for a in range(size):
+        even[held[a]] = 1.0
+    full, spare = np.empty(size + 1, dtype=np.int64), np.empty(size + 1)
+    m = load(problem, even, size, full, spare)
+    if m == 0:
+        x[:] = 0.0
+        return 0
+    held[:m], z[:m] = full[:m], spare[:m]
+    M = np.empty((size + 1, size + 1))
+    while m > s:
+        inverse_with_sum(problem.Q, held, m, M)
+        # Rank-one updates take several coordinates out before the bounds are asked again.
+        batch = max(1, (m - s) // 3)
+        for _ in range(batch):
+            worst, least = -1, np.inf
+            for a in range(m):
+                cost = 0.5 * z[a] * z[a] / max(M[a, a], 1e-300)
+                if problem.h.lo[held[a]] <= 0.0 and cost < least:
+                    worst, least = a, cost
+            if worst < 0:
+                break
+            pivot = max(M[worst, worst], 1e-300)
+            for a in range(m):
+                if a != worst:
+                    z[a] -= M[a, worst] * z[worst] / pivot
+            column = M[: m + 1, worst].copy()
+            for a in range(m + 1):
+                for e in range(m + 1):
+                    M[a, e] -= column[a] * column[e] / pivot
+            for a in range(worst, m - 1):
+                held[a], z[a] = held[a + 1], z[a + 1]
+            for a in range(worst, m):
+                M[a, : m + 1] = M[a + 1, : m + 1]
+            for e in range(worst, m):
+                M[:m, e] = M[:m, e + 1]
+            m -= 1
+        x[:] = 0.0
+        for a in range(m):
+            x[held[a]] = max(z[a], 1e-6 * problem.c)
+        m = load(problem, x, m, full, spare)
+        if m == 0:
+            x[:] = 0.0
+            return 0
+        held[:m], z[:m] = full[:m], spare[:m]
+    unload(held, m, z, x)
+    return m

@@ -1,0 +1,170 @@
+"""Starts and children for a search over binary points: binary least squares with a fixed sum.
+
+On the vertices of {−b ≤ x ≤ b, 1ᵀx = c} the concave term of DCPB1 and DCPB2 is constant, so the search minimises
+½xᵀQx + pᵀx alone, by exchanges of two entries. What pays depends on the columns: where they are alike, as Gaussian ones
+are, tabu search is far ahead; where their norms differ by orders of magnitude, as those of pixels do, annealing is.
+Children draw one of the two by lot, the likelier one more often: a call spent on the wrong one costs little.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from counterpoise.checks import Vector, vector
+from counterpoise.kernels import exchange
+from counterpoise.problem import Problem
+from counterpoise.terms.concave import ConcaveQuadratic, Norm2
+from counterpoise.terms.constraint import Sum
+
+TENURE, TENURE_SPREAD = 3, 4
+# The share of children that are annealed: if no column is short, and what is added if all are.
+ANNEALED, ANNEALED_IF_SHORT, SHORT = 0.2, 0.8, 0.25
+# Temperatures, as multiples of the mean Q_ii: from a random point, the range from a point worth keeping, at the end.
+HOT, WARM, COLD = 0.3, (0.06, 0.6), 0.03
+# Work of a call, so that it takes 5 to 30 milliseconds: steps per coordinate, and limits for large n.
+TABU_STEPS, TABU_WORK = 20, 5_000_000
+PROPOSALS, MOST_PROPOSALS = 300, 150_000
+HOMOTOPY_STEPS, HOMOTOPY_WORK = 200, 40_000_000
+FEWEST_STEPS = 20
+
+
+class Binary:
+    """Starts and children for search on Norm2 or ConcaveQuadratic, Sum and bounds −b ≤ x ≤ b.
+
+    Every point returned has entries ±b exactly, but at most one, whose value the sum fixes; there is one if and only if
+    no vector of ±b has the sum c. Calls are deterministic given ``rng``; the instance keeps no state between them.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.b, c = _check(problem)
+        self.n = n = problem.n
+        # In units of b the bounds are ±1.
+        self.Q = problem.f.Q if self.b == 1.0 else self.b**2 * problem.f.Q
+        self.p = self.b * (problem.f.p + problem.separable.weight)
+        self.c = min(max(c / self.b, -float(n)), float(n))
+        self.ones, self.fraction = _count_ones(n, self.c)
+        self.diagonal = np.ascontiguousarray(np.diag(self.Q))
+        self.ceiling = _largest_beside_diagonal(self.Q)
+        self.scale = float(np.abs(self.diagonal).mean()) or 1.0
+        short = float(np.mean(np.abs(self.diagonal) < SHORT * self.scale))
+        self.annealed_share = ANNEALED + ANNEALED_IF_SHORT * short
+        rounding = 64.0 * float(np.finfo(float).eps)
+        self.floor = rounding * float((np.abs(self.Q).sum(axis=1) + np.abs(self.p)).max())
+
+    def value(self, x: Vector) -> float:
+        """Return ½xᵀQx + (p + w)ᵀx: F up to a constant on the points of this class."""
+        z = x / self.b
+        return float(z @ (0.5 * (self.Q @ z) + self.p))
+
+    def start(self, k: int, rng: np.random.Generator) -> Vector:
+        """Return the point of the homotopy for k = 0, a random one for k > 0, improved by tabu search or annealing."""
+        annealing_first = self.annealed_share > 0.5
+        z = self._homotopy(rng) if k == 0 else self._round(rng.random(self.n))
+        if annealing_first == (k % 2 == 0):
+            return self.b * self._anneal(z, _between(*WARM, rng) if k == 0 else HOT, rng)
+        return self.b * self._search_by_tabu(z, rng)
+
+    def child(self, parents: list[Vector], rng: np.random.Generator) -> Vector:
+        """Return the better of two parents drawn by lot, warmed up and annealed, or shaken and searched by tabu."""
+        drawn = [parents[int(k)] for k in rng.integers(len(parents), size=2)]
+        z = self._round(min(drawn, key=self.value))
+        if rng.random() < self.annealed_share:
+            return self.b * self._anneal(z, _between(*WARM, rng), rng)
+        return self.b * self._search_by_tabu(self._shake(z, rng), rng)
+
+    def descend(self, x: Any) -> Vector:
+        """Return a point that no exchange improves, from any x: its largest entries become b, the others −b."""
+        return self.b * self._descend(self._round(vector(x, "x", self.n)))
+
+    def _round(self, x: Vector) -> Vector:
+        """Return the binary point nearest to x, in units of b; of equal entries the first are the larger ones."""
+        order = np.argsort(-x, kind="stable")
+        z = np.full(self.n, -1.0)
+        z[order[: self.ones]] = 1.0
+        if self.fraction is not None:
+            z[order[self.ones]] = self.fraction
+        return z
+
+    def _shake(self, z: Vector, rng: np.random.Generator) -> Vector:
+        """Return z after exchanges of a 1 with a −1, chosen at random: n/16 on average."""
+        z, upper, lower = z.copy(), np.flatnonzero(z == 1.0), np.flatnonzero(z == -1.0)
+        count = min(max(2, int(rng.random() * self.n / 8)), len(upper), len(lower))
+        z[rng.choice(upper, count, replace=False)] = -1.0
+        z[rng.choice(lower, count, replace=False)] = 1.0
+        return z
+
+    def _descend(self, z: Vector) -> Vector:
+        exchange.descend(self.Q, self.p, self.diagonal, self.ceiling, self.floor, z, np.empty(len(z)))
+        return z
+
+    def _search_by_tabu(self, z: Vector, rng: np.random.Generator) -> Vector:
+        steps = max(FEWEST_STEPS, min(TABU_STEPS * self.n, TABU_WORK // self.n))
+        thin = self.scale * rng.random() ** 2
+        data = (self.Q, self.p, self.diagonal, self.floor)
+        exchange.tabu(*data, thin, TENURE, TENURE_SPREAD, steps, rng, self._descend(z), np.empty(len(z)))
+        return self._descend(z)
+
+    def _anneal(self, z: Vector, hot: float, rng: np.random.Generator) -> Vector:
+        proposals = min(PROPOSALS * self.n, MOST_PROPOSALS)
+        temperatures = (hot * self.scale, COLD * self.scale)
+        exchange.anneal(self.Q, self.p, self.diagonal, *temperatures, proposals, rng, z, np.empty(len(z)))
+        return self._descend(z)
+
+    def _homotopy(self, rng: np.random.Generator) -> Vector:
+        steps = max(FEWEST_STEPS, min(HOMOTOPY_STEPS, HOMOTOPY_WORK // self.n**2))
+        lam = 0.35 * max(float(np.median(self.diagonal)), 0.2 * float(self.diagonal.max()))
+        # The centre is stationary when p = 0: a little noise leads away from it.
+        x = self.c / self.n + 1e-3 * rng.standard_normal(self.n)
+        exchange.homotopy(self.Q, self.p, self.c, _curvature(self.Q, rng), lam, steps, x, np.empty(self.n))
+        return self._round(x)
+
+
+def _check(problem: Problem) -> tuple[float, float]:
+    """Return b and c, or say what the search is not for."""
+    if not isinstance(problem.g, Norm2 | ConcaveQuadratic) or not isinstance(problem.u, Sum):
+        raise ValueError(f"{problem!r} has no binary points to search: it needs Norm2 or ConcaveQuadratic, and Sum.")
+    h = problem.separable
+    if len(h.centre):
+        raise ValueError("the search over binary points takes no AbsoluteDeviation; Bounds and Linear are possible.")
+    b = float(h.hi[0])
+    if not (np.isfinite(b) and b > 0.0 and (h.hi == b).all() and (h.lo == -b).all()):
+        raise ValueError("the search over binary points needs Bounds(-b, b) with one finite b > 0 for all coordinates.")
+    return b, problem.u.c
+
+
+def _count_ones(n: int, c: float) -> tuple[int, float | None]:
+    """Return how many entries of ±1 are 1 if their sum is c, and the entry that is neither if there must be one."""
+    exact = 0.5 * (n + c)
+    ones = round(exact)
+    if abs(exact - ones) <= 1e-12 * n:
+        return ones, None
+    ones = math.floor(exact)
+    return ones, float(c - ones + (n - ones - 1))
+
+
+def _largest_beside_diagonal(Q: Vector) -> Vector:
+    """Return max_{j≠i} Q_ij of every row."""
+    beside = Q.copy()
+    np.fill_diagonal(beside, -np.inf)
+    largest: Vector = beside.max(axis=1)
+    return largest
+
+
+def _between(low: float, high: float, rng: np.random.Generator) -> float:
+    """Return a number between the two whose logarithm is uniform."""
+    return float(low * (high / low) ** rng.random())
+
+
+def _curvature(Q: Vector, rng: np.random.Generator) -> float:
+    """Return a little more than the largest |eigenvalue| of Q, by 20 power iterations."""
+    v, size = rng.standard_normal(len(Q)), 0.0
+    for _ in range(20):
+        v = Q @ v
+        size = float(np.linalg.norm(v))
+        if size == 0.0:
+            return 1.0
+        v /= size
+    return 1.1 * size

@@ -1,0 +1,325 @@
+"""Proofs: small problems solved by enumeration, larger ones handed to a solver with the best point known."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from counterpoise.certificates import exactness_threshold
+from counterpoise.checks import Vector, number
+from counterpoise.kernels import enumerate as enumeration
+from counterpoise.problem import Problem, Result, Status
+from counterpoise.solvers.run import Progress
+from counterpoise.solvers.search import search, strategy_of
+from counterpoise.solvers.sparse_arc import SparseArc
+from counterpoise.solvers.sparse_line import SparseLine
+from counterpoise.terms.concave import ConcaveQuadratic, Norm2
+from counterpoise.terms.constraint import Sum
+from counterpoise.terms.separable import separable_value
+
+# Looked at in a second, on one core: for estimates only.
+SPEED = {"supports": 2.5e8, "components": 1.0e5, "sign vectors": 2.0e8}
+LONGEST = 600.0
+# Values closer than this, relative to the size of F's parts, are equal.
+MARGIN = 1e-12
+INCUMBENT_WORK = 48
+
+
+class Proof(NamedTuple):
+    """What proves a point: how many candidates there are, of what kind, and how many had to be solved."""
+
+    candidates: int
+    kind: str
+    solved: int
+    seconds: float
+
+
+def exact(
+    problem: Problem,
+    x0: Any = None,
+    *,
+    longest: float = LONGEST,
+    max_time: float | None = None,
+    seed: int | None = 0,
+    callback: Callable[[Progress], Any] | None = None,
+) -> Result:
+    """Return a proved optimum, or refuse with an estimate of how long the proof would take.
+
+    All supports of s coordinates (``TopSum``) or all vectors of bounds (``Norm2``, ``ConcaveQuadratic``) are looked at,
+    most of them by a closed form or a bound, after a search has found a point that is hard to beat.
+
+    Parameters
+    ----------
+    problem : Problem
+        As in :func:`counterpoise.solvers.search.search`, with λ above ``certify(problem, x).exact_lam``: below it the
+        best point need not be sparse or binary, and there is nothing to enumerate.
+    x0 : array of length n, optional
+        A start of the search.
+    longest : float
+        Seconds that the proof may be expected to take.
+    max_time : float, optional
+        Seconds after which the best point so far is returned, unproved.
+    seed, callback
+        Of the search; the callback sees the best point after each part of the enumeration.
+
+    Returns
+    -------
+    Result
+        With ``proof``, a :class:`Proof`, if its status is OPTIMAL.
+    """
+    clock = time.perf_counter()
+    strategy = strategy_of(problem)
+    threshold = exactness_threshold(problem)
+    if threshold is None or problem.g.lam <= threshold:
+        said = "no theorem covers this problem" if threshold is None else f"that takes λ > {threshold:.6g}"
+        raise ValueError(
+            f"method 'exact' enumerates sparse or binary points, but with λ = {problem.g.lam:g} the best point may be "
+            f"another; {said}."
+        )
+    kind, candidates, parts = _enumeration(problem, strategy)
+    expected = candidates / SPEED[kind]
+    if expected > number(longest, "longest", 0.0):
+        raise ValueError(
+            f"method 'exact' would look at {candidates:.3g} {kind}, some {_duration(expected)}; "
+            f"that is more than longest = {longest:g} seconds. method 'search' needs no proof."
+        )
+    found = search(problem, x0, work=INCUMBENT_WORK, max_time=max_time, seed=seed)
+    x, solved, status = found.x.copy(), 0, Status.OPTIMAL
+    history = [(int(row[0]), float(row[1]), float(row[2])) for row in found.history]
+    try:
+        for part in parts(x):
+            solved += part
+            history.append((found.nit, time.perf_counter() - clock, problem.objective(x)))
+            if callback is not None and callback(Progress(*history[-1], x.copy())):
+                status = Status.STOPPED_BY_CALLBACK
+                break
+            if max_time is not None and history[-1][1] >= max_time:
+                status = Status.TIME_LIMIT
+                break
+    except KeyboardInterrupt:
+        status = Status.INTERRUPTED
+    if problem.objective(x) > found.objective:
+        x = found.x
+    seconds = time.perf_counter() - clock
+    fields = {
+        "x": x,
+        "objective": problem.objective(x),
+        "status": status,
+        "success": status is Status.OPTIMAL,
+        "message": status.value,
+        "time": seconds,
+        "history": np.array(history),
+    }
+    if status is Status.OPTIMAL:
+        fields["proof"] = Proof(candidates, kind, solved, seconds)
+    return Result(**{**found, **fields})
+
+
+def _enumeration(problem: Problem, strategy: Any) -> tuple[str, int, Callable[[Vector], Iterator[int]]]:
+    """Return what is enumerated, how many there are, and what goes through them, improving x in place."""
+    n = problem.n
+    if isinstance(strategy, SparseLine):
+        return "supports", math.comb(n, strategy.s), lambda x: _supports(problem, strategy, x)
+    if isinstance(strategy, SparseArc):
+        count = sum(math.comb(n, k) for k in range(1, strategy.s + 1))
+        return "components", count, lambda x: _components(problem, strategy, x)
+    ups, spare = _signs_wanted(problem)
+    count = math.comb(n - (spare > 0.0), ups) * (n if spare > 0.0 else 1)
+    return "sign vectors", count, lambda x: _signs(problem, x)
+
+
+def _supports(problem: Problem, strategy: SparseLine, x: Vector) -> Iterator[int]:
+    value = _relative(problem, x)
+    margin = MARGIN * (abs(value) + abs(problem.f.value_at_zero))
+    for first in range(problem.n - strategy.s + 1):
+        value, solved = enumeration.supports_from(strategy.support, first, strategy.s, value, margin, x)
+        yield int(solved)
+
+
+def _components(problem: Problem, strategy: SparseArc, x: Vector) -> Iterator[int]:
+    G = -problem.f.Q
+    value = float(x @ G @ x) * (1.0 + MARGIN)
+    for first in range(problem.n):
+        value, solved = enumeration.components_from(G, first, strategy.s, value, x)
+        yield int(solved)
+
+
+def _relative(problem: Problem, x: Vector) -> float:
+    """Return f + h at x, relative to 0, as the kernels count."""
+    h = problem.separable
+    at_zero = separable_value(h, np.zeros(problem.n))
+    return problem.f.value(x) - problem.f.value_at_zero + separable_value(h, x) - at_zero
+
+
+def _signs_wanted(problem: Problem) -> tuple[int, float]:
+    """Return how many coordinates are up, and what is left for one that is neither up nor down."""
+    reach = float(problem.separable.hi[0])
+    ups = (_total(problem) / reach + problem.n) / 2.0
+    whole = math.floor(ups + 1e-9)
+    rest = ups - whole
+    return whole, (rest if rest > 1e-9 else 0.0)
+
+
+def _signs(problem: Problem, x: Vector) -> Iterator[int]:
+    n, b, Q = problem.n, problem.f.p + problem.separable.weight, problem.f.Q
+    reach = float(problem.separable.hi[0])
+    ups, spare = _signs_wanted(problem)
+    value = float(0.5 * x @ Q @ x + b @ x)
+    for odd in range(n) if spare else (None,):
+        # The coordinate that is neither up nor down, if there must be one, is folded into the slopes.
+        free = np.array([i for i in range(n) if i != odd])
+        at = -reach + 2.0 * reach * spare
+        slopes = b[free] + (Q[free, odd] * at if odd is not None else 0.0)
+        offset = 0.0 if odd is None else float(0.5 * at * at * Q[odd, odd] + at * b[odd])
+        few = ups <= len(free) - ups
+        base = np.full(len(free), -reach if few else reach)
+        step, count = (2.0 * reach, ups) if few else (-2.0 * reach, len(free) - ups)
+        H, best = np.ascontiguousarray(Q[np.ix_(free, free)]), np.empty(len(free))
+        if count == 0:
+            found = offset + float(0.5 * base @ H @ base + slopes @ base)
+            if found < value:
+                value, x[free] = found, base
+                _put_odd(x, odd, at)
+            yield 1
+            continue
+        for first in range(len(free) - count + 1):
+            before = value - offset
+            after, looked = enumeration.signs_from(H, slopes, base, step, count, first, before, best)
+            if after < before:
+                value, x[free] = after + offset, best
+                _put_odd(x, odd, at)
+            yield int(looked)
+
+
+def _put_odd(x: Vector, odd: int | None, at: float) -> None:
+    if odd is not None:
+        x[odd] = at
+
+
+def _duration(seconds: float) -> str:
+    for name, length in (("years", 3.156e7), ("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
+        if seconds >= 2.0 * length:
+            return f"{seconds / length:.3g} {name}"
+    return f"{seconds:.3g} seconds"
+
+
+def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0) -> Result:
+    """Hand a point to SCIP as a warm start and return what it proves: ``bound``, ``gap`` and perhaps a better point.
+
+    Parameters
+    ----------
+    problem : Problem
+        With ``TopSum`` on ``Sum`` (at most s coordinates above 0), or binary with ``Norm2`` or ``ConcaveQuadratic``.
+    x : array of length n, optional
+        By default the end of a short search.
+    max_time : float
+        Seconds for SCIP.
+    """
+    try:
+        import pyscipopt
+    except ImportError:
+        raise ImportError("prove needs SCIP: install the extra with pip install 'counterpoise[scip]'.") from None
+    strategy = strategy_of(problem)
+    if isinstance(strategy, SparseArc):
+        raise ValueError("prove knows problems on Sum; on Sphere f is concave, use method 'exact' for small ones.")
+    if number(max_time, "max_time", 0.0) <= 0.0:
+        raise ValueError("max_time is 0; a proof needs a positive budget.")
+    start = search(problem, x, work=INCUMBENT_WORK, seed=seed)
+    clock = time.perf_counter()
+    model = pyscipopt.Model()
+    model.hideOutput()
+    model.setParam("limits/time", float(max_time))
+    model.setParam("parallel/maxnthreads", 1)
+    best, bound = _scip(model, pyscipopt.quicksum, problem, strategy, start.x)
+    found = best if best is not None and problem.objective(best) < start.objective else start.x
+    objective = problem.objective(found)
+    bound = min(bound, objective)
+    closed = objective - bound <= 1e-6 * max(1.0, abs(objective))
+    status = Status.OPTIMAL if closed else Status.TIME_LIMIT
+    return Result(
+        **{
+            **start,
+            "x": found,
+            "objective": objective,
+            "status": status,
+            "success": closed,
+            "message": status.value,
+            "bound": bound,
+            "gap": (objective - bound) / max(abs(objective), 1e-300),
+            "time": start.time + time.perf_counter() - clock,
+        }
+    )
+
+
+def _scip(model: Any, total: Any, problem: Problem, strategy: Any, x: Vector) -> tuple[Vector | None, float]:
+    """State the problem, with t ≥ ½‖Ax − y‖² as an epigraph, solve it, and return a point and a bound on F."""
+    h, n, f = problem.separable, problem.n, problem.f
+    if len(h.centre):
+        raise ValueError("prove does not know AbsoluteDeviation yet; leave the turnover term out.")
+    sparse = isinstance(strategy, SparseLine)
+    weights = f.p + h.weight
+    if sparse:
+        upper = [min(float(h.hi[i]), _total(problem)) for i in range(n)]
+        v = [model.addVar(lb=float(h.lo[i]), ub=upper[i]) for i in range(n)]
+        on = [model.addVar(vtype="B") for _ in range(n)]
+        for i in range(n):
+            model.addCons(v[i] <= upper[i] * on[i])
+        model.addCons(total(on) <= strategy.s)
+    else:
+        reach = float(h.hi[0])
+        on = [model.addVar(vtype="B") for _ in range(n)]
+        v = [reach * (2.0 * one - 1.0) for one in on]
+    model.addCons(total(v) == _total(problem))
+    t = model.addVar(lb=None)
+    values, vectors = np.linalg.eigh(f.Q)
+    kept = values > 1e-10 * values.max()
+    parts = []
+    for value, column in zip(values[kept], vectors[:, kept].T, strict=True):
+        z = model.addVar(lb=None)
+        root = math.sqrt(value)
+        model.addCons(z == total(root * float(column[i]) * v[i] for i in range(n)))
+        parts.append(z)
+    model.addCons(t >= total(0.5 * z * z for z in parts))
+    model.setObjective(t + total(float(weights[i]) * v[i] for i in range(n)), "minimize")
+    _warm_start(model, on, v, x, sparse, problem)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.optimize()
+    constant = f.value_at_zero + problem.constant - (problem.g.lam * _penalty_at(problem))
+    point = None
+    if model.getNSols():
+        held = [model.getVal(one) for one in on]
+        point = (
+            strategy.descend(np.array([model.getVal(e) for e in v]))
+            if sparse
+            else problem.project(np.where(np.array(held) > 0.5, float(h.hi[0]), float(h.lo[0])))
+        )
+    return point, float(model.getDualbound()) + constant
+
+
+def _penalty_at(problem: Problem) -> float:
+    """Return −g/λ at sparse or binary points: c for TopSum, √n·b or n·b² for the binary penalties."""
+    reach = float(problem.separable.hi[0])
+    if isinstance(problem.g, Norm2):
+        return math.sqrt(problem.n) * reach
+    return problem.n * reach * reach if isinstance(problem.g, ConcaveQuadratic) else _total(problem)
+
+
+def _total(problem: Problem) -> float:
+    assert isinstance(problem.u, Sum)
+    return problem.u.c
+
+
+def _warm_start(model: Any, on: list[Any], v: list[Any], x: Vector, sparse: bool, problem: Problem) -> None:
+    """Give SCIP the support or signs of x; it fills in the rest."""
+    partial = model.createPartialSol()
+    for i, one in enumerate(on):
+        model.setSolVal(partial, one, float(x[i] > 0.0))
+        if sparse:
+            model.setSolVal(partial, v[i], float(x[i]))
+    model.addSol(partial)

@@ -1,0 +1,96 @@
+"""Paths: one problem for many values of s or λ, each warm-started from its neighbours on both sides."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from counterpoise.checks import Vector
+from counterpoise.problem import Problem, Result
+from counterpoise.solvers import METHODS, minimize
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Path:
+    """Results along a path, in the order of the values that were asked for.
+
+    Attributes
+    ----------
+    name : {"s", "lam"}
+    values : tuple
+    problems : tuple of Problem
+    results : tuple of Result
+    """
+
+    name: str
+    values: tuple[float, ...]
+    problems: tuple[Problem, ...]
+    results: tuple[Result, ...]
+
+    @property
+    def objectives(self) -> Vector:
+        """The objective of each result."""
+        return np.array([result.objective for result in self.results])
+
+    def __iter__(self) -> Iterator[tuple[float, Result]]:
+        return iter(zip(self.values, self.results, strict=True))
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+def path(
+    problem: Problem,
+    s: Sequence[int] | None = None,
+    lam: Sequence[float] | None = None,
+    method: str = "bcd-g",
+    callback: Callable[[str, float, Result], Any] | None = None,
+    **options: Any,
+) -> Path:
+    """Minimise for every s, or for every λ, never worse than one by one.
+
+    Each value is solved from the method's own start; then once from the point of the next smaller value, in ascending
+    order, and once from that of the next larger, in descending order. The best of the three is kept.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its other constants stay as they are.
+    s : sequence of int, or lam : sequence of float
+        One of the two.
+    method, **options
+        As in :func:`counterpoise.minimize`.
+    callback : callable, optional
+        Called with "cold", "up" or "down", the value and the best result so far of it.
+    """
+    if (s is None) == (lam is None):
+        raise ValueError("give either s or lam, a list of values.")
+    name: str = "s" if lam is None else "lam"
+    asked = list(s if lam is None else lam)  # type: ignore[arg-type]
+    if not asked:
+        raise ValueError(f"{name} is empty; give at least one value.")
+    if method in METHODS and "x0" not in inspect.signature(METHODS[method]).parameters:
+        raise ValueError(f"method {method!r} takes no start.")
+    values = sorted(dict.fromkeys(asked))
+    problems = [problem.variant(**{name: value}) for value in values]
+    best: list[Result] = []
+    for value, variant in zip(values, problems, strict=True):
+        best.append(minimize(variant, None, method, **options))
+        _tell(callback, "cold", value, best[-1])
+    for label, order in (("up", range(1, len(values))), ("down", range(len(values) - 2, -1, -1))):
+        for k in order:
+            neighbour = best[k - 1] if label == "up" else best[k + 1]
+            again = minimize(problems[k], neighbour.x, method, **options)
+            best[k] = again if again.objective < best[k].objective else best[k]
+            _tell(callback, label, values[k], best[k])
+    places = [values.index(value) for value in asked]
+    return Path(name, tuple(asked), tuple(problems[k] for k in places), tuple(best[k] for k in places))
+
+
+def _tell(callback: Callable[[str, float, Result], Any] | None, label: str, value: float, result: Result) -> None:
+    if callback is not None:
+        callback(label, value, result)

@@ -1,0 +1,306 @@
+"""Search: starts, exchanges and recombination under a budget, for points far better than one descent finds."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+import joblib
+import numpy as np
+
+from counterpoise.certificates import exactness_threshold
+from counterpoise.checks import Vector, number, whole_number
+from counterpoise.problem import Problem, Result, Status
+from counterpoise.solvers.baselines import pdca
+from counterpoise.solvers.bcd import bcd_g
+from counterpoise.solvers.run import Progress, feasible_start
+from counterpoise.solvers.sparse_arc import SparseArc
+from counterpoise.solvers.sparse_line import SparseLine
+from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
+from counterpoise.terms.constraint import Sum
+
+# Work of a call without limits, in starts and children.
+DEFAULT_WORK = 128
+# Jobs between two looks at the population, the same for any number of workers, so that they do not matter.
+BATCH = 8
+POPULATION = 12
+# Every so many batches, one job starts anew.
+FRESH_EVERY = 4
+# Points closer than this, relative to |F|, are one.
+SAME = 1e-10
+
+
+class Strategy(Protocol):
+    """Where a search starts, and what it makes of two points."""
+
+    def start(self, k: int, rng: np.random.Generator) -> Vector:
+        """Return the k-th start, already a local optimum."""
+
+    def child(self, parents: list[Vector], rng: np.random.Generator) -> Vector:
+        """Return a local optimum near two points."""
+
+    def descend(self, x: Vector) -> Vector:
+        """Return a local optimum near a point."""
+
+
+class Member(NamedTuple):
+    """A point of the population."""
+
+    objective: float
+    x: Vector
+
+
+class Penalised:
+    """Descents on the penalised objective itself, for a λ at which the best points are not sparse or binary.
+
+    Odd starts come from the proximal DC method with extrapolation, even ones from the strategy of the exact regime;
+    all end by BCD-g. A child exchanges the values of some coordinates of a point and descends again.
+    """
+
+    def __init__(self, problem: Problem, exact: Strategy) -> None:
+        self.problem, self.exact = problem, exact
+
+    def start(self, k: int, rng: np.random.Generator) -> Vector:
+        """Descend from a sparse or binary point, or from where the DC method ends."""
+        if k % 2:
+            x = self.problem.start(int(rng.integers(2**31)))
+            x = pdca(self.problem, x, extrapolate=True, max_iter=2000).x
+        else:
+            x = self.exact.start(k // 2, rng)
+        return self.descend(x)
+
+    def child(self, parents: list[Vector], rng: np.random.Generator) -> Vector:
+        """Exchange the values of a few random pairs of the first parent, or mix both, and descend."""
+        x = parents[0].copy()
+        if rng.random() < 0.3:
+            x = self.problem.project(0.5 * (parents[0] + parents[-1]))
+        else:
+            high = np.argsort(-x, kind="stable")[: max(1, self._large(x))]
+            for _ in range(int(rng.integers(1, 4))):
+                i, j = int(rng.choice(high)), int(rng.integers(len(x)))
+                x[i], x[j] = x[j], x[i]
+            if self.problem.violation(x) > 1e-12:
+                x = self.problem.project(x)
+        return self.descend(x)
+
+    def descend(self, x: Vector) -> Vector:
+        """Return the end of BCD-g from x."""
+        found: Vector = bcd_g(self.problem, x, max_iter=20 * self.problem.n**2).x
+        return found
+
+    def _large(self, x: Vector) -> int:
+        return min(int(self.problem.g.s), len(x)) if isinstance(self.problem.g, TopSum) else len(x) // 2
+
+
+def search(
+    problem: Problem,
+    x0: Any = None,
+    *,
+    work: int | None = None,
+    n_jobs: int | None = None,
+    tol: float = 1e-9,
+    max_time: float | None = None,
+    seed: int | None = 0,
+    callback: Callable[[Progress], Any] | None = None,
+) -> Result:
+    """Search for the best point that a budget allows, then certify it.
+
+    Starts are local optima over exchanges of single coordinates; a small population of the best is recombined. Where λ
+    is large the points are s-sparse or binary by construction; where it is not, the penalised objective itself is
+    searched, by BCD-g from many sides.
+
+    Parameters
+    ----------
+    problem : Problem
+        With ``TopSum`` on ``Sum`` or ``Sphere``, or ``Norm2`` or ``ConcaveQuadratic`` on ``Sum`` with bounds ±b.
+    x0 : array of length n, optional
+        One more start.
+    work : int, optional
+        How many starts and children, 128 if there is no ``max_time`` either. The same work and seed give the same point
+        for any number of workers.
+    n_jobs : int, optional
+        Workers, by joblib: threads, or what ``joblib.parallel_config`` says; -1 for one a core.
+    tol : float
+        Of the certificate, as in :func:`counterpoise.solvers.bcd.bcd_g`.
+    max_time : float, optional
+        Seconds, looked at between jobs of some milliseconds.
+    seed : int or None
+    callback : callable, optional
+        Called with a :class:`Progress` after every batch of eight jobs; returning True stops the search.
+    """
+    if work is not None:
+        work = whole_number(work, "work", 1)
+    if max_time is not None and number(max_time, "max_time", 0.0) <= 0.0:
+        raise ValueError("max_time is 0; a search needs a positive budget.")
+    if work is None and max_time is None:
+        work = DEFAULT_WORK
+    return _Search(problem, x0, work, n_jobs, number(tol, "tol", 0.0), max_time, seed, callback).run()
+
+
+def strategy_of(problem: Problem) -> Strategy:
+    """Return the strategy of a problem's exact regime."""
+    if isinstance(problem.g, TopSum):
+        return SparseLine(problem) if isinstance(problem.u, Sum) else SparseArc(problem)
+    if isinstance(problem.g, Norm2 | ConcaveQuadratic) and isinstance(problem.u, Sum) and problem.g.lam > 0.0:
+        from counterpoise.solvers.binary import Binary
+
+        return Binary(problem)
+    raise ValueError(
+        "method 'search' knows TopSum on Sum or Sphere, and Norm2 or ConcaveQuadratic on Sum; "
+        f"here g is {type(problem.g).__name__} and u is {type(problem.u).__name__}."
+    )
+
+
+class _Search:
+    """The loop of a search: batches of jobs, a population, a clock."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        x0: Any,
+        work: int | None,
+        n_jobs: int | None,
+        tol: float,
+        max_time: float | None,
+        seed: int | None,
+        callback: Callable[[Progress], Any] | None,
+    ) -> None:
+        self.clock = time.perf_counter()
+        self.problem, self.tol, self.max_time, self.seed, self.callback = problem, tol, max_time, seed, callback
+        self.work, self.n_jobs = work, n_jobs
+        # Without a seed each search draws one, so that its jobs still agree with each other.
+        self.root = int(np.random.SeedSequence(seed).generate_state(1)[0])
+        self.exact = strategy_of(problem)
+        threshold = exactness_threshold(problem)
+        self.is_exact = threshold is not None and problem.g.lam > threshold
+        self.strategies: list[Strategy] = [self.exact]
+        if not self.is_exact:
+            self.strategies.append(Penalised(problem, self.exact))
+        self.population: list[Member] = []
+        self.done = self.begun = self.lost = 0
+        self.history: list[tuple[int, float, float]] = []
+        self._add(feasible_start(problem, x0) if x0 is not None else problem.start(seed))
+        if x0 is not None:
+            self._add(self.exact.descend(self.population[0].x))
+
+    def run(self) -> Result:
+        """Run batches until the budget is spent, then certify the best point."""
+        status = None
+        try:
+            while status is None:
+                status = self._batch()
+            polished = bcd_g(self.problem, self.population[0].x, tol=self.tol)
+            self._add(polished.x)
+            if polished.status is Status.CERTIFIED:
+                status = Status.CERTIFIED
+        except KeyboardInterrupt:
+            status, polished = Status.INTERRUPTED, None
+        self._record()
+        if self.lost:
+            warnings.warn(
+                f"{self.lost} of {self.done} jobs were lost with their workers; the rest is complete.", stacklevel=4
+            )
+        best = self.population[0]
+        certified = status is Status.CERTIFIED and polished is not None
+        return Result(
+            x=best.x,
+            objective=best.objective,
+            status=status,
+            success=certified,
+            message=status.value,
+            nit=self.done,
+            nacc=len(self.history),
+            time=time.perf_counter() - self.clock,
+            history=np.array(self.history),
+            cws_gap=polished.cws_gap if polished is not None and certified else math.nan,
+            tolerance=polished.tolerance if polished is not None else math.nan,
+            seed=self.seed,
+        )
+
+    def _batch(self) -> Status | None:
+        size = BATCH if self.work is None else min(BATCH, self.work - self.done)
+        jobs = [self._job(self.done + k) for k in range(size)]
+        for x in self._results(jobs):
+            if x is None:
+                self.lost += 1
+            else:
+                self._add(x)
+        self.done += size
+        self._settle_regime()
+        self._record()
+        if self.callback is not None and self.callback(Progress(*self.history[-1], self.population[0].x.copy())):
+            return Status.STOPPED_BY_CALLBACK
+        if self.work is not None and self.done >= self.work:
+            return Status.ITERATION_LIMIT
+        return Status.TIME_LIMIT if self._expired() else None
+
+    def _job(self, number: int) -> tuple[Any, ...]:
+        """Return what job ``number`` does: it depends on the seed, the number and the population alone."""
+        rng = np.random.default_rng([self.root, number])
+        strategy = self.strategies[number % len(self.strategies)]
+        batch = number // BATCH
+        opening = batch < 1 + len(self.strategies) // 2 or len(self.population) < 3
+        if opening or (batch % FRESH_EVERY == 0 and number % BATCH == 0):
+            self.begun += 1
+            return strategy, (self.begun - 1) // len(self.strategies), None, rng
+        # The first parent is more often one of the best.
+        ranks = np.minimum(rng.integers(len(self.population), size=2), rng.integers(len(self.population), size=2))
+        second = int(rng.integers(len(self.population)))
+        return strategy, 0, [self.population[int(ranks[0])].x, self.population[second].x], rng
+
+    def _results(self, jobs: list[tuple[Any, ...]]) -> list[Vector | None]:
+        if self.n_jobs is None or joblib.effective_n_jobs(self.n_jobs) == 1:
+            found: list[Vector | None] = []
+            for job in jobs:
+                # A batch that the clock cuts short is a shorter batch; with work as the only limit none is.
+                if found and self._expired():
+                    break
+                found.append(_perform(*job))
+            return found
+        try:
+            workers = joblib.Parallel(n_jobs=self.n_jobs, prefer="threads")
+            return list(workers(joblib.delayed(_attempt)(*job) for job in jobs))
+        except (OSError, RuntimeError, EOFError) as error:  # a pool whose worker died returns nothing of the batch
+            warnings.warn(f"A worker died ({type(error).__name__}); its batch is done here instead.", stacklevel=6)
+            return [_perform(*job) for job in jobs]
+
+    def _settle_regime(self) -> None:
+        """Below the exactness threshold, keep the strategy that has the best point after both have had their start."""
+        if len(self.strategies) == 2 and self.done >= 2 * BATCH:
+            best = self.population[0]
+            settled = self.exact.descend(best.x)
+            gap = self.problem.objective(settled) - best.objective
+            self.strategies = self.strategies[1:] if gap > SAME * abs(best.objective) else self.strategies[:1]
+            if len(self.strategies) == 1 and self.strategies[0] is self.exact:
+                self._add(Penalised(self.problem, self.exact).descend(best.x))
+
+    def _add(self, x: Vector) -> None:
+        """Keep a point if it is among the best and not there yet."""
+        objective = self.problem.objective(x)
+        room = SAME * max(abs(objective), 1e-300)
+        if any(abs(member.objective - objective) <= room for member in self.population):
+            return
+        self.population.append(Member(objective, x))
+        self.population.sort(key=lambda member: member.objective)
+        del self.population[POPULATION:]
+
+    def _record(self) -> None:
+        self.history.append((self.done, time.perf_counter() - self.clock, self.population[0].objective))
+
+    def _expired(self) -> bool:
+        return self.max_time is not None and time.perf_counter() - self.clock >= self.max_time
+
+
+def _perform(strategy: Strategy, k: int, parents: list[Vector] | None, rng: np.random.Generator) -> Vector:
+    return strategy.start(k, rng) if parents is None else strategy.child(parents, rng)
+
+
+def _attempt(strategy: Strategy, k: int, parents: list[Vector] | None, rng: np.random.Generator) -> Vector | None:
+    """Perform a job; one that fails on its worker is lost, not the batch."""
+    try:
+        return _perform(strategy, k, parents, rng)
+    except (OSError, MemoryError):
+        return None

@@ -1,0 +1,136 @@
+"""Swap-optimal points of sparse problems on the sphere: starts, and children of points that were found before.
+
+In the exact regime a problem with ``TopSum`` and ``Sphere`` is max ½xᵀGx over x ≥ 0, ‖x‖ = 1 with at most s non-zeros,
+G = −Q: at such points the terms of λ cancel. This module proposes points; whoever calls it keeps the best ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from counterpoise.checks import Vector, vector
+from counterpoise.kernels import swap_arc
+from counterpoise.problem import Problem
+from counterpoise.terms.concave import TopSum
+from counterpoise.terms.constraint import Sphere
+from counterpoise.terms.smooth import LeastSquares, Quadratic
+
+# An exchange must gain this share of the value; less is rounding, of which equal columns would make a cycle.
+TOLERANCE = 1e-10
+# A descent raises the value by each exchange, so this is only a net.
+MOST_SWAPS = 100_000
+# How many exchanges a gap polishes beside the closed form.
+TRIES = 16
+# The shares of children that start from a column, and that unite two parents; the rest are kicks.
+FRESH, UNITED = 0.3, 0.35
+# What a kick takes out at random, as shares of the support.
+LEAST_KICK, LARGEST_KICK = 0.1, 0.5
+# How many columns at random a child is offered beside those of its parents.
+STRANGERS = 4
+
+
+class SparseArc:
+    """Starts and children for search on TopSum and Sphere.
+
+    Every point returned is swap-optimal: feasible, with at most s non-zeros, and none of the exchanges that were tried
+    gains. The same generator state gives the same point.
+
+    Parameters
+    ----------
+    problem : Problem
+        With g = ``TopSum``, u = ``Sphere`` and a quadratic f without linear term, such as ``NNSPCA``.
+
+    Attributes
+    ----------
+    starts : int
+        How many starts are columns of G; later ones are drawn at random.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.problems import NNSPCA
+    >>> problem = NNSPCA(np.diag([1.0, 3.0, 2.0]), s=2, lam=100.0)
+    >>> search = SparseArc(problem)
+    >>> search.start(0, np.random.default_rng(0)).tolist()
+    [0.0, 1.0, 0.0]
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        if not isinstance(problem.g, TopSum) or not isinstance(problem.u, Sphere):
+            raise TypeError(
+                f"{problem!r} must have g = TopSum and u = Sphere for a search over supports on the sphere."
+            )
+        if np.any(problem.f.p):
+            raise ValueError("f has a linear term; the search over supports on the sphere needs f(x) = ½xᵀQx.")
+        self.n, self.s = problem.n, min(problem.g.s, problem.n)
+        self._G = _semidefinite(problem.f)
+        lengths = np.linalg.norm(self._G, axis=0)
+        self._order = np.argsort(-lengths, kind="stable")
+        self.starts = max(int(np.count_nonzero(lengths)), 1)
+
+    def start(self, k: int, rng: Generator) -> Vector:
+        """Descend from the s largest positive entries of the k-th longest column of G, later of two columns at random.
+
+        A column is what a power step makes of a single coordinate.
+        """
+        if k < self.starts:
+            return self.descend(self._G[self._order[k]])
+        pair = self._order[rng.integers(self.starts, size=2)]
+        return self.descend(self._G[pair[0]] + rng.random() * self._G[pair[1]])
+
+    def child(self, parents: Sequence[Vector], rng: Generator) -> Vector:
+        """Return a point from the union of two parents' supports, from one parent after a kick, or from a column.
+
+        Fresh columns among the children pay: without them a population may settle around the wrong points.
+        """
+        drawn = rng.random()
+        if drawn < FRESH:
+            return self.start(int(rng.integers(self.starts)), rng)
+        if len(parents) > 1 and drawn < FRESH + UNITED:
+            first, second = rng.choice(len(parents), size=2, replace=False)
+            return self._united(parents[first], parents[second], rng)
+        return self._kicked(parents[int(rng.integers(len(parents)))], rng)
+
+    def descend(self, x: Any) -> Vector:
+        """Return a swap-optimal point from x: its s largest coordinates, polished and exchanged until nothing gains."""
+        point = np.maximum(vector(x, "x", self.n), 0.0)
+        swap_arc.descend(self._G, point, self.s, TOLERANCE, MOST_SWAPS)
+        return point
+
+    def gap(self, x: Any) -> tuple[float, int, int]:
+        """Return the largest gain any exchange offers at an s-sparse x, what leaves (−1: nothing need) and what enters.
+
+        Every exchange in closed form, and the most promising ones also polished; (0, −1, −1) if none gains.
+        """
+        gain, leaves, enters = swap_arc.swap_gap(self._G, vector(x, "x", self.n), self.s, TRIES)
+        return float(gain), int(leaves), int(enters)
+
+    def _united(self, first: Vector, second: Vector, rng: Generator) -> Vector:
+        """Polish on both supports and a few columns more, eliminate down to s, then descend."""
+        x = first + second
+        strangers = rng.integers(self.n, size=STRANGERS)
+        x[strangers] = np.maximum(x[strangers], 1.0 / np.sqrt(self.s))
+        swap_arc.shrink(self._G, x, self.s)
+        return self.descend(x)
+
+    def _kicked(self, parent: Vector, rng: Generator) -> Vector:
+        """Exchange a random share of the support for columns at random, then descend."""
+        x = parent.copy()
+        held = np.flatnonzero(x)
+        count = max(int(rng.uniform(LEAST_KICK, LARGEST_KICK) * len(held)), 1)
+        x[rng.choice(held, size=count, replace=False)] = 0.0
+        x[rng.integers(self.n, size=count)] = 1.0 / np.sqrt(self.s)
+        return self.descend(x)
+
+
+def _semidefinite(f: LeastSquares | Quadratic) -> Vector:
+    """Return −Q + σI, semidefinite because only then do power steps climb; σ is a constant on the sphere."""
+    G = -f.Q
+    if not (isinstance(f, LeastSquares) and f.scale < 0.0):
+        least = float(np.linalg.eigvalsh(G)[0])
+        G[np.diag_indices(f.n)] += max(-least, 0.0)
+    return np.ascontiguousarray(G)

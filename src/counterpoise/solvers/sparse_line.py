@@ -1,0 +1,76 @@
+"""Sparse points on the line: where a search on ``TopSum`` and ``Sum`` starts, and what it makes of two points."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from counterpoise.checks import Vector
+from counterpoise.kernels import swap_line
+from counterpoise.problem import Problem
+from counterpoise.terms.concave import TopSum
+from counterpoise.terms.constraint import Sum
+
+# Exchanges verified before a support is taken for the end of the way: many for a claim, few in a search.
+CLAIM_TRIES, SEARCH_TRIES = 4096, 24
+TOL = 1e-9
+MOST_SWAPS = 10_000
+# A start adds one of so many most promising coordinates at each step; the first starts take the best.
+CHOICES, GREEDY_STARTS = 3, 2
+# New coordinates that a child gets besides those of its parents, as a share of s, and at least.
+FRESH_SHARE, LEAST_FRESH = 0.34, 3
+
+
+class SparseLine:
+    """Supports of at most s coordinates, f + h minimised on each: the problem of ``TopSum`` with a large λ."""
+
+    def __init__(self, problem: Problem) -> None:
+        h = problem.separable
+        if not (isinstance(problem.g, TopSum) and isinstance(problem.u, Sum)) or (h.lo < 0.0).any():
+            raise ValueError("Supports on the line need g = TopSum, u = Sum and lower bounds of at least 0.")
+        self.problem, self.s = problem, min(int(problem.g.s), problem.n)
+        if int((h.lo > 0.0).sum()) > self.s:
+            raise ValueError(
+                f"{int((h.lo > 0.0).sum())} lower bounds are positive, but at most s = {self.s} may be held."
+            )
+        self.support = swap_line.Support(problem.f.Q, problem.f.p + h.weight, h, problem.u.c)
+        c, diagonal = problem.u.c, np.diag(self.support.Q)
+        self.order = np.argsort(0.5 * c * c * diagonal + c * self.support.b, kind="stable")
+
+    def start(self, k: int, rng: np.random.Generator) -> Vector:
+        """Select forward from the k-th best single coordinate, at random after the first few, then exchange."""
+        x = np.zeros(self.problem.n)
+        greedy = k < GREEDY_STARTS
+        first = self.order[k % self.problem.n] if greedy else rng.integers(self.problem.n)
+        swap_line.forward(self.support, self.s, int(first), 1 if greedy else CHOICES, rng, x)
+        return self._descended(x, SEARCH_TRIES)
+
+    def child(self, parents: list[Vector], rng: np.random.Generator) -> Vector:
+        """Solve on the union of the parents' supports and a few more, reduce it to s, then exchange."""
+        n, fresh = self.problem.n, max(LEAST_FRESH, int(FRESH_SHARE * self.s))
+        held = [np.flatnonzero(parent) for parent in parents]
+        more = rng.choice(n, min(fresh, n), replace=False)
+        x = np.zeros(n)
+        swap_line.reduce_to(self.support, self.s, np.unique(np.concatenate([*held, more])).astype(np.int64), x)
+        return self._descended(x if x.any() else parents[0], SEARCH_TRIES)
+
+    def descend(self, x: Vector) -> Vector:
+        """Return the point of a support that no exchange improves, reached from x."""
+        return self._descended(x, CLAIM_TRIES)
+
+    def advance(self, x: Vector, swaps: int) -> tuple[Vector, int, float]:
+        """Make at most so many exchanges; return the point, their number, and the gap left, NaN if not known."""
+        at = np.array(x)
+        _, made, gap = swap_line.descend(self.support, at, self.s, TOL, swaps, CLAIM_TRIES)
+        return (at if made or at.any() else np.array(x)), int(made), float(gap)
+
+    def gap(self, x: Vector) -> tuple[float, int, int, bool]:
+        """Return the largest gain of an exchange, who leaves and who enters (−1: nobody), and whether it is proved."""
+        found: Any = swap_line.best_exchange(self.support, np.array(x), self.s, CLAIM_TRIES)
+        return float(found[0]), int(found[1]), int(found[2]), bool(found[3])
+
+    def _descended(self, x: Vector, tries: int) -> Vector:
+        at = np.array(x)
+        value, *_ = swap_line.descend(self.support, at, self.s, TOL, MOST_SWAPS, tries)
+        return at if np.isfinite(value) else np.array(x)

@@ -1,0 +1,113 @@
+"""Swap-optimal points: supports that no exchange of one coordinate for another improves."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from counterpoise.checks import Vector
+from counterpoise.kernels import swap_arc
+from counterpoise.problem import Problem, Result, Status
+from counterpoise.solvers import pool
+from counterpoise.solvers.bcd import bcd_g
+from counterpoise.solvers.hybrid import join
+from counterpoise.solvers.run import Epoch, Progress, Run
+from counterpoise.solvers.sparse_arc import TOLERANCE, SparseArc
+from counterpoise.solvers.sparse_line import SparseLine
+from counterpoise.terms.concave import TopSum
+from counterpoise.terms.constraint import Sum
+
+# Exchanges between two looks at the clock.
+EPOCH_SWAPS = 4
+
+
+def swap(
+    problem: Problem,
+    x0: Any = None,
+    *,
+    tol: float = 1e-9,
+    max_iter: int | None = None,
+    max_time: float | None = None,
+    seed: int | None = 0,
+    callback: Callable[[Progress], Any] | None = None,
+) -> Result:
+    """Exchange one held coordinate for one outside while that lowers f + h, re-optimised on the new support.
+
+    The point is s-sparse. Without x0 the way begins at the end of BCD-g. If λ is so small that a denser point has a
+    lower objective, the descent from there says so: the result is then the better of the two.
+
+    Parameters
+    ----------
+    problem : Problem
+        With ``TopSum`` on ``Sum`` (lower bounds of at least 0) or on ``Sphere``.
+    x0 : array of length n, optional
+    tol, max_iter, max_time, seed, callback
+        As in :func:`counterpoise.solvers.bcd.bcd_g`; an iteration is an exchange. SWAP_OPTIMAL means that no exchange
+        gains more than ``tol``·|F| and that the point is CWS as well.
+    """
+    if pool.applies(problem):
+        run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
+        return pool.pooled(run, _on_pool(tol, seed), x0 is not None, Status.SWAP_OPTIMAL)
+    strategy = supports_of(problem)
+    first = None
+    if x0 is None:
+        first = bcd_g(problem, None, tol=tol, max_time=max_time, seed=seed)
+        x0 = first.x
+    run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
+
+    def epoch(trials: int) -> Epoch:
+        x, made, gap = _advance(strategy, run.start, min(trials, EPOCH_SWAPS))
+        run.start[:] = x
+        settled = not math.isnan(gap)
+        return Epoch(run.start, max(made, 1), made, Status.SWAP_OPTIMAL if settled else None, gap)
+
+    result = run.loop(epoch)
+    result = result if first is None else join(first, result)
+    return _certified(problem, result, tol)
+
+
+def _on_pool(tol: float, seed: int | None) -> Callable[[Problem, Vector, float | None], Result]:
+    """Return this method as a pool calls it: a descent, then exchanges."""
+
+    def descend(problem: Problem, x: Vector, seconds: float | None) -> Result:
+        first = bcd_g(problem, x, tol=tol, max_time=seconds, seed=seed)
+        return swap(problem, first.x, tol=tol, max_time=seconds, seed=seed)
+
+    return descend
+
+
+def _advance(strategy: SparseLine | SparseArc, x: Vector, swaps: int) -> tuple[Vector, int, float]:
+    """Make at most so many exchanges; return the point, their number, and the gap left, NaN if there may be more."""
+    if isinstance(strategy, SparseLine):
+        return strategy.advance(x, swaps)
+    point = np.array(x)
+    made = int(swap_arc.descend(strategy._G, point, strategy.s, TOLERANCE, swaps))
+    return point, made, math.nan if made >= swaps else strategy.gap(point)[0]
+
+
+def supports_of(problem: Problem) -> SparseLine | SparseArc:
+    """Return the supports of a problem with ``TopSum``."""
+    if not isinstance(problem.g, TopSum):
+        raise ValueError(
+            f"method 'swap' exchanges members of a support; g must be TopSum, it is {type(problem.g).__name__}."
+        )
+    return SparseLine(problem) if isinstance(problem.u, Sum) else SparseArc(problem)
+
+
+def _certified(problem: Problem, result: Result, tol: float) -> Result:
+    """Look at all pairs too: a swap-optimal point is CWS where λ is large, and where it is not BCD-g goes on."""
+    if result.status is not Status.SWAP_OPTIMAL:
+        return result
+    after = bcd_g(problem, result.x, tol=tol, max_iter=20 * problem.n**2)
+    moved = float(np.abs(after.x - result.x).max())
+    if after.objective < result.objective and moved > 1e-6 * _size(result.x):
+        return join(result, after)
+    fields = {"success": after.status is Status.CERTIFIED, "cws_gap": after.cws_gap, "tolerance": after.tolerance}
+    return Result(**{**result, **fields})
+
+
+def _size(x: Vector) -> float:
+    return float(np.abs(x).max())

@@ -1,0 +1,278 @@
+"""Search, swap, exact, paths: the proven optimum on small instances, the same bits for any workers, honest ends."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+
+import numpy as np
+import pytest
+
+import counterpoise as cp
+from conftest import scaled
+from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
+from counterpoise.solvers.exact import Proof, exact
+from counterpoise.solvers.search import search
+from naive import binary_optimum, sparse_pca_optimum, sparse_tracking_optimum
+
+LARGE = 1e6
+
+
+def instance(name, rng, n=9, s=3, lam=LARGE):
+    A, y = rng.standard_normal((14, n)), rng.standard_normal(14)
+    if name == "SIT":
+        return SIT(A, y, s, lam)
+    if name == "NNSPCA":
+        return NNSPCA(A, s, lam)
+    return {"DCPB1": DCPB1, "DCPB2": DCPB2}[name](A, y, float(n % 2), lam)
+
+
+def optimum(name, problem):
+    """The best f, by enumeration that shares nothing with the code under test."""
+    A, y = problem.f.A, problem.f.y
+    if name == "SIT":
+        return sparse_tracking_optimum(A, y, problem.g.s)[0]
+    if name == "NNSPCA":
+        return -sparse_pca_optimum(A, problem.g.s)[0]
+    return binary_optimum(A, y, int(problem.u.c))[0]
+
+
+NAMES = ("SIT", "NNSPCA", "DCPB1", "DCPB2")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_search_finds_the_proven_optimum(rng, name):
+    for case in range(scaled(12, 2)):
+        problem = instance(name, rng)
+        result = search(problem, work=24, seed=case)
+        best = optimum(name, problem)
+        assert result.objective <= best + 1e-7 * (1.0 + abs(best))
+        assert result.objective == pytest.approx(problem.objective(result.x), rel=1e-12)
+        assert problem.violation(result.x) < 1e-9
+        assert result.status is cp.Status.CERTIFIED and result.nit == 24
+        assert (np.diff(result.history[:, 2]) <= 1e-12 * abs(best)).all()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_exact_agrees_with_full_enumeration(rng, name):
+    for case in range(scaled(8, 2)):
+        n = int(rng.integers(5, 10))
+        s = int(rng.integers(1, 5))
+        problem = instance(name, rng, n, s)
+        result = exact(problem, seed=case)
+        best = optimum(name, problem)
+        assert result.status is cp.Status.OPTIMAL and result.success
+        assert result.objective == pytest.approx(best, rel=1e-7, abs=1e-9)
+        assert problem.violation(result.x) < 1e-9
+        assert isinstance(result.proof, Proof) and result.proof.candidates > 0
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_enumeration_itself_finds_the_optimum(rng, name):
+    """Without the search, from a bad point."""
+    from counterpoise.solvers.exact import _enumeration
+    from counterpoise.solvers.search import strategy_of
+
+    for _ in range(scaled(10, 3)):
+        n, s = int(rng.integers(4, 10)), int(rng.integers(1, 5))
+        problem = instance(name, rng, n, min(s, n))
+        strategy = strategy_of(problem)
+        _, count, parts = _enumeration(problem, strategy)
+        x = strategy.descend(problem.start(0))
+        x[:] = x[rng.permutation(n)] if name != "NNSPCA" else np.eye(n)[0]
+        assert sum(parts(x)) >= 1 and count >= 1
+        best = optimum(name, problem)
+        assert problem.objective(x) == pytest.approx(best, rel=1e-7, abs=1e-9)
+
+
+def test_exact_with_bounds_and_turnover(rng):
+    for _ in range(scaled(8, 2)):
+        n, s = 7, 3
+        A, y, x0 = rng.standard_normal((10, n)), rng.standard_normal(10), rng.dirichlet(np.ones(n))
+        h = cp.Bounds(0.0, 0.5) + cp.AbsoluteDeviation(x0, 0.5) + cp.Linear(rng.normal(size=n))
+        problem = cp.Problem(cp.LeastSquares(A, y), h, cp.TopSum(s, 1e6), cp.Sum(1.0), constant=1e6)
+        result = exact(problem)
+        best = np.inf
+        for W in itertools.combinations(range(n), s):
+            lid = np.zeros(n)
+            lid[list(W)] = 0.5
+            inside = cp.Problem(problem.f, h + cp.Bounds(0.0, lid), u=cp.Sum(1.0))
+            best = min(best, cp.minimize(inside, tol=1e-13).objective)
+        assert result.objective == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize(("c", "n"), [(0.0, 5), (5.0, 5), (-4.0, 4), (1.3, 6), (-2.0, 7)])
+def test_exact_binary_of_every_parity(rng, c, n):
+    A, y = rng.standard_normal((8, n)), rng.standard_normal(8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        problem = DCPB1(A, y, c, LARGE)
+    result = exact(problem)
+    ups = (c + n) / 2.0
+    values = []
+    for odd in [None] if ups == int(ups) else range(n):
+        rest = [i for i in range(n) if i != odd]
+        for raised in itertools.combinations(rest, int(np.floor(ups))):
+            x = -np.ones(n)
+            x[list(raised)] = 1.0
+            if odd is not None:
+                x[odd] = c - (x.sum() - x[odd])
+            values.append(problem.objective(x))
+    assert result.objective == pytest.approx(min(values), rel=1e-9)
+
+
+def test_exact_refuses_the_hopeless_and_the_undefined(rng):
+    problem = SIT(rng.standard_normal((30, 90)), rng.standard_normal(30), 20, 1e9)
+    with pytest.raises(ValueError, match=r"would look at 5.1e\+19 supports, some .* years"):
+        exact(problem)
+    with pytest.raises(ValueError, match="the best point may be another; that takes λ >"):
+        exact(instance("SIT", rng, lam=1e-3))
+
+
+@pytest.mark.parametrize("name", ["SIT", "DCPB2"])
+def test_workers_do_not_change_the_bits(rng, name):
+    problem = instance(name, rng, n=12)
+    alone = search(problem, work=20, seed=3)
+    together = search(problem, work=20, seed=3, n_jobs=2)
+    assert (alone.x == together.x).all()
+    assert (alone.history[:, [0, 2]] == together.history[:, [0, 2]]).all()
+    assert (search(problem, work=20, seed=3).x == alone.x).all()
+
+
+def test_small_penalties_are_searched_as_they_are(rng):
+    """Below the exact regime the best point is dense; the search must not be worse than descents from many starts."""
+    for name in NAMES:
+        for _ in range(scaled(4, 1)):
+            problem = instance(name, rng, lam=0.3)
+            result = search(problem, work=32)
+            many = min(cp.minimize(problem, seed=seed).objective for seed in range(12))
+            assert result.objective <= many + 1e-7 * (1.0 + abs(many))
+
+
+def test_limits_callbacks_and_starts(rng):
+    problem = instance("SIT", rng)
+    seen = []
+    stopped = search(problem, work=1000, callback=lambda progress: seen.append(progress) or len(seen) >= 2)
+    assert len(seen) == 2 and stopped.nit == 16
+    quick = search(problem, max_time=0.02)
+    assert quick.nit >= 1 and quick.status is cp.Status.CERTIFIED
+    best = search(problem, work=24)
+    again = search(problem, best.x, work=1)
+    assert again.objective <= best.objective + 1e-12
+
+
+def test_an_interrupt_returns_the_best_so_far(rng):
+    problem = instance("SIT", rng)
+
+    def interrupt(progress):
+        raise KeyboardInterrupt
+
+    result = search(problem, work=100, callback=interrupt)
+    assert result.status is cp.Status.INTERRUPTED and not result.success
+    assert result.objective == pytest.approx(problem.objective(result.x))
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"work": 0}, "work is 0"),
+        ({"max_time": 0.0}, "max_time is 0; a search needs a positive budget"),
+        ({"work": -3}, "work is -3"),
+        ({"max_time": -1.0}, "max_time is -1"),
+    ],
+)
+def test_budgets_of_nothing_are_refused(rng, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        cp.minimize(instance("SIT", rng), method="search", **options)
+
+
+def test_a_failing_job_costs_only_itself(rng, monkeypatch):
+    from counterpoise.solvers import sparse_line
+
+    problem = instance("SIT", rng)
+    true_start = sparse_line.SparseLine.start
+
+    def start(self, k, generator):
+        if k % 3 == 2:
+            raise OSError("the worker is gone")
+        return true_start(self, k, generator)
+
+    monkeypatch.setattr(sparse_line.SparseLine, "start", start)
+    with pytest.warns(UserWarning, match="jobs were lost with their workers; the rest is complete"):
+        result = search(problem, work=32, n_jobs=2)
+    assert result.status is cp.Status.CERTIFIED and result.nit == 32
+
+
+# Swaps
+
+
+@pytest.mark.parametrize("name", ["SIT", "NNSPCA"])
+def test_swap_ends_where_no_exchange_gains(rng, name):
+    for _ in range(scaled(10, 3)):
+        problem = instance(name, rng)
+        descent = cp.minimize(problem)
+        result = cp.minimize(problem, descent.x, "swap")
+        assert result.status is cp.Status.SWAP_OPTIMAL and result.success
+        assert result.objective <= descent.objective + 1e-9 * abs(descent.objective)
+        certificate = cp.certify(problem, result.x, level="swap")
+        assert certificate.swap_gap <= 1e-7 * (1.0 + abs(result.objective))
+        assert certificate.cws_gap <= result.tolerance
+
+
+def test_the_swap_gap_names_an_exchange_that_gains(rng):
+    found = 0
+    for _ in range(20):
+        problem = instance("SIT", rng)
+        descent = cp.minimize(problem)
+        certificate = cp.certify(problem, descent.x, level="swap")
+        if certificate.swap_gap > 1e-6:
+            found += 1
+            leaves, enters = certificate.worst_swap
+            held = set(np.flatnonzero(descent.x > 0)) - {leaves} | {enters}
+            A = problem.f.A[:, sorted(held)]
+            inside = cp.Problem(cp.LeastSquares(A, problem.f.y), cp.Bounds(0, np.inf), u=cp.Sum(1.0))
+            gained = descent.objective - cp.minimize(inside, tol=1e-13).objective
+            assert gained == pytest.approx(certificate.swap_gap, rel=1e-5)
+    assert found > 0
+
+
+def test_swap_refuses_other_problems(rng):
+    with pytest.raises(ValueError, match="g must be TopSum, it is Norm2"):
+        cp.minimize(instance("DCPB2", rng), method="swap")
+    with pytest.raises(ValueError, match=r"level is 'block'"):
+        cp.certify(instance("SIT", rng), instance("SIT", rng).start(), level="block")
+
+
+# Paths
+
+
+@pytest.mark.parametrize("method", ["bcd-g", "swap"])
+def test_a_path_is_never_worse_than_its_values_one_by_one(rng, method):
+    problem = instance("SIT", rng, n=12)
+    found = cp.path(problem, s=[4, 2, 6, 3], method=method)
+    assert found.name == "s" and found.values == (4, 2, 6, 3) and len(found) == 4
+    for s, result in found:
+        alone = cp.minimize(problem.variant(s=s), method=method)
+        assert result.objective <= alone.objective + 1e-12 * abs(alone.objective)
+        assert (result.x > 0).sum() <= s
+
+
+def test_a_path_over_lam_uses_the_presets_own_constants(rng):
+    for name in NAMES:
+        problem = instance(name, rng, lam=1.0)
+        found = cp.path(problem, lam=[0.1, 10.0])
+        for lam, variant, result in zip(found.values, found.problems, found.results, strict=True):
+            rng_free = type(problem)
+            given = {"SIT": (problem.f.A, problem.f.y, 3, lam), "NNSPCA": (problem.f.A, 3, lam)}
+            direct = rng_free(*given.get(name, (problem.f.A, problem.f.y, getattr(problem.u, "c", 0.0), lam)))
+            assert variant.objective(result.x) == pytest.approx(direct.objective(result.x), rel=1e-12)
+            assert variant.f is problem.f
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [({}, "give either s or lam"), ({"s": [1], "lam": [1.0]}, "give either s or lam"), ({"s": []}, "s is empty")],
+)
+def test_a_path_needs_one_list(rng, given, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        cp.path(instance("SIT", rng), **given)

@@ -1,0 +1,226 @@
+"""Supports on the line against brute force: the best x on a support, exchanges, starts, children, enumeration."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize as scipy_minimize
+
+import counterpoise as cp
+from conftest import scaled
+from counterpoise.kernels import swap_line
+from counterpoise.problems import SIT
+from counterpoise.solvers.sparse_line import SparseLine
+
+
+def random_problem(rng, n=7, s=3, kinks=False, bounded=False, weights=False, rows=20):
+    A, y = rng.standard_normal((rows, n)), rng.standard_normal(rows)
+    h = cp.Bounds(0.0, 0.6 if bounded else np.inf)
+    if weights:
+        h = h + cp.Linear(rng.normal(0.0, 3.0, n))
+    if kinks:
+        x0 = rng.dirichlet(np.ones(n))
+        x0[rng.random(n) < 0.4] = 0.0
+        h = h + cp.AbsoluteDeviation(x0, rng.uniform(0.0, 4.0, n))
+    return cp.Problem(cp.LeastSquares(A, y), h, cp.TopSum(s, 1e5), cp.Sum(1.0), constant=1e5)
+
+
+VARIANTS = [
+    {},
+    {"bounded": True},
+    {"weights": True},
+    {"kinks": True},
+    {"kinks": True, "bounded": True, "weights": True},
+    {"rows": 2},
+]
+
+
+def sparse_value(problem, x):
+    """f + h, by the definitions."""
+    total = problem.f.value(x) + problem.separable.weight @ x
+    return total + np.sum(problem.separable.cost * np.abs(x - problem.separable.centre))
+
+
+def best_on(problem, W):
+    """The least f + h on a support, by SciPy with the kinks split off: x = x0 + p − q."""
+    W = list(W)
+    A, h = problem.f.A[:, W], problem.separable
+    kinked = len(h.centre) > 0
+    x0 = h.centre[0, W] if kinked else np.zeros(len(W))
+    cost = h.cost[0, W] if kinked else np.zeros(len(W))
+    outside = float(np.sum(np.delete(h.cost[0] * h.centre[0], W))) if kinked else 0.0
+
+    def value(v):
+        x = x0 + v[: len(W)] - v[len(W) :]
+        r = A @ x - problem.f.y
+        slope = A.T @ r + h.weight[W]
+        return 0.5 * r @ r + h.weight[W] @ x + cost @ (v[: len(W)] + v[len(W) :]), np.r_[slope + cost, cost - slope]
+
+    k = len(W)
+    eye = np.eye(k)
+    rooms = [
+        {
+            "type": "eq",
+            "fun": lambda v: (x0 + v[:k] - v[k:]).sum() - 1.0,
+            "jac": lambda v: np.r_[np.ones(k), -np.ones(k)],
+        },
+        {"type": "ineq", "fun": lambda v: x0 + v[:k] - v[k:], "jac": lambda v: np.hstack([eye, -eye])},
+    ]
+    hi = h.hi[W]
+    if np.isfinite(hi).all():
+        if hi.sum() < 1.0:
+            return np.inf
+        rooms.append(
+            {"type": "ineq", "fun": lambda v: hi - x0 - v[:k] + v[k:], "jac": lambda v: np.hstack([-eye, eye])}
+        )
+    start = np.full(k, 1.0 / k) - x0
+    found = scipy_minimize(
+        value,
+        np.r_[np.maximum(start, 0.0), np.maximum(-start, 0.0)],
+        jac=True,
+        bounds=[(0.0, None)] * (2 * k),
+        constraints=rooms,
+        method="SLSQP",
+        options={"ftol": 1e-13, "maxiter": 400},
+    )
+    return float(found.fun) + outside
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_point_on_a_support_is_the_best_one(rng, variant):
+    for _ in range(scaled(100, 12)):
+        problem = random_problem(rng, **variant)
+        line = SparseLine(problem)
+        W = np.sort(rng.choice(7, 3, replace=False)).astype(np.int64)
+        held, z = W.copy(), np.full(3, 1.0 / 3.0)
+        swap_line.solve_on(line.support, held, 3, z)
+        x = np.zeros(7)
+        x[W] = z
+        assert problem.violation(x) < 1e-12
+        reference = best_on(problem, W)
+        assert sparse_value(problem, x) <= reference + 1e-7 * (1.0 + abs(reference))
+        shown = swap_line.value_on(line.support, held, 3, z)
+        at_zero = sparse_value(problem, np.zeros(7))
+        assert shown == pytest.approx(sparse_value(problem, x) - at_zero, rel=1e-10, abs=1e-10)
+
+
+def all_exchanges(problem, x, s):
+    """The largest gain of any exchange (or addition, while there is room), by solving every support."""
+    held = np.flatnonzero(x > 0.0)
+    now = best_on(problem, held)
+    out = [()] if len(held) < s else [(j,) for j in held]
+    supports = [sorted({*held} - {*leaves} | {i}) for leaves in out for i in np.flatnonzero(x == 0.0)]
+    return max((now - best_on(problem, W) for W in supports), default=0.0)
+
+
+@pytest.mark.parametrize("variant", VARIANTS[:5])
+def test_the_gap_is_the_largest_gain_of_all_exchanges(rng, variant):
+    for _ in range(scaled(25, 5)):
+        problem = random_problem(rng, **variant)
+        line = SparseLine(problem)
+        x = np.zeros(7)
+        swap_line.forward(line.support, 3, int(rng.integers(7)), 3, rng, x)
+        gap, leaves, enters, proved = line.gap(x)
+        reference = max(0.0, all_exchanges(problem, x, 3))
+        assert proved
+        assert gap == pytest.approx(reference, rel=1e-5, abs=1e-6 * (1.0 + abs(sparse_value(problem, x))))
+        assert (enters >= 0) == (gap > 0.0)
+        if leaves >= 0:
+            assert x[leaves] > 0.0 and x[enters] == 0.0
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_no_exchange_improves_the_end_of_a_descent(rng, variant):
+    for _ in range(scaled(25, 4)):
+        problem = random_problem(rng, **variant)
+        line = SparseLine(problem)
+        x = line.descend(problem.start(int(rng.integers(1000))))
+        assert problem.violation(x) < 1e-9 and (x > 0.0).sum() <= 3
+        size = 1.0 + abs(sparse_value(problem, x))
+        assert line.gap(x)[0] <= 1e-8 * size
+        if variant != {"rows": 2}:
+            assert all_exchanges(problem, x, 3) <= 1e-6 * size
+
+
+def test_promises_are_never_below_the_gains(rng):
+    """Without kinks the closed form is an upper bound; where no bound is in the way it is the gain."""
+    equal = 0
+    for _ in range(scaled(60, 10)):
+        problem = random_problem(rng)
+        line = SparseLine(problem)
+        x = np.zeros(7)
+        swap_line.forward(line.support, 3, int(rng.integers(7)), 3, rng, x)
+        held = np.flatnonzero(x).astype(np.int64)
+        if len(held) < 3:
+            continue
+        z, n = x[held].copy(), 7
+        gradient, schur = np.empty(n), np.empty(n)
+        M, Z = np.empty((5, 5)), np.empty((4, n))
+        best, out, into = np.empty(12), np.empty(12, dtype=np.int64), np.empty(12, dtype=np.int64)
+        swap_line.gradient_at(line.support, held, 3, z, gradient)
+        count = swap_line.score(line.support, held, 3, z, False, gradient, x > 0.0, M, Z, schur, best, out, into)
+        now = best_on(problem, held)
+        for promise, leaver, enters in zip(best[:count], out[:count], into[:count], strict=True):
+            W = sorted({*held.tolist()} - {int(held[leaver])} | {int(enters)})
+            gain = now - best_on(problem, W)
+            assert promise >= gain - 1e-6 * (1.0 + abs(now))
+            equal += abs(promise - gain) <= 1e-6 * (1.0 + abs(now))
+    assert equal > 0
+
+
+@pytest.mark.parametrize("variant", [{}, {"bounded": True}, {"kinks": True}])
+def test_starts_and_children_find_the_optimum(rng, variant):
+    for case in range(scaled(20, 4)):
+        problem = random_problem(rng, n=8, **variant)
+        line = SparseLine(problem)
+        points = [line.start(k, np.random.default_rng(k)) for k in range(6)]
+        points += [line.child(points[:2], np.random.default_rng(k)) for k in range(4)]
+        found = min(sparse_value(problem, x) for x in points)
+        optimum = min(best_on(problem, W) for W in itertools.combinations(range(8), 3))
+        assert found <= optimum + 1e-6 * (1.0 + abs(optimum)), case
+
+
+def test_backward_elimination_keeps_s_feasible_coordinates(rng):
+    problem = random_problem(rng, n=9, s=3)
+    line = SparseLine(problem)
+    x = np.zeros(9)
+    assert swap_line.reduce_to(line.support, 3, np.arange(9), x) <= 3
+    assert problem.violation(x) < 1e-12 and 1 <= (x > 0.0).sum() <= 3
+
+
+@pytest.mark.parametrize("s", [1, 2, 6, 7])
+def test_every_s_from_one_to_n(rng, s):
+    A, y = rng.standard_normal((12, 7)), rng.standard_normal(12)
+    problem = SIT(A, y, s, 1e5)
+    line = SparseLine(problem)
+    found = min(sparse_value(problem, line.start(k, rng)) for k in range(7))
+    optimum = min(best_on(problem, W) for W in itertools.combinations(range(7), s))
+    assert found == pytest.approx(optimum, rel=1e-6)
+
+
+def test_degenerate_columns(rng):
+    A = rng.standard_normal((6, 8))
+    A[:, 1] = A[:, 0]
+    A[:, 2] = 0.0
+    A[:, 5] = A[:, 4] * (1.0 + 1e-14)
+    problem = SIT(A, A @ np.full(8, 0.125), 3, 1e5)
+    line = SparseLine(problem)
+    x = line.descend(problem.start(0))
+    assert np.isfinite(x).all() and problem.violation(x) < 1e-9 and (x > 0.0).sum() <= 3
+    assert line.gap(x)[0] <= 1e-8
+    flat = SIT(np.zeros((3, 5)), np.zeros(3), 2, 1.0)
+    assert flat.violation(SparseLine(flat).descend(flat.start(0))) < 1e-12
+
+
+def test_positive_lower_bounds_are_always_held(rng):
+    lo = np.array([0.0, 0.2, 0.0, 0.1, 0.0, 0.0])
+    A, y = rng.standard_normal((10, 6)), rng.standard_normal(10)
+    problem = cp.Problem(cp.LeastSquares(A, y), cp.Bounds(lo, 1.0), cp.TopSum(3, 1e4), cp.Sum(1.0))
+    line = SparseLine(problem)
+    for k in range(4):
+        x = line.start(k, rng)
+        assert (x >= lo).all() and (x > 0.0).sum() <= 3 and problem.violation(x) < 1e-12
+    with pytest.raises(ValueError, match="2 lower bounds are positive, but at most s = 1"):
+        SparseLine(cp.Problem(problem.f, problem.h, cp.TopSum(1, 1.0), cp.Sum(1.0)))
