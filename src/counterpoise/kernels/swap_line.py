@@ -130,6 +130,34 @@ def gradient_at(problem, held, m, z, gradient):
 
 
 @outlined
+def invert_definite(P):
+    """Return P⁻¹ of a positive definite matrix by Cholesky, P = LLᵀ, without the threads that LAPACK would start."""
+    m = len(P)
+    L, out = np.zeros((m, m)), np.zeros((m, m))
+    for a in range(m):
+        for c in range(a + 1):
+            total = P[a, c]
+            for e in range(c):
+                total -= L[a, e] * L[c, e]
+            L[a, c] = np.sqrt(max(total, 1e-300)) if a == c else total / L[c, c]
+    # U = L⁻¹, row by row, each a combination of the rows above it; then P⁻¹ = UᵀU.
+    U = np.zeros((m, m))
+    for a in range(m):
+        scale = 1.0 / L[a, a]
+        U[a, a] = scale
+        for e in range(a):
+            weight = L[a, e] * scale
+            for c in range(e + 1):
+                U[a, c] -= weight * U[e, c]
+    for a in range(m):
+        for c in range(a + 1):
+            weight = U[a, c]
+            for e in range(a + 1):
+                out[c, e] += weight * U[a, e]
+    return out
+
+
+@outlined
 def inverse_with_sum(Q, free, m, M):
     """Write M = [[Q_FF, 1], [1ᵀ, 0]]⁻¹ for the m free coordinates F into the leading (m + 1)² of M."""
     size = 0.0
@@ -140,7 +168,7 @@ def inverse_with_sum(Q, free, m, M):
         for e in range(m):
             P[a, e] = Q[free[a], free[e]]
         P[a, a] += RIDGE * size + 1e-100
-    inverse = np.linalg.inv(P)
+    inverse = invert_definite(P)
     total = 0.0
     for a in range(m):
         row = 0.0
@@ -172,10 +200,19 @@ def price(problem, held, m, z, gradient, M, Z, schur):
     for a in range(m):
         for k in range(n):
             Z[a, k] = M[a, m]
-        for e in range(m):
+        # Four rows at a time: what limits this product is the traffic of Z.
+        e = 0
+        while e + 3 < m:
+            w0, w1, w2, w3 = M[a, e], M[a, e + 1], M[a, e + 2], M[a, e + 3]
+            i0, i1, i2, i3 = held[e], held[e + 1], held[e + 2], held[e + 3]
+            for k in range(n):
+                Z[a, k] += w0 * Q[i0, k] + w1 * Q[i1, k] + w2 * Q[i2, k] + w3 * Q[i3, k]
+            e += 4
+        while e < m:
             weight, i = M[a, e], held[e]
             for k in range(n):
                 Z[a, k] += weight * Q[i, k]
+            e += 1
     for k in range(n):
         schur[k] = Q[k, k] - M[m, m]
     for a in range(m):
@@ -260,11 +297,21 @@ def exchange(problem, held, m, z, leaver, enters, new_held, new_z):
 
 
 @outlined
+def _place_of(held, m, i):
+    """Return the place of a coordinate among the held, −1 if it is not there."""
+    for a in range(m):
+        if held[a] == i:
+            return a
+    return -1
+
+
+@outlined
 def climb_down(problem, s, held, m, z, value, tol, most_swaps, tries, swapped):
     """Exchange, or fill up, while that gains more than tol·|value|; return the new size, value and the gap left.
 
-    Moves are tried from the most promising down; the first that gains is taken. The gap is NaN if ``most_swaps`` were
-    made; else no move gains more than it, of all those whose promise is above ``tol``, or of the ``tries`` best.
+    Moves are tried from the most promising down, and every one that gains is taken, on the support as it then is:
+    scoring costs more than verifying. The gap is NaN if ``most_swaps`` were made; else no move gains more than it, of
+    all those whose promise is above ``tol``, or of the ``tries`` best.
     """
     n = len(problem.b)
     gradient, schur = np.empty(n), np.empty(n)
@@ -282,9 +329,14 @@ def climb_down(problem, s, held, m, z, value, tol, most_swaps, tries, swapped):
         floor = tol * abs(value)
         moved, gap = False, 0.0
         for k in range(count):
-            if best[k] <= floor:
+            out[k] = held[out[k]] if out[k] >= 0 else -1
+        for k in range(count):
+            if best[k] <= floor or swapped[0] >= most_swaps:
                 break
-            size = exchange(problem, held, m, z, out[k], into[k], new_held, new_z)
+            place = _place_of(held, m, out[k])
+            if _place_of(held, m, into[k]) >= 0 or (place < 0 and (out[k] >= 0 or m >= s)):
+                continue
+            size = exchange(problem, held, m, z, place, into[k], new_held, new_z)
             if size == 0:
                 continue
             gain = value - value_on(problem, new_held, size, new_z)
@@ -292,12 +344,12 @@ def climb_down(problem, s, held, m, z, value, tol, most_swaps, tries, swapped):
                 m, value, moved = size, value - gain, True
                 held[:m], z[:m] = new_held[:m], new_z[:m]
                 swapped[0] += 1
-                break
+                continue
             gap = max(gap, gain)
-        if not moved:
-            return m, value, gap
         if swapped[0] >= most_swaps:
             return m, value, np.nan
+        if not moved:
+            return m, value, gap
 
 
 @outlined
@@ -440,55 +492,82 @@ def forward(problem, s, first, choices, rng, x):
     return m
 
 
+@outlined
+def _best_with_sum(problem, held, m, M, z):
+    """Write M and the minimiser over the m held coordinates with the sum c, bounds and kinks ignored."""
+    inverse_with_sum(problem.Q, held, m, M)
+    for a in range(m):
+        total = problem.c * M[a, m]
+        for e in range(m):
+            total -= M[a, e] * problem.b[held[e]]
+        z[a] = total
+
+
+@outlined
+def _drop_cheapest(problem, held, m, z, M, count):
+    """Take out, one by one, the coordinate that costs least, xⱼ²/(2M_jj); M and z follow. Return what is left."""
+    for _ in range(count):
+        worst, least = -1, np.inf
+        for a in range(m):
+            cost = 0.5 * z[a] * z[a] / max(M[a, a], 1e-300)
+            if problem.h.lo[held[a]] <= 0.0 and cost < least:
+                worst, least = a, cost
+        if worst < 0:
+            return m
+        pivot, last = max(M[worst, worst], 1e-300), m - 1
+        for a in range(m):
+            z[a] -= M[a, worst] * z[worst] / pivot if a != worst else 0.0
+        column = M[: m + 1, worst].copy()
+        for a in range(m + 1):
+            weight = column[a] / pivot
+            for e in range(m + 1):
+                M[a, e] -= weight * column[e]
+        # The last coordinate takes the free place, the sum's row and column the last's.
+        held[worst], z[worst] = held[last], z[last]
+        for e in range(m + 1):
+            M[worst, e] = M[last, e]
+        for e in range(m + 1):
+            M[e, worst] = M[e, last]
+        M[worst, worst] = M[last, last] if worst != last else M[worst, worst]
+        for e in range(m + 1):
+            M[last, e] = M[m, e]
+        for e in range(m + 1):
+            M[e, last] = M[e, m]
+        M[last, last] = M[m, m]
+        m -= 1
+    return m
+
+
 @entry_point
 def reduce_to(problem, s, chosen, x):
-    """Solve on the chosen coordinates, then drop the one that costs least, xⱼ²/(2M_jj), until s are left; write x."""
-    n, size = len(x), len(chosen)
-    held, z = chosen.copy(), np.empty(size)
-    even = np.zeros(n)
-    for a in range(size):
-        even[held[a]] = 1.0
-    full, spare = np.empty(size + 1, dtype=np.int64), np.empty(size + 1)
-    m = load(problem, even, size, full, spare)
-    if m == 0:
-        x[:] = 0.0
-        return 0
-    held[:m], z[:m] = full[:m], spare[:m]
-    M = np.empty((size + 1, size + 1))
+    """Reduce the chosen coordinates to s by backward elimination, solve on these, write x; return how many are held.
+
+    Bounds are left out until the end: negative coordinates go first, all at once, then those that cost least.
+    """
+    size = len(chosen)
+    held, z, M = chosen.copy(), np.empty(size), np.empty((size + 1, size + 1))
+    m = size
     while m > s:
-        inverse_with_sum(problem.Q, held, m, M)
-        # Rank-one updates take several coordinates out before the bounds are asked again.
-        batch = max(1, (m - s) // 3)
-        for _ in range(batch):
-            worst, least = -1, np.inf
-            for a in range(m):
-                cost = 0.5 * z[a] * z[a] / max(M[a, a], 1e-300)
-                if problem.h.lo[held[a]] <= 0.0 and cost < least:
-                    worst, least = a, cost
-            if worst < 0:
-                break
-            pivot = max(M[worst, worst], 1e-300)
-            for a in range(m):
-                if a != worst:
-                    z[a] -= M[a, worst] * z[worst] / pivot
-            column = M[: m + 1, worst].copy()
-            for a in range(m + 1):
-                for e in range(m + 1):
-                    M[a, e] -= column[a] * column[e] / pivot
-            for a in range(worst, m - 1):
-                held[a], z[a] = held[a + 1], z[a + 1]
-            for a in range(worst, m):
-                M[a, : m + 1] = M[a + 1, : m + 1]
-            for e in range(worst, m):
-                M[:m, e] = M[:m, e + 1]
-            m -= 1
-        x[:] = 0.0
+        _best_with_sum(problem, held, m, M, z)
+        kept = 0
         for a in range(m):
-            x[held[a]] = max(z[a], 1e-6 * problem.c)
-        m = load(problem, x, m, full, spare)
-        if m == 0:
-            x[:] = 0.0
-            return 0
-        held[:m], z[:m] = full[:m], spare[:m]
-    unload(held, m, z, x)
+            # As long as more than s are left; a coordinate that must be held stays.
+            if z[a] > 0.0 or problem.h.lo[held[a]] > 0.0 or (m - a) + kept <= s:
+                held[kept], z[kept] = held[a], z[a]
+                kept += 1
+        if kept < m:
+            m = kept
+            continue
+        before = m
+        m = _drop_cheapest(problem, held, m, z, M, max(1, (m - s + 1) // 2))
+        if m == before:
+            break
+    if m > 0:
+        _best_with_sum(problem, held, m, M, z)
+    x[:] = 0.0
+    for a in range(m):
+        x[held[a]] = max(z[a], 1e-6 * problem.c)
+    full, spare = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
+    m = load(problem, x, s, full, spare)
+    unload(full, m, spare, x)
     return m

@@ -26,9 +26,10 @@ from counterpoise.terms.constraint import Sum
 DEFAULT_WORK = 128
 # Jobs between two looks at the population, the same for any number of workers, so that they do not matter.
 BATCH = 8
-POPULATION = 12
-# Every so many batches, one job starts anew.
-FRESH_EVERY = 4
+# A population, and the starts that open it; the first is smaller, for short budgets.
+POPULATION, FIRST_POPULATION = 16, 8
+# A population that so many jobs in a row did not improve is given up for a new one; the best of the old ones remain.
+STALE, ELITE, ELITE_SHARE = 80, 8, 0.2
 # Points closer than this, relative to |F|, are one.
 SAME = 1e-10
 
@@ -180,6 +181,8 @@ class _Search:
         if not self.is_exact:
             self.strategies.append(Penalised(problem, self.exact))
         self.population: list[Member] = []
+        self.elite: list[Member] = []
+        self.opened, self.idle = 0, 0
         self.done = self.begun = self.lost = 0
         self.history: list[tuple[int, float, float]] = []
         self._add(feasible_start(problem, x0) if x0 is not None else problem.start(seed))
@@ -192,7 +195,7 @@ class _Search:
         try:
             while status is None:
                 status = self._batch()
-            polished = bcd_g(self.problem, self.population[0].x, tol=self.tol)
+            polished = bcd_g(self.problem, self.best.x, tol=self.tol)
             self._add(polished.x)
             if polished.status is Status.CERTIFIED:
                 status = Status.CERTIFIED
@@ -203,7 +206,7 @@ class _Search:
             warnings.warn(
                 f"{self.lost} of {self.done} jobs were lost with their workers; the rest is complete.", stacklevel=4
             )
-        best = self.population[0]
+        best = self.best
         certified = status is Status.CERTIFIED and polished is not None
         return Result(
             x=best.x,
@@ -220,18 +223,29 @@ class _Search:
             seed=self.seed,
         )
 
+    @property
+    def best(self) -> Member:
+        """The best point of all populations."""
+        return min((*self.elite, *self.population), key=lambda member: member.objective)
+
     def _batch(self) -> Status | None:
         size = BATCH if self.work is None else min(BATCH, self.work - self.done)
         jobs = [self._job(self.done + k) for k in range(size)]
+        before = self.population[0].objective if self.population else math.inf
         for x in self._results(jobs):
             if x is None:
                 self.lost += 1
             else:
                 self._add(x)
         self.done += size
+        self.opened += size
+        better = bool(self.population) and self.population[0].objective < before - SAME * abs(before)
+        self.idle = 0 if better or self.opened <= self._opening() else self.idle + size
         self._settle_regime()
         self._record()
-        if self.callback is not None and self.callback(Progress(*self.history[-1], self.population[0].x.copy())):
+        if self.idle >= STALE:
+            self._give_up()
+        if self.callback is not None and self.callback(Progress(*self.history[-1], self.best.x.copy())):
             return Status.STOPPED_BY_CALLBACK
         if self.work is not None and self.done >= self.work:
             return Status.ITERATION_LIMIT
@@ -241,15 +255,24 @@ class _Search:
         """Return what job ``number`` does: it depends on the seed, the number and the population alone."""
         rng = np.random.default_rng([self.root, number])
         strategy = self.strategies[number % len(self.strategies)]
-        batch = number // BATCH
-        opening = batch < 1 + len(self.strategies) // 2 or len(self.population) < 3
-        if opening or (batch % FRESH_EVERY == 0 and number % BATCH == 0):
+        if self.opened < self._opening() or len(self.population) < 3:
             self.begun += 1
             return strategy, (self.begun - 1) // len(self.strategies), None, rng
-        # The first parent is more often one of the best.
-        ranks = np.minimum(rng.integers(len(self.population), size=2), rng.integers(len(self.population), size=2))
-        second = int(rng.integers(len(self.population)))
-        return strategy, 0, [self.population[int(ranks[0])].x, self.population[second].x], rng
+        # The first parent is more often one of the best; the second may be the best of an earlier population.
+        first = int(rng.integers(len(self.population), size=2).min())
+        second = self.population[int(rng.integers(len(self.population)))]
+        if self.elite and rng.random() < ELITE_SHARE:
+            second = self.elite[int(rng.integers(len(self.elite)))]
+        return strategy, 0, [self.population[first].x, second.x], rng
+
+    def _opening(self) -> int:
+        """How many starts open the present population."""
+        return (POPULATION if self.elite else FIRST_POPULATION) * len(self.strategies)
+
+    def _give_up(self) -> None:
+        """Keep the best point of a population that has come to an end, and begin another."""
+        self.elite = sorted([*self.elite, self.population[0]], key=lambda member: member.objective)[:ELITE]
+        self.population, self.opened, self.idle = [], 0, 0
 
     def _results(self, jobs: list[tuple[Any, ...]]) -> list[Vector | None]:
         if self.n_jobs is None or joblib.effective_n_jobs(self.n_jobs) == 1:
@@ -270,7 +293,7 @@ class _Search:
     def _settle_regime(self) -> None:
         """Below the exactness threshold, keep the strategy that has the best point after both have had their start."""
         if len(self.strategies) == 2 and self.done >= 2 * BATCH:
-            best = self.population[0]
+            best = self.best
             settled = self.exact.descend(best.x)
             gap = self.problem.objective(settled) - best.objective
             self.strategies = self.strategies[1:] if gap > SAME * abs(best.objective) else self.strategies[:1]
@@ -288,7 +311,7 @@ class _Search:
         del self.population[POPULATION:]
 
     def _record(self) -> None:
-        self.history.append((self.done, time.perf_counter() - self.clock, self.population[0].objective))
+        self.history.append((self.done, time.perf_counter() - self.clock, self.best.objective))
 
     def _expired(self) -> bool:
         return self.max_time is not None and time.perf_counter() - self.clock >= self.max_time

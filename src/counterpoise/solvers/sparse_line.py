@@ -13,13 +13,15 @@ from counterpoise.terms.concave import TopSum
 from counterpoise.terms.constraint import Sum
 
 # Exchanges verified before a support is taken for the end of the way: many for a claim, few in a search.
-CLAIM_TRIES, SEARCH_TRIES = 4096, 24
+CLAIM_TRIES, SEARCH_TRIES = 4096, 8
 TOL = 1e-9
 MOST_SWAPS = 10_000
-# A start adds one of so many most promising coordinates at each step; the first starts take the best.
-CHOICES, GREEDY_STARTS = 3, 2
+# Starts that select forward; the others reduce a random set of so many times s coordinates.
+FORWARD_STARTS, RANDOM_SHARE = 1, 3
 # New coordinates that a child gets besides those of its parents, as a share of s, and at least.
-FRESH_SHARE, LEAST_FRESH = 0.34, 3
+FRESH_SHARE, LEAST_FRESH = 0.5, 3
+# The share of children that lose a part of one parent instead of joining two.
+KICKS = 0.25
 
 
 class SparseLine:
@@ -39,20 +41,29 @@ class SparseLine:
         self.order = np.argsort(0.5 * c * c * diagonal + c * self.support.b, kind="stable")
 
     def start(self, k: int, rng: np.random.Generator) -> Vector:
-        """Select forward from the k-th best single coordinate, at random after the first few, then exchange."""
-        x = np.zeros(self.problem.n)
-        greedy = k < GREEDY_STARTS
-        first = self.order[k % self.problem.n] if greedy else rng.integers(self.problem.n)
-        swap_line.forward(self.support, self.s, int(first), 1 if greedy else CHOICES, rng, x)
-        return self._descended(x, SEARCH_TRIES)
+        """Select forward from the best single coordinate, later reduce random sets, which differ; then exchange."""
+        n, x = self.problem.n, np.zeros(self.problem.n)
+        if k < FORWARD_STARTS:
+            swap_line.forward(self.support, self.s, int(self.order[k % n]), 1, rng, x)
+        else:
+            few = np.sort(rng.choice(n, min(n, RANDOM_SHARE * self.s), replace=False)).astype(np.int64)
+            held = np.flatnonzero(self.problem.separable.lo > 0.0)
+            swap_line.reduce_to(self.support, self.s, np.union1d(few, held), x)
+        return self._descended(x if x.any() else self.problem.start(k), SEARCH_TRIES)
 
     def child(self, parents: list[Vector], rng: np.random.Generator) -> Vector:
-        """Solve on the union of the parents' supports and a few more, reduce it to s, then exchange."""
+        """Take the union of the parents' supports, or a part of one, and a few more; reduce it to s, then exchange."""
         n, fresh = self.problem.n, max(LEAST_FRESH, int(FRESH_SHARE * self.s))
-        held = [np.flatnonzero(parent) for parent in parents]
+        held = np.unique(np.concatenate([np.flatnonzero(parent) for parent in parents]))
+        if rng.random() < KICKS:
+            members = np.flatnonzero(parents[0])
+            lost = min(len(members) - 1, int(rng.integers(1, max(2, len(members) // 3) + 1)))
+            keep = rng.choice(members, len(members) - lost, replace=False)
+            must = np.flatnonzero(self.problem.separable.lo > 0.0)
+            held, fresh = np.union1d(keep, must), max(2 * lost, self.s - len(keep) + lost)
         more = rng.choice(n, min(fresh, n), replace=False)
         x = np.zeros(n)
-        swap_line.reduce_to(self.support, self.s, np.unique(np.concatenate([*held, more])).astype(np.int64), x)
+        swap_line.reduce_to(self.support, self.s, np.union1d(held, more).astype(np.int64), x)
         return self._descended(x if x.any() else parents[0], SEARCH_TRIES)
 
     def descend(self, x: Vector) -> Vector:
