@@ -5,7 +5,6 @@ STAMP := .venv/.installed
 # Two tests at a time; each compiles its own kernels once, then they share the cache on disk.
 WORKERS ?= 2
 
-
 .PHONY: venv demo test lint bench bench-search benchopt coverage clean
 
 venv: $(STAMP)
@@ -34,7 +33,6 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python benchmarks/foundation.py
-
 
 # How near to the best known a search comes, and how soon; the real sets are found through COUNTERPOISE_DATA.
 bench-search: $(STAMP)
