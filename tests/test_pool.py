@@ -125,3 +125,32 @@ def test_single_precision_data_is_never_copied_whole(rng):
     tracemalloc.stop()
     assert f.A.dtype == np.float32 and peak < 0.75 * A.nbytes
     np.testing.assert_allclose(f.gradient(x), A.astype(float).T @ (A.astype(float) @ x - f.y), rtol=1e-9, atol=1e-9)
+
+
+def components(rng, n=40, s=4, sparse=False):
+    A = rng.standard_normal((15, n))
+    if sparse:
+        A = sp.csc_array(A * (rng.random(A.shape) < 0.5))
+    f = cp.LeastSquares(A, 0.0, scale=-1.0, gram=False)
+    h = cp.Bounds(0.0, np.inf) + cp.Linear(1e4)
+    return cp.Problem(f, h, cp.TopSum(s, 1e4), cp.Sphere())
+
+
+def whole_components(problem):
+    A = problem.f.A.toarray() if sp.issparse(problem.f.A) else problem.f.A
+    f = cp.LeastSquares(A, 0.0, scale=-1.0, gram=True)
+    return cp.Problem(f, problem.h, problem.g, problem.u)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("method", ["bcd-g", "swap"])
+def test_components_of_many_columns(rng, small_pools, sparse, method):
+    for case in range(scaled(6, 2)):
+        problem = components(rng, sparse=sparse)
+        assert pools.applies(problem)
+        result = cp.minimize(problem, method=method, seed=case)
+        assert result.success and problem.violation(result.x) < 1e-9 and (result.x > 0).sum() <= 4
+        certificate = cp.certify(whole_components(problem), result.x, scan="all", level="swap")
+        assert certificate.cws_gap <= 2.0 * result.tolerance + 1e-9
+        if method == "swap":
+            assert certificate.swap_gap <= 1e-6 * abs(result.objective)

@@ -276,3 +276,66 @@ def test_a_path_over_lam_uses_the_presets_own_constants(rng):
 def test_a_path_needs_one_list(rng, given, sentence):
     with pytest.raises(ValueError, match=sentence):
         cp.path(instance("SIT", rng), **given)
+
+
+# Clusters, proofs by another solver, graphs
+
+
+@pytest.mark.parametrize("backend", ["loky", "dask"])
+def test_any_backend_of_joblib_gives_the_same_bits(rng, backend):
+    import joblib
+
+    problem = instance("SIT", rng, n=12)
+    alone = search(problem, work=12, seed=5)
+    if backend == "loky":
+        with joblib.parallel_config(backend="loky"):
+            together = search(problem, work=12, seed=5, n_jobs=2)
+    else:
+        distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+        options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
+        with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster):
+            with joblib.parallel_config(backend="dask"):
+                together = search(problem, work=12, seed=5, n_jobs=2)
+    assert (alone.x == together.x).all()
+
+
+def test_scip_agrees_with_the_enumeration(rng):
+    pytest.importorskip("pyscipopt", reason="pyscipopt is not installed")
+    for name in ("SIT", "DCPB1", "DCPB2"):
+        problem = instance(name, rng, n=7)
+        proved = cp.prove(problem, max_time=20.0)
+        best = optimum(name, problem)
+        assert proved.status is cp.Status.OPTIMAL
+        assert proved.objective == pytest.approx(best, rel=1e-6)
+        assert proved.bound <= best + 1e-6 * (1.0 + abs(best)) and proved.gap <= 1e-5
+    with pytest.raises(ValueError, match="on Sphere f is concave"):
+        cp.prove(instance("NNSPCA", rng))
+    with pytest.raises(ValueError, match="max_time is 0"):
+        cp.prove(instance("SIT", rng), max_time=0.0)
+
+
+def test_prove_names_its_extra(rng, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pyscipopt", None)
+    with pytest.raises(ImportError, match=r"pip install 'counterpoise\[scip\]'"):
+        cp.prove(instance("SIT", rng))
+
+
+@pytest.mark.compiled
+def test_a_graph_too_large_for_a_dense_gram_matrix(rng):
+    """Bisection of a ring of 8000: the optimum cuts two edges, ½‖Ax‖² = ½·2·2²; descents end at a few arcs."""
+    import scipy.sparse as sp
+
+    n = 8000
+    edges = np.arange(n)
+    A = sp.csr_array(
+        (np.r_[np.ones(n), -np.ones(n)], (np.r_[edges, edges], np.r_[edges, (edges + 1) % n])), shape=(n, n)
+    )
+    problem = DCPB1(A, 0.0, 0.0, 10.0)
+    assert problem.f.sparse_Q is not None
+    x0 = np.where(edges < n // 2, 1.0, -1.0)
+    kept = cp.minimize(problem, x0)
+    assert kept.success and kept.objective == pytest.approx(4.0)
+    shuffled = cp.minimize(problem, rng.permutation(x0), max_time=20.0)
+    assert shuffled.objective < 0.6 * problem.objective(rng.permutation(x0))

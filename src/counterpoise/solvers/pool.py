@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.checks import Vector, is_sparse
+from counterpoise.kernels import sweep
 from counterpoise.kernels.enter import entering_gains
 from counterpoise.kernels.swap_line import inverse_with_sum
 from counterpoise.problem import Problem, Result, Status
@@ -27,22 +28,23 @@ PRICED, GAINING, PROMISING = 384, 128, 1024
 
 def applies(problem: Problem) -> bool:
     """Return whether a problem is of the kind that a pool is for: sparse points, many columns, no AᵀA."""
-    f = problem.f
-    large = isinstance(f, LeastSquares) and not f.gram and f.sparse_Q is None and f.scale > 0.0
-    return (
-        large
-        and isinstance(problem.g, TopSum)
-        and isinstance(problem.u, Sum)
-        and bool((problem.separable.lo == 0.0).all())
-    )
+    f, from_zero = problem.f, bool((problem.separable.lo == 0.0).all())
+    large = isinstance(f, LeastSquares) and not f.gram and f.sparse_Q is None
+    return large and from_zero and isinstance(problem.g, TopSum) and (f.scale > 0.0) == isinstance(problem.u, Sum)
+
+
+def pool_of(problem: Problem) -> Pool:
+    """Return the pool of a problem."""
+    return Pool(problem) if isinstance(problem.u, Sum) else ArcPool(problem)
 
 
 class Pool:
     """A problem on some of its columns, the others at 0."""
 
     def __init__(self, problem: Problem) -> None:
-        assert isinstance(problem.f, LeastSquares) and isinstance(problem.g, TopSum) and isinstance(problem.u, Sum)
-        self.problem, self.f, self.s, self.lam, self.c = problem, problem.f, problem.g.s, problem.g.lam, problem.u.c
+        assert isinstance(problem.f, LeastSquares) and isinstance(problem.g, TopSum)
+        self.problem, self.f, self.s, self.lam = problem, problem.f, problem.g.s, problem.g.lam
+        self.c = problem.u.c if isinstance(problem.u, Sum) else 1.0
         self.zero_slopes = one_sided_slopes(problem.separable, np.zeros(problem.n))[1]
 
     def start(self) -> Vector:
@@ -135,6 +137,53 @@ class Pool:
         return dense
 
 
+class ArcPool(Pool):
+    """The same on the sphere, f = −½‖Ax‖²: the columns of the largest Gx, G = AᵀA, are the promising ones."""
+
+    def start(self) -> Vector:
+        """Return the unit vector of the longest column."""
+        x = np.zeros(self.problem.n)
+        x[np.argmin(self.f.diagonal)] = 1.0
+        return x
+
+    def gains(self, x: Vector) -> Vector:
+        """Return what the best pair of all gains, for its column, and promises for the others, but no larger."""
+        terms, at = self.problem.terms(), x.copy()
+        sweep.start(terms, at)
+        gap, i, j, *_ = sweep.scan(terms, at, 0.0, np.inf)
+        out = np.minimum(self.promises(x), max(float(gap), 0.0))
+        for k in (i, j):
+            if k >= 0 and x[k] == 0.0:
+                out[k] = gap
+        return out
+
+    def promises(self, x: Vector) -> Vector:
+        """Return for every column what it gains in the place of a held one, the others kept in proportion.
+
+        Without j, x̂ = (x − xⱼeⱼ)/‖·‖; the best angle between x̂ and eₖ is worth ½λ_max of [[x̂ᵀGx̂, (Gx̂)ₖ], [·, G_kk]].
+        """
+        held = np.flatnonzero(x)
+        A, Gx, diagonal = self._columns(held), -self.f.gradient(x), -self.f.diagonal
+        value, out = float(x @ Gx), np.zeros(self.problem.n)
+        room = len(held) < self.s
+        for k, j in enumerate([-1] if room else held.tolist()):
+            v = 0.0 if room else float(x[j])
+            rest = max(1.0 - v * v, 1e-300)
+            row: Any = 0.0 if room else -self.f.scale * self._products(A, k)
+            a = value if room else (value - 2.0 * v * Gx[j] + v * v * diagonal[j]) / rest
+            b = np.maximum(Gx - v * row, 0.0) / math.sqrt(rest)
+            top = 0.5 * (a + diagonal) + np.sqrt(0.25 * (a - diagonal) ** 2 + b * b)
+            np.maximum(out, 0.5 * (top - value), out=out)
+        out[held] = 0.0
+        return out
+
+    def _products(self, columns: Any, k: int) -> Vector:
+        """Return Aᵀ times one column."""
+        if is_sparse(columns):
+            return np.asarray((self.f.A.T @ columns[:, [k]]).todense(), dtype=np.float64).ravel()
+        return np.concatenate([block.T @ columns[:, k].astype(np.float64) for *_, block in self.f.blocks()])
+
+
 def _entering(slope: Vector, bend: Vector, most: Vector) -> Vector:
     """Return max over 0 ≤ η ≤ most of −slope·η − ½bend·η², 0 where the slope is not negative."""
     eta = np.where(bend * most > -slope, -slope / np.where(bend > 0.0, bend, 1.0), most)
@@ -161,7 +210,7 @@ def pooled(
         What a descent on the pool must end with to count, and what is looked for outside: gains of pairs, or promises
         of exchanges. A promise is an upper bound: the column that makes it comes into the pool, where it is verified.
     """
-    pool, x = Pool(run.problem), run.start
+    pool, x = pool_of(run.problem), run.start
     if not given:
         x[:] = pool.start()
         run.objective, run.noise = run.measure(x)
@@ -188,10 +237,12 @@ def pooled(
         verified[members] = True
         gains = pool.promises(x) if swaps else pool.gains(x)
         if swaps:
-            gains[verified] = 0.0
+            gains[verified] = 0.0  # a promise that the pool has looked at is none
+            if float(gains.max(initial=0.0)) <= run.tolerance:
+                gains = pool.gains(x)
         largest = float(gains.max(initial=0.0))
         if largest <= run.tolerance:
-            return Epoch(x, tried, accepted, ending, found.cws_gap if swaps else max(largest, found.cws_gap))
+            return Epoch(x, tried, accepted, ending, max(largest, found.cws_gap))
         most = PROMISING if swaps else GAINING
         best = np.argpartition(-gains, min(most, len(gains) - 1))[:most]
         wanted = best[gains[best] > run.tolerance]

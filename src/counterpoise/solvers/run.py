@@ -103,7 +103,7 @@ class Run:
             x=self.best,
             objective=self.least,
             status=status,
-            success=status is Status.CERTIFIED,
+            success=status in (Status.CERTIFIED, Status.SWAP_OPTIMAL),
             message=status.value,
             nit=self.done,
             nacc=self.accepted,
