@@ -24,7 +24,7 @@ INSTANTS = 160
 def styles(methods: Sequence[Method]) -> dict[str, plotting.Style]:
     """Return a style a method: the strongest setting is the thin brother of the paper's, blocks are shades of one."""
     found = {}
-    blocks = [m.name for m in methods if m.stages[0]["method"] == "bcd-l"]
+    blocks = [m.name for m in methods if m.stages[0]["method"] == "bcd-l" and not m.name.endswith("*")]
     for method in methods:
         stages = [str(stage["method"]) for stage in method.stages]
         style = plotting.styles_of(["+".join(stages)])["+".join(stages)]

@@ -121,8 +121,7 @@ def _run(problem: cp.Problem, task: Task) -> cp.Result:
     x = problem.start(task.start)
     results: list[cp.Result] = []
     for stage in task.method.stages:
-        if task.measure == "timing":
-            _warm_up(task.problem, _frozen(stage))
+        _warm_up(task.problem, _frozen(stage))
         results.append(cp.minimize(problem, results[-1].x if results else x, seed=task.start, **stage))
         if results[-1].status is cp.Status.INTERRUPTED:
             raise KeyboardInterrupt
@@ -135,11 +134,12 @@ def _frozen(stage: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 @functools.cache
 def _warm_up(problem: str, stage: tuple[tuple[str, Any], ...]) -> None:
-    """Compile a method's kernels on a small problem of the same kind, before any clock runs."""
+    """Compile a method's kernels on a small problem of the same kind: limits count the method's seconds alone."""
     rng, n, options = np.random.default_rng(0), 64, dict(stage)
     A, y = rng.standard_normal((n, n)), rng.standard_normal(n)
     small = build(problem, Data("warm-up", A, y, "", ""), 4.0, 1.0)
-    cp.minimize(small, max_iter=20, max_time=30.0, **options)
+    limits = {"work": 8} if options["method"] == "search" else {"max_iter": 20}
+    cp.minimize(small, **{**options, **limits})
 
 
 def thinned(history: Vector, most: int = HISTORY) -> Vector:

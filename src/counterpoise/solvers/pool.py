@@ -28,9 +28,10 @@ PRICED, GAINING, PROMISING = 384, 128, 1024
 
 def applies(problem: Problem) -> bool:
     """Return whether a problem is of the kind that a pool is for: sparse points, many columns, no AᵀA."""
-    f, from_zero = problem.f, bool((problem.separable.lo == 0.0).all())
-    large = isinstance(f, LeastSquares) and not f.gram and f.sparse_Q is None
-    return large and from_zero and isinstance(problem.g, TopSum) and (f.scale > 0.0) == isinstance(problem.u, Sum)
+    f = problem.f
+    if not isinstance(f, LeastSquares) or f.gram or f.sparse_Q is not None or (problem.separable.lo != 0.0).any():
+        return False
+    return isinstance(problem.g, TopSum) and (f.scale > 0.0) == isinstance(problem.u, Sum)
 
 
 def pool_of(problem: Problem) -> Pool:
