@@ -122,8 +122,7 @@ def _objective_table(target: Target, problem: str, cells: list[Cell], beside: li
     starts = sorted({len(cell.starts) for cell in cells})
     counted = f"{starts[0]}" if len(starts) == 1 else f"{starts[0]}–{starts[-1]}"
     caption = f"{problem}: mean objective over {counted} start{'s' * (starts[-1] > 1)}{_fixed(cells, problem)}"
-    notes = [_legend(target.methods), *([CAVEAT] if beside or below else [])]
-    return Table(f"{target.name}-{problem.lower()}", caption, head, rows, bold, notes)
+    return Table(f"{target.name}-{problem.lower()}", caption, head, rows, bold)
 
 
 def _varying(cells: list[Cell]) -> dict[str, str]:
@@ -141,6 +140,12 @@ def _fixed(cells: list[Cell], problem: str) -> str:
     fields = {"value": LETTERS[problem], "lam": "λ"}
     shared = {h: {getattr(cell, f) for cell in cells} for f, h in fields.items()}
     return "".join(f", {h} = {values.pop():g}" for h, values in shared.items() if len(values) == 1)
+
+
+def explanations(target: Target) -> list[str]:
+    """Say what the columns are, and what can be compared with the paper's values where these are shown."""
+    has_printed = any(place[0] == target.name for place in printed())
+    return [_legend(target.methods), *([CAVEAT] if has_printed else [])]
 
 
 def _legend(methods: Sequence[Method]) -> str:

@@ -61,6 +61,7 @@ def chapter(target: Target, records: list[Record], wanted: int, absent: dict[str
     """Build a target's tables and figure from its records; nothing else enters, so the same store gives the same."""
     cells = compare.group(records, target.methods)
     lines = [_provenance(records, wanted, command), *absent.values()]
+    lines += compare.explanations(target)
     if not cells:
         return Chapter(target.name, target.title, [*lines, "No cell is complete yet."], [], {})
     tables = [] if target.kind == "curves" else compare.objective_tables(target, cells)

@@ -47,6 +47,7 @@ class Pool:
         self.problem, self.f, self.s, self.lam = problem, problem.f, problem.g.s, problem.g.lam
         self.c = problem.u.c if isinstance(problem.u, Sum) else 1.0
         self.zero_slopes = one_sided_slopes(problem.separable, np.zeros(problem.n))[1]
+        self.seen: tuple[Vector, Vector] | None = None
 
     def start(self) -> Vector:
         """Return a sparse start: the coordinate that is best alone, or as many as the bounds ask for."""
@@ -61,8 +62,10 @@ class Pool:
         return self.problem.project(x)
 
     def slopes(self, x: Vector) -> Vector:
-        """Return ∇f + the right slope of h at 0, of every column."""
-        return self.f.gradient(x) + self.zero_slopes
+        """Return ∇f + the right slope of h at 0, of every column; a look at all of them just taken is not repeated."""
+        if self.seen is None or (self.seen[0] != x).any():
+            self.seen = x.copy(), self.f.gradient(x) + self.zero_slopes
+        return self.seen[1]
 
     def restricted(self, pool: Any) -> Problem:
         """Return the problem on the pool's columns, with their Gram matrix."""
@@ -82,13 +85,14 @@ class Pool:
         A, r, scale = self._dense(held), self.f.residual(x), self.f.scale
         held_slope = scale * (A.T @ r) + one_sided_slopes(h, x)[0][held]
         rests, old_top = self._rests(x[held])
-        out = np.zeros(self.problem.n)
+        out, slopes = np.zeros(self.problem.n), np.empty(self.problem.n)
         for first, last, block in self.f.blocks():
             cross = scale * np.ascontiguousarray(A.T @ block)
-            slope = scale * (block.T @ r) + self.zero_slopes[first:last]
+            slope = slopes[first:last] = scale * (block.T @ r) + self.zero_slopes[first:last]
             numbers = self.f.diagonal[first:last], cross, h.hi[first:last], held_slope, self.f.diagonal[held]
             entering_gains(slope, *numbers, x[held] - h.lo[held], rests, self.lam, old_top, out[first:last])
         out[held] = 0.0
+        self.seen = x.copy(), slopes
         return out
 
     def promises(self, x: Vector) -> Vector:
@@ -99,7 +103,7 @@ class Pool:
         inverse_with_sum(scale * np.ascontiguousarray(A.T @ A), np.arange(m), m, M)
         held_slope = scale * (A.T @ r) + one_sided_slopes(h, x)[1][held]
         mean = float(M[:m, m] @ held_slope)
-        out = np.zeros(self.problem.n)
+        out, slopes = np.zeros(self.problem.n), np.empty(self.problem.n)
         room = m < self.s
         spread = np.maximum(np.diag(M)[:m], 1e-300)[:, None]
         shift, cost = x[held][:, None] / spread, 0.5 * x[held][:, None] ** 2 / spread
@@ -107,7 +111,8 @@ class Pool:
             cross = scale * (A.T @ block)
             Z = M[:m, :m] @ cross + M[:m, m:]
             schur = self.f.diagonal[first:last] - M[m, m] - np.einsum("jk,jk->k", cross, Z + M[:m, m:])
-            slope = scale * (block.T @ r) + self.zero_slopes[first:last] - mean
+            slopes[first:last] = scale * (block.T @ r) + self.zero_slopes[first:last]
+            slope = slopes[first:last] - mean
             if room or m == 1:
                 out[first:last] = _entering(slope, schur, np.minimum(h.hi[first:last], self.c))
                 continue
@@ -115,6 +120,7 @@ class Pool:
             promise = _entering(slope, schur, np.minimum(h.hi[first:last], self.c)) - cost
             out[first:last] = np.maximum(promise.max(axis=0), 0.0)
         out[held] = 0.0
+        self.seen = x.copy(), slopes
         return out
 
     def _rests(self, values: Vector) -> tuple[Vector, float]:
