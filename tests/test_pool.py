@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -154,3 +156,21 @@ def test_components_of_many_columns(rng, small_pools, sparse, method):
         assert certificate.cws_gap <= 2.0 * result.tolerance + 1e-9
         if method == "swap":
             assert certificate.swap_gap <= 1e-6 * abs(result.objective)
+
+
+@pytest.mark.parametrize("make", [large, components])
+def test_a_search_among_many_columns(rng, small_pools, make, monkeypatch):
+    monkeypatch.setattr(sys.modules["counterpoise.solvers.search"], "POOLED", 8)
+    problem = make(rng, s=3)
+    descent = cp.minimize(problem)
+    result = cp.minimize(problem, method="search", work=16)
+    assert result.objective <= descent.objective + 1e-9 * abs(descent.objective)
+    assert result.success and (result.x > 0).sum() <= 3 and problem.violation(result.x) < 1e-9
+    assert cp.minimize(problem, method="search", max_time=1e-9).nit >= 1
+
+
+def test_a_method_that_keeps_the_gram_matrix_says_so(rng):
+    f = cp.LeastSquares(rng.standard_normal((5, 8)), 0.0, gram=False)
+    problem = cp.Problem(f, cp.Bounds(-1.0, 1.0), cp.Norm2(100.0), cp.Sum(0.0))
+    with pytest.raises(ValueError, match=r"keeps AᵀA, here 8 × 8"):
+        cp.minimize(problem, method="search")

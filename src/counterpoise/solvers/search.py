@@ -14,18 +14,24 @@ import numpy as np
 from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import Vector, number, whole_number
 from counterpoise.problem import Problem, Result, Status
+from counterpoise.solvers import pool
 from counterpoise.solvers.baselines import pdca
 from counterpoise.solvers.bcd import bcd_g
+from counterpoise.solvers.hybrid import join
 from counterpoise.solvers.run import Progress, feasible_start
 from counterpoise.solvers.sparse_arc import SparseArc
 from counterpoise.solvers.sparse_line import SparseLine
+from counterpoise.solvers.swap import swap
 from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
 from counterpoise.terms.constraint import Sum
+from counterpoise.terms.smooth import LeastSquares
 
 # Work of a call without limits, in starts and children.
 DEFAULT_WORK = 128
 # Jobs between two looks at the population, the same for any number of workers, so that they do not matter.
 BATCH = 8
+# Columns by slope and by promise that a search among many columns looks at.
+POOLED = 600
 # A population, and the starts that open it; the first is smaller, for short budgets.
 POPULATION, FIRST_POPULATION = 16, 8
 # A population that so many jobs in a row did not improve is given up for a new one; the best of the old ones remain.
@@ -138,11 +144,43 @@ def search(
         raise ValueError("max_time is 0; a search needs a positive budget.")
     if work is None and max_time is None:
         work = DEFAULT_WORK
+    if pool.applies(problem):
+        return _on_pool(problem, x0, {"work": work, "n_jobs": n_jobs, "max_time": max_time}, tol, seed, callback)
     return _Search(problem, x0, work, n_jobs, number(tol, "tol", 0.0), max_time, seed, callback).run()
+
+
+def _on_pool(
+    problem: Problem,
+    x0: Any,
+    budget: dict[str, Any],
+    tol: float,
+    seed: int | None,
+    callback: Callable[[Progress], Any] | None,
+) -> Result:
+    """Search among the columns that promise most at a certified point, then exchange against all columns."""
+    clock = time.perf_counter()
+    first = bcd_g(problem, x0, tol=tol, max_time=budget["max_time"], seed=seed)
+    if budget["max_time"] is not None:
+        left = budget["max_time"] - (time.perf_counter() - clock)
+        if left <= 0.0 or first.status is not Status.CERTIFIED:
+            return first
+        budget = {**budget, "max_time": left}
+    columns = pool.pool_of(problem)
+    best = [np.argsort(by, kind="stable")[:POOLED] for by in (columns.slopes(first.x), -columns.promises(first.x))]
+    members = np.unique(np.concatenate([np.flatnonzero(first.x), *best]))
+    small = search(columns.restricted(members), first.x[members], **budget, tol=tol, seed=seed, callback=callback)
+    x = np.zeros(problem.n)
+    x[members] = small.x
+    return join(join(first, small), swap(problem, x, tol=tol, seed=seed))
 
 
 def strategy_of(problem: Problem) -> Strategy:
     """Return the strategy of a problem's exact regime."""
+    if isinstance(problem.f, LeastSquares) and not problem.f.gram:
+        raise ValueError(
+            f"This method keeps AᵀA, here {problem.n} × {problem.n}; give LeastSquares(…, gram=True) if that fits, "
+            "or use method 'bcd-g'."
+        )
     if isinstance(problem.g, TopSum):
         return SparseLine(problem) if isinstance(problem.u, Sum) else SparseArc(problem)
     if isinstance(problem.g, Norm2 | ConcaveQuadratic) and isinstance(problem.u, Sum) and problem.g.lam > 0.0:
