@@ -146,7 +146,8 @@ def whole_components(problem):
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("method", ["bcd-g", "swap"])
-def test_components_of_many_columns(rng, small_pools, sparse, method):
+def test_components_of_many_columns(rng, small_pools, sparse, method, monkeypatch):
+    monkeypatch.setattr(pools, "PROMISING", 16)  # as many as a certificate polishes
     for case in range(scaled(6, 2)):
         problem = components(rng, sparse=sparse)
         assert pools.applies(problem)

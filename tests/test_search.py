@@ -337,5 +337,7 @@ def test_a_graph_too_large_for_a_dense_gram_matrix(rng):
     x0 = np.where(edges < n // 2, 1.0, -1.0)
     kept = cp.minimize(problem, x0)
     assert kept.success and kept.objective == pytest.approx(4.0)
-    shuffled = cp.minimize(problem, rng.permutation(x0), max_time=20.0)
-    assert shuffled.objective < 0.6 * problem.objective(rng.permutation(x0))
+    start = rng.permutation(x0)
+    # A random pair costs the neighbours of two coordinates; the default rule looks at all pairs now and then.
+    shuffled = cp.minimize(problem, start, working_set="random", max_iter=300_000)
+    assert shuffled.objective < 0.6 * problem.objective(start)

@@ -123,6 +123,12 @@ class Pool:
         self.seen = x.copy(), slopes
         return out
 
+    def to_verify(self, x: Vector, verified: Any, tolerance: float) -> Any:
+        """Return columns whose exchange may gain and that no pool has looked at yet, the most promising first."""
+        promises = np.where(verified, 0.0, self.promises(x))
+        best = _largest(promises, PROMISING)
+        return best[promises[best] > tolerance]
+
     def _rests(self, values: Vector) -> tuple[Vector, float]:
         """Return, for each held coordinate, its value and the sums of the s, s − 1 and s − 2 largest others."""
         order = np.sort(values)[::-1]
@@ -158,7 +164,7 @@ class ArcPool(Pool):
         terms, at = self.problem.terms(), x.copy()
         sweep.start(terms, at)
         gap, i, j, *_ = sweep.scan(terms, at, 0.0, np.inf)
-        out = np.minimum(self.promises(x), max(float(gap), 0.0))
+        out = np.clip(self.promises(x), 0.0, max(float(gap), 0.0))
         for k in (i, j):
             if k >= 0 and x[k] == 0.0:
                 out[k] = gap
@@ -171,7 +177,7 @@ class ArcPool(Pool):
         """
         held = np.flatnonzero(x)
         A, Gx, diagonal = self._columns(held), -self.f.gradient(x), -self.f.diagonal
-        value, out = float(x @ Gx), np.zeros(self.problem.n)
+        value, out = float(x @ Gx), np.full(self.problem.n, -np.inf)
         room = len(held) < self.s
         for k, j in enumerate([-1] if room else held.tolist()):
             v = 0.0 if room else float(x[j])
@@ -181,14 +187,24 @@ class ArcPool(Pool):
             b = np.maximum(Gx - v * row, 0.0) / math.sqrt(rest)
             top = 0.5 * (a + diagonal) + np.sqrt(0.25 * (a - diagonal) ** 2 + b * b)
             np.maximum(out, 0.5 * (top - value), out=out)
-        out[held] = 0.0
+        out[held] = -np.inf
         return out
+
+    def to_verify(self, x: Vector, verified: Any, tolerance: float) -> Any:
+        """Return the most promising columns no pool has looked at yet; promises are no upper bounds here."""
+        best = _largest(self.promises(x), PROMISING)
+        return best[~verified[best]]
 
     def _products(self, columns: Any, k: int) -> Vector:
         """Return Aᵀ times one column."""
         if is_sparse(columns):
             return np.asarray((self.f.A.T @ columns[:, [k]]).todense(), dtype=np.float64).ravel()
         return np.concatenate([block.T @ columns[:, k].astype(np.float64) for *_, block in self.f.blocks()])
+
+
+def _largest(values: Vector, count: int) -> Any:
+    """Return the places of so many of the largest values."""
+    return np.argpartition(-values, min(count, len(values) - 1))[:count]
 
 
 def _entering(slope: Vector, bend: Vector, most: Vector) -> Vector:
@@ -242,16 +258,15 @@ def pooled(
         if (found.x != before).any():
             verified[:] = False
         verified[members] = True
-        gains = pool.promises(x) if swaps else pool.gains(x)
         if swaps:
-            gains[verified] = 0.0  # a promise that the pool has looked at is none
-            if float(gains.max(initial=0.0)) <= run.tolerance:
-                gains = pool.gains(x)
+            wanted = pool.to_verify(x, verified, run.tolerance)
+            if len(wanted):
+                return Epoch(x, tried, accepted)
+        gains = pool.gains(x)
         largest = float(gains.max(initial=0.0))
         if largest <= run.tolerance:
             return Epoch(x, tried, accepted, ending, max(largest, found.cws_gap))
-        most = PROMISING if swaps else GAINING
-        best = np.argpartition(-gains, min(most, len(gains) - 1))[:most]
+        best = _largest(gains, GAINING)
         wanted = best[gains[best] > run.tolerance]
         return Epoch(x, tried, accepted)
 
