@@ -224,3 +224,16 @@ def test_positive_lower_bounds_are_always_held(rng):
         assert (x >= lo).all() and (x > 0.0).sum() <= 3 and problem.violation(x) < 1e-12
     with pytest.raises(ValueError, match="2 lower bounds are positive, but at most s = 1"):
         SparseLine(cp.Problem(problem.f, problem.h, cp.TopSum(1, 1.0), cp.Sum(1.0)))
+
+
+def test_wandering_never_loses_ground(rng):
+    for _ in range(scaled(20, 4)):
+        problem = random_problem(rng, n=9, bounded=bool(rng.integers(2)))
+        line = SparseLine(problem)
+        x = line.start(1, rng)
+        before = sparse_value(problem, x)
+        value = swap_line.wander(line.support, x, 3, 1e-9, 8, 5, rng)
+        assert problem.violation(x) < 1e-9 and (x > 0.0).sum() <= 3
+        assert sparse_value(problem, x) <= before + 1e-9 * (1.0 + abs(before))
+        at_zero = sparse_value(problem, np.zeros(9))
+        assert value == pytest.approx(sparse_value(problem, x) - at_zero, rel=1e-9, abs=1e-9)

@@ -427,6 +427,40 @@ def descend(problem, x, s, tol, most_swaps, tries):
 
 
 @entry_point
+def wander(problem, x, s, tol, tries, rounds, rng):
+    """Lose up to a third of the members to others at random, descend, and go on from there if it is better; in place.
+
+    Returns
+    -------
+    value : float
+        f + h at the best point, relative to 0; infinite if x's s largest coordinates cannot hold the sum.
+    """
+    n = len(x)
+    held, z, swapped = np.empty(s + 1, dtype=np.int64), np.empty(s + 1), np.zeros(1, dtype=np.int64)
+    new_held, new_z, other = np.empty(s + 1, dtype=np.int64), np.empty(s + 1), np.empty(n)
+    m = load(problem, x, s, held, z)
+    if m == 0:
+        return np.inf
+    value = value_on(problem, held, m, z)
+    for _ in range(rounds):
+        unload(held, m, z, other)
+        for _ in range(rng.integers(1, max(2, m // 3) + 1)):
+            leaves, enters = held[rng.integers(0, m)], rng.integers(0, n)
+            if other[enters] == 0.0 and problem.h.lo[leaves] <= 0.0:
+                other[enters], other[leaves] = max(other[leaves], 1e-6 * problem.c), 0.0
+        size = load(problem, other, s, new_held, new_z)
+        if size == 0:
+            continue
+        found = value_on(problem, new_held, size, new_z)
+        size, found, _ = climb_down(problem, s, new_held, size, new_z, found, tol, 10_000, tries, swapped)
+        if found < value:
+            m, value = size, found
+            held[:m], z[:m] = new_held[:m], new_z[:m]
+    unload(held, m, z, x)
+    return value
+
+
+@entry_point
 def best_exchange(problem, x, s, tries):
     """Return the largest gain of an exchange from x's support, who leaves (−1: nobody) and who enters (−1: no gain).
 

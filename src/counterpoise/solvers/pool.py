@@ -24,6 +24,8 @@ from counterpoise.terms.smooth import LeastSquares
 
 # How many columns come into a pool by their slopes, by their gains, by their promises.
 PRICED, GAINING, PROMISING = 384, 128, 1024
+# A round that lowers F by less than this share of it has not helped.
+HELPS = 1e-3
 
 
 def applies(problem: Problem) -> bool:
@@ -62,9 +64,13 @@ class Pool:
         return self.problem.project(x)
 
     def slopes(self, x: Vector) -> Vector:
-        """Return ∇f + the right slope of h at 0, of every column; a look at all of them just taken is not repeated."""
+        """Return ∇f + the right slope of h at 0, of every column; a look at all of them just taken is not repeated.
+
+        They choose columns and claim nothing, so data in single precision is multiplied as it is.
+        """
         if self.seen is None or (self.seen[0] != x).any():
-            self.seen = x.copy(), self.f.gradient(x) + self.zero_slopes
+            r = self.f.residual(x).astype(self.f.A.dtype)
+            self.seen = x.copy(), self.f.scale * np.asarray(self.f.A.T @ r, dtype=np.float64) + self.zero_slopes
         return self.seen[1]
 
     def restricted(self, pool: Any) -> Problem:
@@ -239,18 +245,18 @@ def pooled(
         run.objective, run.noise = run.measure(x)
         run.least, run.best[:] = run.objective, x
         run.history[0] = (0, run.history[0][1], run.objective)
-    wanted, verified = np.flatnonzero(x), np.zeros(run.problem.n, dtype=bool)
+    wanted, verified = np.flatnonzero(x)[:0], np.zeros(run.problem.n, dtype=bool)
     swaps = ending is Status.SWAP_OPTIMAL
 
     def epoch(trials: int) -> Epoch:
         nonlocal wanted
-        slopes = pool.slopes(x)
+        slopes, reached, fresh = pool.slopes(x), run.objective, not len(wanted)
         priced = np.argpartition(slopes, min(PRICED, len(slopes) - 1))[:PRICED]
         members = np.union1d(np.union1d(wanted, priced), np.flatnonzero(x))
         before = x[members].copy()
         left = None if run.max_time is None else max(0.0, run.max_time - run.history[-1][1])
         found = descend(pool.restricted(members), before, left)
-        x[members] = found.x
+        x[members], wanted = found.x, wanted[:0]
         run.objective, run.noise = run.measure(x)
         tried, accepted = max(1, found.nit), found.nacc
         if found.status is not ending:
@@ -258,6 +264,9 @@ def pooled(
         if (found.x != before).any():
             verified[:] = False
         verified[members] = True
+        # A look at all gains costs several at all slopes: as long as slopes bring columns that help, they suffice.
+        if fresh and run.objective < reached - HELPS * abs(reached):
+            return Epoch(x, tried, accepted)
         if swaps:
             wanted = pool.to_verify(x, verified, run.tolerance)
             if len(wanted):

@@ -22,6 +22,8 @@ FORWARD_STARTS, RANDOM_SHARE = 1, 3
 FRESH_SHARE, LEAST_FRESH = 0.5, 3
 # The share of children that lose a part of one parent instead of joining two.
 KICKS = 0.25
+# Kicks and descents that follow a child: so many, divided by s²n, and not more than an eighth of n.
+WANDER_WORK = 400_000
 
 
 class SparseLine:
@@ -64,7 +66,12 @@ class SparseLine:
         more = rng.choice(n, min(fresh, n), replace=False)
         x = np.zeros(n)
         swap_line.reduce_to(self.support, self.s, np.union1d(held, more).astype(np.int64), x)
-        return self._descended(x if x.any() else parents[0], SEARCH_TRIES)
+        x = self._descended(x if x.any() else parents[0], SEARCH_TRIES)
+        # A small support is done with in no time: what is left of a child's share goes into kicks.
+        rounds = min(WANDER_WORK // (self.s * self.s * n), n // 8)
+        if rounds:
+            swap_line.wander(self.support, x, self.s, TOL, SEARCH_TRIES, rounds, rng)
+        return x
 
     def descend(self, x: Vector) -> Vector:
         """Return the point of a support that no exchange improves, reached from x."""
