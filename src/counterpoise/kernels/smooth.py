@@ -121,7 +121,8 @@ def _moved_gram(f, i, di, j, dj):
 
 
 @kernel
-def _add_row(f, i, weight, out):
+def _add_line(f, i, weight, out):
+    # A row of a sparse Gram matrix or a column of sparse data.
     for k in range(f.indptr[i], f.indptr[i + 1]):
         out[f.indices[k]] += weight * f.data[k]
 
@@ -132,13 +133,13 @@ def _load_sparse_gram(f, x):
         f.gradient[k] = f.p[k]
     for i in range(len(x)):
         if x[i] != 0.0:
-            _add_row(f, i, x[i], f.gradient)
+            _add_line(f, i, x[i], f.gradient)
 
 
 @implements(moved, SparseGram)
 def _moved_sparse_gram(f, i, di, j, dj):
-    _add_row(f, i, di, f.gradient)
-    _add_row(f, j, dj, f.gradient)
+    _add_line(f, i, di, f.gradient)
+    _add_line(f, j, dj, f.gradient)
 
 
 @implements(curvature, SparseGram)
@@ -160,7 +161,7 @@ def _curvatures_sparse_gram(f, j):
     if before >= 0:
         for k in range(f.indptr[before], f.indptr[before + 1]):
             f.row[f.indices[k]] = 0.0
-    _add_row(f, j, 1.0, f.row)
+    _add_line(f, j, 1.0, f.row)
     f.shown[0] = j
     return f.row
 
@@ -215,12 +216,6 @@ def _curvatures_columns(f, j):
 
 
 @kernel
-def _add_column(f, i, weight, out):
-    for k in range(f.indptr[i], f.indptr[i + 1]):
-        out[f.indices[k]] += weight * f.data[k]
-
-
-@kernel
 def _column_dot(f, i, dense):
     total = 0.0
     for k in range(f.indptr[i], f.indptr[i + 1]):
@@ -234,13 +229,13 @@ def _load_sparse(f, x):
         f.residual[r] = -f.y[r]
     for i in range(len(x)):
         if x[i] != 0.0:
-            _add_column(f, i, x[i], f.residual)
+            _add_line(f, i, x[i], f.residual)
 
 
 @implements(moved, SparseColumns)
 def _moved_sparse(f, i, di, j, dj):
-    _add_column(f, i, di, f.residual)
-    _add_column(f, j, dj, f.residual)
+    _add_line(f, i, di, f.residual)
+    _add_line(f, j, dj, f.residual)
 
 
 @implements(slope, SparseColumns)
@@ -274,7 +269,7 @@ def _curvature_sparse(f, i, j):
 
 @implements(curvatures, SparseColumns)
 def _curvatures_sparse(f, j):
-    _add_column(f, j, 1.0, f.column)
+    _add_line(f, j, 1.0, f.column)
     for i in range(len(f.row)):
         f.row[i] = f.scale * _column_dot(f, i, f.column)
     for k in range(f.indptr[j], f.indptr[j + 1]):
