@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,10 @@ from counterpoise.experiments.plan import LETTERS, Method, Target
 from counterpoise.experiments.store import Record
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+Item = TypeVar("Item", Cell, Record)
 
 PER_ROW = 5
 # Points in time at which histories are read off.
@@ -38,15 +41,10 @@ def styles(methods: Sequence[Method]) -> dict[str, plotting.Style]:
 
 def curves(target: Target, cells: list[Cell], absent: dict[str, str]) -> Figure:
     """Draw the mean objective, and the range over starts, against s or c; one panel a problem and set."""
-    places = list(dict.fromkeys((grid.problem, name) for grid in target.grids for name in grid.sets))
-    figure, axes = plotting.panels(len(places), PER_ROW)
     drawn = styles(target.methods)
-    for ax, (problem, name) in zip(axes, places, strict=True):
-        chosen = sorted((c for c in cells if (c.problem, c.dataset) == (problem, name)), key=lambda c: c.value)
-        ax.set_title(f"{problem} in {name}", fontsize=8)
-        if not chosen:
-            plotting.leave_empty(ax, "absent" if name in absent else "no records")
-            continue
+    figure, axes, panels = _layout(target, cells, absent)
+    for ax, problem, found in panels:
+        chosen = sorted(found, key=lambda cell: cell.value)
         along = np.array([cell.value for cell in chosen])
         for method, style in drawn.items():
             finals = [cell.finals[method] for cell in chosen]
@@ -61,15 +59,9 @@ def curves(target: Target, cells: list[Cell], absent: dict[str, str]) -> Figure:
 
 def histories(target: Target, records: list[Record], absent: dict[str, str]) -> Figure:
     """Draw the median over starts of the best objective so far, above the best known, against time."""
-    places = list(dict.fromkeys((grid.problem, name) for grid in target.grids for name in grid.sets))
-    figure, axes = plotting.panels(len(places), PER_ROW)
     drawn = styles(target.methods)
-    for ax, (problem, name) in zip(axes, places, strict=True):
-        chosen = [r for r in records if (r.problem, r.dataset) == (problem, name)]
-        ax.set_title(f"{problem} in {name}", fontsize=8)
-        if not chosen:
-            plotting.leave_empty(ax, "absent" if name in absent else "no records")
-            continue
+    figure, axes, panels = _layout(target, records, absent)
+    for ax, _, chosen in panels:
         best = min(record.objective for record in chosen)
         drop = max(record.history[0, 2] for record in chosen) - best
         floor = plotting.FLOOR * (drop if drop > 0.0 else max(1.0, abs(best)))
@@ -86,6 +78,23 @@ def histories(target: Target, records: list[Record], absent: dict[str, str]) -> 
         ax.set_ylabel("objective − best known")
     plotting.share_legend(figure, axes)
     return figure
+
+
+def _layout(
+    target: Target, items: Sequence[Item], absent: dict[str, str]
+) -> tuple[Figure, list[Axes], list[tuple[Axes, str, list[Item]]]]:
+    """Return the figure, all its Axes, and (Axes, problem, items) of each panel that has something to draw."""
+    places = list(dict.fromkeys((grid.problem, name) for grid in target.grids for name in grid.sets))
+    figure, axes = plotting.panels(len(places), PER_ROW)
+    filled = []
+    for ax, (problem, name) in zip(axes, places, strict=True):
+        chosen = [item for item in items if (item.problem, item.dataset) == (problem, name)]
+        ax.set_title(f"{problem} in {name}", fontsize=8)
+        if chosen:
+            filled.append((ax, problem, chosen))
+        else:
+            plotting.leave_empty(ax, "absent" if name in absent else "no records")
+    return figure, axes, filled
 
 
 def band(runs: list[Vector]) -> tuple[Vector, Vector, Vector, Vector]:
