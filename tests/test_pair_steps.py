@@ -8,6 +8,7 @@ import pytest
 import counterpoise as cp
 from conftest import scaled
 from counterpoise.kernels import sweep
+from counterpoise.kernels.pair import next_good_pair
 from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
 from naive import Case, best_on_pair, case_of
 
@@ -157,3 +158,25 @@ def test_the_printed_sign_of_beta_raises_the_objective(rng):
             assert not (sign == -1 and worse)
             raised += worse
     assert raised > 0
+
+
+@pytest.mark.parametrize("name", ["DCPB1", "DCPB2"])
+def test_the_next_good_pair_is_good_and_missed_only_if_there_is_none(name, rng):
+    found = missed = 0
+    for _ in range(scaled(60, 30)):
+        n = int(rng.integers(2, 8))
+        lam = float(10.0 ** rng.uniform(-2, 2))
+        problem = (DCPB1 if name == "DCPB1" else DCPB2)(rng.standard_normal((6, n)), np.ones(6), n % 2, lam)
+        x = problem.start(int(rng.integers(1000)))
+        if rng.random() < 0.5:
+            x = cp.minimize(problem, x).x
+        terms = problem.terms()
+        sweep.start(terms, x)
+        floor = 1e-9 * float(rng.choice([1.0, 1e6]))
+        best, *_ = sweep.scan_all(terms, x, 0.0)
+        i, j = next_good_pair(terms.u, terms, x, 0.0, floor, np.array([int(rng.integers(n))]))
+        assert (i >= 0) == (best > floor)
+        if i >= 0:
+            assert floor < sweep.step(terms, x, i, j, 0.0)[2] <= best * (1 + 1e-12)
+        found, missed = found + (i >= 0), missed + (i < 0)
+    assert found and missed

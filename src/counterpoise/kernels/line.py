@@ -11,6 +11,7 @@ from counterpoise.kernels.dispatch import implements, kernel, outlined
 from counterpoise.kernels.pair import (
     is_live,
     model_change,
+    next_good_pair,
     pair_step,
     repair,
     screened_best_pair,
@@ -156,6 +157,33 @@ def _screened_best_pair(u, problem, x, theta, floor):
                     if gain > best:
                         best, best_i, best_j = gain, i, j
     return best, best_i, best_j
+
+
+@implements(next_good_pair, Line)
+def _next_good_pair(u, problem, x, theta, floor, row):
+    """Return the best receiver from the next giver that has one: a step costs O(n), and O(n²) only where all fail."""
+    f, h, g, n = problem.f, problem.h, problem.g, len(x)
+    receive = np.empty(n)
+    gradient = slopes(f)
+    for i in range(n):
+        receive[i] = gradient[i] + slope_right(h, i, x[i]) + slope_floor(g, x, i)[0]
+    bend = curvature_floor(g) + 2.0 * theta
+    for _ in range(n):
+        j = row[0] = (row[0] + 1) % n
+        if x[j] <= h.lo[j]:
+            continue
+        give = gradient[j] + slope_left(h, j, x[j]) + slope_floor(g, x, j)[1]
+        products, room, diagonal_j = curvatures(f, j), x[j] - h.lo[j], f.diagonal[j] + bend
+        best, best_i = floor, -1
+        for i in range(n):
+            alpha = f.diagonal[i] + diagonal_j - 2.0 * products[i]
+            if i != j and _gain_bound(alpha, receive[i] - give, 0.0, min(room, h.hi[i] - x[i])) > best:
+                _, _, gain = pair_step(problem.u, problem, x, i, j, theta)
+                if gain > best:
+                    best, best_i = gain, i
+        if best_i >= 0:
+            return best_i, j
+    return -1, -1
 
 
 @implements(violating_pair, Line)

@@ -80,6 +80,13 @@ def screened_best_pair(u, problem, x, theta, floor):
 
 
 @verb
+def next_good_pair(u, problem, x, theta, floor, row):
+    """Return a pair that decreases by more than ``floor``, or (−1, −1) if none does, going on from ``row[0]``."""
+    _, i, j = screened_best_pair(u, problem, x, theta, floor)
+    return i, j
+
+
+@verb
 def violating_pair(u, problem, x):
     """Return the pair that most violates first-order optimality, or (−1, −1)."""
     raise NotImplementedError

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from counterpoise.kernels.arc import Arc
-from counterpoise.kernels.concave import subslope
+from counterpoise.kernels.concave import is_smooth, subslope
 from counterpoise.kernels.dispatch import implements, kernel, verb
-from counterpoise.kernels.pair import is_live, pair_step, screened_best_pair, violating_pair
+from counterpoise.kernels.pair import is_live, next_good_pair, pair_step, screened_best_pair, violating_pair
 from counterpoise.kernels.smooth import slopes
 
 OPENING = 1000.0
@@ -146,7 +146,11 @@ def _opens_at_random_arc(u):
 
 @implements(select, Hybrid)
 def _select_hybrid(rule, problem, x, theta, floor, rng):
-    """Open with random pairs while one in n brings much more than ``floor``; then violating pairs; then scans."""
+    """Open with random pairs while one in n brings much more than ``floor``; then violating pairs; then scans.
+
+    Where g has corners the best of all pairs is worth its scan: it leads to better points. Where g is smooth a good
+    pair does as well, and is found in a row or two.
+    """
     n, draws = len(x), 0
     if rule.counter[0] == 0 and opens_at_random(problem.u):
         draws = n
@@ -162,5 +166,7 @@ def _select_hybrid(rule, problem, x, theta, floor, rng):
             _, _, gain = pair_step(problem.u, problem, x, i, j, theta)
             if gain > above:
                 return i, j
+    if is_smooth(problem.g):
+        return next_good_pair(problem.u, problem, x, theta, floor, rule.counter[1:])
     _, i, j = screened_best_pair(problem.u, problem, x, theta, floor)
     return i, j
