@@ -12,6 +12,7 @@ import counterpoise as cp
 from conftest import scaled
 from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
 from counterpoise.solvers.exact import Proof, exact
+from counterpoise.solvers.faces import walk_on_faces
 from counterpoise.solvers.search import search
 from naive import binary_optimum, sparse_pca_optimum, sparse_tracking_optimum
 
@@ -238,9 +239,42 @@ def test_the_swap_gap_names_an_exchange_that_gains(rng):
 
 def test_swap_refuses_other_problems(rng):
     with pytest.raises(ValueError, match="g must be TopSum, it is Norm2"):
-        cp.minimize(instance("DCPB2", rng), method="swap")
+        problem = instance("DCPB2", rng)
+        cp.certify(problem, problem.start(), level="swap")
+    with pytest.raises(ValueError, match="g must be TopSum"):
+        cp.minimize(cp.Problem(cp.LeastSquares(np.eye(3), np.ones(3)), cp.Bounds(0, 1), u=cp.Sum(1)), method="swap")
     with pytest.raises(ValueError, match=r"level is 'block'"):
         cp.certify(instance("SIT", rng), instance("SIT", rng).start(), level="block")
+
+
+@pytest.mark.parametrize("name", ["DCPB1", "DCPB2"])
+def test_swap_on_binary_problems_is_never_worse_than_pairs(rng, name):
+    better = 0
+    for lam in [0.1, 1.0, 10.0] * scaled(10, 3):
+        problem = instance(name, rng, lam=lam, n=14)
+        pairs, result = cp.minimize(problem), cp.minimize(problem, method="swap")
+        assert result.objective <= pairs.objective and result.success
+        assert cp.certify(problem, result.x).cws_gap <= result.tolerance
+        better += result.objective < pairs.objective - 1e-9 * abs(pairs.objective)
+    assert better > 0
+
+
+# Newton steps on faces
+
+
+@pytest.mark.parametrize("name", ["DCPB1", "DCPB2"])
+def test_walks_on_faces_end_at_stationary_points_or_where_they_began(rng, name):
+    reached = 0
+    for _ in range(scaled(40, 10)):
+        problem = instance(name, rng, lam=1e-3, n=10)
+        x = problem.start(int(rng.integers(1000)))
+        end = walk_on_faces(problem, x, 40)
+        assert problem.violation(end) <= 1e-9
+        assert problem.objective(end) <= problem.objective(x)
+        # λ is so small that there is one minimum, which pairs find as well.
+        pairs = cp.minimize(problem, x, tol=1e-13)
+        reached += problem.objective(end) <= pairs.objective + 1e-7 * (1.0 + abs(pairs.objective))
+    assert reached >= 0.8 * scaled(40, 10)
 
 
 # Paths

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import time
 import warnings
@@ -17,6 +18,7 @@ from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import pool
 from counterpoise.solvers.baselines import pdca
 from counterpoise.solvers.bcd import bcd_g
+from counterpoise.solvers.faces import walk_on_faces
 from counterpoise.solvers.hybrid import join
 from counterpoise.solvers.run import Progress, feasible_start
 from counterpoise.solvers.sparse_arc import SparseArc
@@ -36,6 +38,10 @@ POOLED = 600
 POPULATION, FIRST_POPULATION = 16, 8
 # A population that so many jobs in a row did not improve is given up for a new one; the best of the old ones remain.
 STALE, ELITE, ELITE_SHARE = 80, 8, 0.2
+# Below the exactness threshold: pairs per coordinate, steps of the DC method, Newton steps on faces.
+PAIRS_EACH, GLIDE, FACES = 200, 300, 40
+# The share of the time that the last descent and the certificate may take.
+LAST_SHARE = 0.15
 # Points closer than this, relative to |F|, are one.
 SAME = 1e-10
 
@@ -63,21 +69,27 @@ class Member(NamedTuple):
 class Penalised:
     """Descents on the penalised objective itself, for a λ at which the best points are not sparse or binary.
 
-    Odd starts come from the proximal DC method with extrapolation, even ones from the strategy of the exact regime;
-    all end by BCD-g. A child exchanges the values of some coordinates of a point and descends again.
+    Starts come in turn from the strategy of the exact regime, from a random point, and for a concave term without
+    corners from a direction in which f hardly grows; there −λ‖x‖ rewards length, and the minimisers lie near it. A
+    child exchanges the values of some coordinates of a point, or mixes two. All end by BCD-g; where g has no corners,
+    starts make steps on all coordinates at once first.
     """
 
     def __init__(self, problem: Problem, exact: Strategy) -> None:
         self.problem, self.exact = problem, exact
+        # Seconds that one descent may take; None where work alone is counted.
+        self.seconds: float | None = None
+        self.has_corners = isinstance(problem.g, TopSum)
 
     def start(self, k: int, rng: np.random.Generator) -> Vector:
-        """Descend from a sparse or binary point, or from where the DC method ends."""
-        if k % 2:
-            x = self.problem.start(int(rng.integers(2**31)))
-            x = pdca(self.problem, x, extrapolate=True, max_iter=2000).x
-        else:
-            x = self.exact.start(k // 2, rng)
-        return self.descend(x)
+        """Descend from a sparse or binary point, a random one, or a direction of little growth."""
+        kinds = 2 if self.has_corners else 3
+        if k % kinds == 0:
+            x = self.exact.start(k // kinds, rng)
+            return self.descend(x if self.has_corners else self._glide(x))
+        flat = not self.has_corners and k % kinds == 1
+        x = self._flat_direction(rng) if flat else self.problem.start(int(rng.integers(2**31)))
+        return self.descend(self._glide(x))
 
     def child(self, parents: list[Vector], rng: np.random.Generator) -> Vector:
         """Exchange the values of a few random pairs of the first parent, or mix both, and descend."""
@@ -94,9 +106,28 @@ class Penalised:
         return self.descend(x)
 
     def descend(self, x: Vector) -> Vector:
-        """Return the end of BCD-g from x."""
-        found: Vector = bcd_g(self.problem, x, max_iter=20 * self.problem.n**2).x
-        return found
+        """Return the end of BCD-g from x; pairs that come to no end are left for steps on all coordinates."""
+        end = bcd_g(self.problem, x, max_iter=PAIRS_EACH * self.problem.n, max_time=self.seconds)
+        found: Vector = end.x
+        return found if self.has_corners or end.status is Status.CERTIFIED else self._glide(found)
+
+    def _glide(self, x: Vector) -> Vector:
+        """Return the end of a way along all coordinates: the DC method, then for a smooth g Newton steps on faces."""
+        found: Vector = pdca(self.problem, x, extrapolate=True, max_iter=GLIDE, max_time=self.seconds).x
+        return found if self.has_corners else walk_on_faces(self.problem, found, FACES)
+
+    def _flat_direction(self, rng: np.random.Generator) -> Vector:
+        """Return a draw from N(0, Q⁻¹), as long as a binary point, projected."""
+        values, vectors = self._spectrum
+        along = rng.standard_normal(len(values)) / np.sqrt(np.maximum(values, 1e-8 * values[-1]))
+        x = vectors @ along
+        x *= math.sqrt(len(x)) * float(self.problem.separable.hi[0]) / float(np.linalg.norm(x))
+        return self.problem.project(x)
+
+    @functools.cached_property
+    def _spectrum(self) -> tuple[Vector, Vector]:
+        values, vectors = np.linalg.eigh(self.problem.f.Q)
+        return values, vectors
 
     def _large(self, x: Vector) -> int:
         return min(int(self.problem.g.s), len(x)) if isinstance(self.problem.g, TopSum) else len(x) // 2
@@ -216,8 +247,9 @@ class _Search:
         threshold = exactness_threshold(problem)
         self.is_exact = threshold is not None and problem.g.lam > threshold
         self.strategies: list[Strategy] = [self.exact]
+        self.penalised = Penalised(problem, self.exact)
         if not self.is_exact:
-            self.strategies.append(Penalised(problem, self.exact))
+            self.strategies.append(self.penalised)
         self.population: list[Member] = []
         self.elite: list[Member] = []
         self.opened, self.idle = 0, 0
@@ -233,7 +265,7 @@ class _Search:
         try:
             while status is None:
                 status = self._batch()
-            polished = bcd_g(self.problem, self.best.x, tol=self.tol)
+            polished = bcd_g(self.problem, self.best.x, tol=self.tol, max_time=self._left(LAST_SHARE))
             self._add(polished.x)
             if polished.status is Status.CERTIFIED:
                 status = Status.CERTIFIED
@@ -267,6 +299,7 @@ class _Search:
         return min((*self.elite, *self.population), key=lambda member: member.objective)
 
     def _batch(self) -> Status | None:
+        self.penalised.seconds = self._left(0.0)
         size = BATCH if self.work is None else min(BATCH, self.work - self.done)
         jobs = [self._job(self.done + k) for k in range(size)]
         before = self.population[0].objective if self.population else math.inf
@@ -319,6 +352,7 @@ class _Search:
                 # A batch that the clock cuts short is a shorter batch; with work as the only limit none is.
                 if found and self._expired():
                     break
+                self.penalised.seconds = self._left(0.0)
                 found.append(_perform(*job))
             return found
         try:
@@ -336,7 +370,7 @@ class _Search:
             gap = self.problem.objective(settled) - best.objective
             self.strategies = self.strategies[1:] if gap > SAME * abs(best.objective) else self.strategies[:1]
             if len(self.strategies) == 1 and self.strategies[0] is self.exact:
-                self._add(Penalised(self.problem, self.exact).descend(best.x))
+                self._add(self.penalised.descend(best.x))
 
     def _add(self, x: Vector) -> None:
         """Keep a point if it is among the best and not there yet."""
@@ -352,7 +386,15 @@ class _Search:
         self.history.append((self.done, time.perf_counter() - self.clock, self.best.objective))
 
     def _expired(self) -> bool:
-        return self.max_time is not None and time.perf_counter() - self.clock >= self.max_time
+        """Whether the jobs have had their time; below the exactness threshold the last descent needs some, too."""
+        share = 1.0 if self.is_exact else 1.0 - LAST_SHARE
+        return self.max_time is not None and time.perf_counter() - self.clock >= share * self.max_time
+
+    def _left(self, least: float) -> float | None:
+        """Return the seconds left, at least that share of all of them."""
+        if self.max_time is None:
+            return None
+        return max(self.max_time - (time.perf_counter() - self.clock), max(least, 0.01) * self.max_time)
 
 
 def _perform(strategy: Strategy, k: int, parents: list[Vector] | None, rng: np.random.Generator) -> Vector:

@@ -13,11 +13,12 @@ from counterpoise.kernels import swap_arc
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import pool
 from counterpoise.solvers.bcd import bcd_g
+from counterpoise.solvers.binary import Binary
 from counterpoise.solvers.hybrid import join
 from counterpoise.solvers.run import Epoch, Progress, Run
 from counterpoise.solvers.sparse_arc import TOLERANCE, SparseArc
 from counterpoise.solvers.sparse_line import SparseLine
-from counterpoise.terms.concave import TopSum
+from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
 from counterpoise.terms.constraint import Sum
 
 # Exchanges between two looks at the clock.
@@ -39,10 +40,14 @@ def swap(
     The point is s-sparse. Without x0 the way begins at the end of BCD-g. If λ is so small that a denser point has a
     lower objective, the descent from there says so: the result is then the better of the two.
 
+    On binary problems an exchange is a step on a pair, which BCD-g has tried; there the way goes from the end of BCD-g
+    to the binary point next to it, over exchanges, and back to the penalised objective.
+
     Parameters
     ----------
     problem : Problem
-        With ``TopSum`` on ``Sum`` (lower bounds of at least 0) or on ``Sphere``.
+        With ``TopSum`` on ``Sum`` (lower bounds of at least 0) or on ``Sphere``; or with ``Norm2`` or
+        ``ConcaveQuadratic`` on ``Sum`` with bounds ±b.
     x0 : array of length n, optional
     tol, max_iter, max_time, seed, callback
         As in :func:`counterpoise.solvers.bcd.bcd_g`; an iteration is an exchange. SWAP_OPTIMAL means that no exchange
@@ -51,6 +56,8 @@ def swap(
     if pool.applies(problem):
         run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
         return pool.pooled(run, _on_pool(tol, seed), x0 is not None, Status.SWAP_OPTIMAL)
+    if isinstance(problem.g, Norm2 | ConcaveQuadratic) and problem.g.lam > 0.0:
+        return _on_vertices(problem, x0, tol, max_iter, max_time, seed, callback)
     strategy = supports_of(problem)
     first = None
     if x0 is None:
@@ -67,6 +74,13 @@ def swap(
     result = run.loop(epoch)
     result = result if first is None else join(first, result)
     return _certified(problem, result, tol)
+
+
+def _on_vertices(problem: Problem, x0: Any, *options: Any) -> Result:
+    """Descend, exchange between binary points, descend again; the second way counts if it ends lower."""
+    first = bcd_g(problem, x0, 2, None, None, *options)
+    second = bcd_g(problem, Binary(problem).descend(first.x), 2, None, None, *options)
+    return join(first, second) if second.objective < first.objective else first
 
 
 def _on_pool(tol: float, seed: int | None) -> Callable[[Problem, Vector, float | None], Result]:
