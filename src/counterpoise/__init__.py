@@ -1,5 +1,8 @@
 """counterpoise: block coordinate descent for F = f + h + g under one nonseparable constraint, with proof."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from counterpoise.certificates import Certificate, certify
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import minimize
@@ -10,15 +13,22 @@ from counterpoise.terms.constraint import Sphere, Sum
 from counterpoise.terms.separable import AbsoluteDeviation, Bounds, Linear
 from counterpoise.terms.smooth import LeastSquares, Quadratic
 
+if TYPE_CHECKING:
+    from counterpoise.estimators.binary import BinaryLeastSquares
+    from counterpoise.estimators.pca import NonnegativeSparsePCA
+    from counterpoise.estimators.split import balanced_split
+
 __version__ = "0.1.0"
 
 __all__ = [
     "AbsoluteDeviation",
+    "BinaryLeastSquares",
     "Bounds",
     "Certificate",
     "ConcaveQuadratic",
     "LeastSquares",
     "Linear",
+    "NonnegativeSparsePCA",
     "Norm2",
     "Path",
     "Problem",
@@ -28,8 +38,26 @@ __all__ = [
     "Status",
     "Sum",
     "TopSum",
+    "balanced_split",
     "certify",
     "minimize",
     "path",
     "prove",
 ]
+
+# scikit-learn takes as long to import as all the rest; who solves a problem of the paper does not need it.
+_LATER = {
+    "BinaryLeastSquares": "counterpoise.estimators.binary",
+    "NonnegativeSparsePCA": "counterpoise.estimators.pca",
+    "balanced_split": "counterpoise.estimators.split",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module 'counterpoise' has no attribute {name!r}")
+    return getattr(import_module(_LATER[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -259,3 +259,41 @@ def _legend(ax: Axes, statuses: Iterable[Status]) -> None:
     names = [str(line.get_label()) for line in lines]
     place: dict[str, Any] = {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)}
     ax.legend([*lines, *marks], [*names, *words], frameon=False, handlelength=4.0, **place)
+
+
+def plot_balance(table: Any, ax: Axes | None = None) -> Axes:
+    """Plot the balance of a split, as Love plots do: |standardised mean difference| of every covariate.
+
+    Parameters
+    ----------
+    table : DataFrame
+        ``Split.balance``: one row per covariate, with columns ``random`` and ``difference``.
+    ax : Axes, optional
+        A new figure's by default.
+    """
+    absent = [name for name in ("random", "difference") if name not in table]
+    if absent:
+        raise ValueError(f"table has no column {absent[0]!r}; give the balance of a split.")
+    if not len(table):
+        raise ValueError("table is empty; there is nothing to plot.")
+    require_matplotlib()
+    if ax is None:
+        from matplotlib import pyplot
+
+        ax = pyplot.subplots(layout="constrained", figsize=(6.4, min(1.4 + 0.24 * len(table), 40.0)))[1]
+    names, rows = [str(name) for name in table.index], np.arange(len(table))
+    at_random, after = np.abs(table["random"].to_numpy()), np.abs(table["difference"].to_numpy())
+    ax.hlines(rows, np.minimum(at_random, after), np.maximum(at_random, after), color="0.8", lw=1.0, zorder=1)
+    circle: dict[str, Any] = {"marker": "o", "ls": "", "ms": 6, "zorder": 3}
+    ax.plot(at_random, rows, color=SPARE[0].colour, mfc="white", mew=1.6, label="random, root mean square", **circle)
+    ax.plot(after, rows, color=STYLES["bcd-l"].colour, label="this split", **circle)
+    ax.axvline(0.0, color="0.5", lw=0.8, zorder=0)
+    ax.set_yticks(rows, names)
+    ax.set_ylim(len(table) - 0.4, -0.6)
+    ax.set_xlabel("|standardised mean difference|")
+    ax.grid(True, axis="x", color="0.9")
+    ax.set_axisbelow(True)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
+    return ax

@@ -1,0 +1,197 @@
+"""Least squares with coefficients −1 and 1, as a scikit-learn regressor."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from counterpoise.certificates import certify
+from counterpoise.checks import Vector, is_sparse, whole_number
+from counterpoise.problem import Problem, Result, Status
+from counterpoise.problems import DCPB1
+from counterpoise.solvers import minimize
+from counterpoise.solvers.exact import Proof
+from counterpoise.terms.smooth import GRAM_LIMIT
+
+METHODS = ("search", "exact", "bcd-g", "bcd-l")
+# λ as a multiple of max‖aᵢ‖², which is at least the threshold of DCPB1: above it every CWS point is binary.
+ABOVE_THRESHOLD = 1.01
+
+
+class BinaryLeastSquares(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Minimise ½‖Ax − y‖² over x ∈ {−1, 1}ⁿ, with 1ᵀx = total if a total is given.
+
+    The problem is :class:`counterpoise.problems.DCPB1` with a λ above its exactness threshold, whose objective at
+    binary points is ½‖Ax − y‖². There is no intercept.
+
+    Parameters
+    ----------
+    total : int, optional
+        The sum of the coefficients: −n ≤ total ≤ n, of the parity of n. By default the sum is free: n columns of zeros
+        are added whose coefficients take what the others leave, so that an exchange with one of them flips one sign.
+    method : {"search", "exact", "bcd-g", "bcd-l"}
+        "search" looks for the best point that a budget allows, "exact" proves the optimum of small problems, for a free
+        sum one total after the other; "bcd-g" and "bcd-l" end at a certified point soon, and take more than 6000
+        columns, or 3000 with a free sum.
+    work : int, optional
+        Starts and children of "search", 128 if there is no ``max_time`` either.
+    max_time : float, optional
+        Seconds.
+    random_state : int, RandomState or None
+    n_jobs : int, optional
+        Workers of "search".
+
+    Attributes
+    ----------
+    coef_ : array of length n
+        −1.0 or 1.0.
+    result_ : Result
+        Of the minimisation, x without the columns of zeros; ``result_.objective`` is ½‖Ax − y‖².
+    cws_gap_ : float
+        The largest decrease that any pair offers; for a free sum a pair may be one coefficient alone. NaN if the run
+        ended before a scan.
+    n_features_in_ : int
+    feature_names_in_ : array of length n
+        Where A has column names of type str.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> A = np.random.default_rng(0).standard_normal((20, 6))
+    >>> signs = np.array([1, -1, -1, 1, 1, -1])
+    >>> BinaryLeastSquares(total=0, work=8, random_state=0).fit(A, A @ signs).coef_.tolist()
+    [1.0, -1.0, -1.0, 1.0, 1.0, -1.0]
+    """
+
+    def __init__(
+        self,
+        total: int | None = None,
+        *,
+        method: str = "search",
+        work: int | None = None,
+        max_time: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.total = total
+        self.method = method
+        self.work = work
+        self.max_time = max_time
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, A: Any, y: Any, sample_weight: Any = None) -> BinaryLeastSquares:
+        """Find the coefficients.
+
+        Parameters
+        ----------
+        A : array, DataFrame or sparse matrix, m × n
+        y : array of length m
+        sample_weight : array of length m, optional
+            w ≥ 0: the objective is ½Σ wₖ(Ax − y)ₖ².
+        """
+        A, y = validate_data(self, A, y, accept_sparse=("csc", "csr"), dtype=np.float64, y_numeric=True)
+        if self.method not in METHODS:
+            raise ValueError(f"method is {self.method!r}; it must be one of {', '.join(map(repr, METHODS))}.")
+        n = A.shape[1]
+        total = None if self.total is None else _check_total(self.total, n)
+        columns = 2 * n if total is None else n
+        if columns > GRAM_LIMIT and self.method in ("search", "exact"):
+            raise ValueError(
+                f"method {self.method!r} keeps a matrix of {columns} × {columns}, more than {GRAM_LIMIT} a side; "
+                "use method 'bcd-g'."
+            )
+        if sample_weight is not None:
+            weight = _check_sample_weight(sample_weight, A, dtype=np.float64, ensure_non_negative=True)
+            A, y = _scale_rows(A, np.sqrt(weight)), np.sqrt(weight) * y
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        if total is not None:
+            self.result_ = self._minimize(DCPB1(A, y, total, _lam(A)), seed)
+        elif self.method == "exact" and n > 1:
+            self.result_ = self._prove_every_total(A, y, seed)
+        else:
+            self.result_ = self._minimize(_free_sum(A, y), seed)
+            self.result_["x"] = self.result_.x[:n]
+        self.coef_ = self.result_.x
+        self.cws_gap_ = float(self.result_.cws_gap)
+        return self
+
+    def predict(self, A: Any) -> Vector:
+        """Return A times the coefficients."""
+        check_is_fitted(self)
+        A = validate_data(self, A, accept_sparse=("csc", "csr"), dtype=np.float64, reset=False)
+        return np.asarray(A @ self.coef_, dtype=np.float64)
+
+    def _minimize(self, problem: Problem, seed: int, max_time: float | None = None) -> Result:
+        """Return a binary point; one that a limit left in between is rounded: its largest entries become 1."""
+        options: dict[str, Any] = {"max_time": self.max_time if max_time is None else max_time, "seed": seed}
+        if self.method == "search":
+            options.update(work=self.work, n_jobs=self.n_jobs)
+        result = minimize(problem, method=self.method, **options)
+        ones = round((problem.n + float(getattr(problem.u, "c", 0.0))) / 2)
+        x = np.full(problem.n, -1.0)
+        x[np.argsort(-result.x, kind="stable")[:ones]] = 1.0
+        result.update(x=x, objective=problem.f.value(x))
+        return result
+
+    def _prove_every_total(self, A: Any, y: Vector, seed: int) -> Result:
+        """Return the best over all totals: 2ⁿ sign vectors, where the columns of zeros would make C(2n, n) of them."""
+        n, clock = A.shape[1], time.perf_counter()
+        found: list[Result] = []
+        for total in range(-n, n + 1, 2):
+            left = None if self.max_time is None else max(1e-3, self.max_time - (time.perf_counter() - clock))
+            found.append(self._minimize(DCPB1(A, y, total, _lam(A)), seed, left))
+        best = min(found, key=lambda result: float(result.objective))
+        best["time"] = time.perf_counter() - clock
+        unproved = next((result for result in found if result.status is not Status.OPTIMAL), None)
+        if unproved is None:
+            parts = [result.proof for result in found]
+            counts = sum(part.candidates for part in parts), parts[0].kind, sum(part.solved for part in parts)
+            best["proof"] = Proof(*counts, best.time)
+        else:
+            best.update(status=unproved.status, message=unproved.message, success=False)
+            best.pop("proof", None)
+        best["cws_gap"] = certify(_free_sum(A, y), np.concatenate([best.x, -best.x])).cws_gap
+        return best
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        # Coefficients of ±1 cannot follow a y of any scale.
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+def _check_total(given: Any, n: int) -> int:
+    total = whole_number(given, "total", -(10**18))
+    if abs(total) > n:
+        raise ValueError(f"total is {total}, but {n} coefficients of ±1 sum to {-n} at least and {n} at most.")
+    if (total - n) % 2:
+        parity = "odd" if n % 2 else "even"
+        raise ValueError(
+            f"total is {total}, but {n} coefficients of ±1 have an {parity} sum, such as {total - 1} or {total + 1}."
+        )
+    return total
+
+
+def _lam(A: Any) -> float:
+    """Return a λ above ¼max‖aᵢ − aⱼ‖², the exactness threshold of DCPB1: more than max‖aᵢ‖²."""
+    squares = A.power(2).sum(axis=0) if is_sparse(A) else np.einsum("ij,ij->j", A, A)
+    return ABOVE_THRESHOLD * float(np.asarray(squares).max()) or 1.0
+
+
+def _free_sum(A: Any, y: Vector) -> DCPB1:
+    """Return the problem with n more columns of zeros and the sum 0, which leaves the first n coefficients free."""
+    sparse: Any = sp
+    wide = sparse.hstack([A, sp.csc_array(A.shape)]) if is_sparse(A) else np.hstack([A, np.zeros(A.shape)])
+    return DCPB1(wide, y, 0, _lam(A))
+
+
+def _scale_rows(A: Any, factors: Vector) -> Any:
+    return sp.csr_array(A).multiply(factors[:, None]).tocsc() if is_sparse(A) else A * factors[:, None]

@@ -1,0 +1,234 @@
+"""A table of units and covariates, checked and standardised: one row of the balance table per number or level."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from counterpoise.checks import Vector, real_array
+
+# A standard deviation below this, relative to the largest value, is rounding: the column is constant.
+CONSTANT = 1e-12
+DATES = ("date", "datetime", "datetime64", "timedelta", "timedelta64", "period", "time")
+
+
+class Covariates(NamedTuple):
+    """What is balanced: numbers, and indicators of the levels of categories.
+
+    Attributes
+    ----------
+    names : list of str
+        A number's column, or "column = level".
+    values : array, units × names
+        In the units of the table; 0 or 1 for a level.
+    scores : array, units × names
+        (value − mean) / standard deviation, both over all units, the latter with n − 1; 0 for a constant.
+    weights : array
+        Of each name in the objective: a category's weight is divided evenly among its levels.
+    index : pandas Index or None
+        The labels of the units, where the table has them.
+    """
+
+    names: list[str]
+    values: Vector
+    scores: Vector
+    weights: Vector
+    index: Any
+
+
+class _Column(NamedTuple):
+    label: Any
+    names: list[str]
+    values: list[Vector]
+
+
+def read_covariates(table: Any, weights: Any = None, categorical: Any = None, left_out: Any = None) -> Covariates:
+    """Return the covariates of a DataFrame or of a numeric array.
+
+    Parameters
+    ----------
+    table : DataFrame or array, units × covariates
+        Numbers and booleans are numbers; other columns of a DataFrame are categories, each level an indicator.
+    weights : mapping, Series or array, optional
+        At least 0, of every covariate; a name that a mapping does not mention weighs 1.
+    categorical : name, position or several, optional
+        Columns of numbers that are categories too. Columns of an array are called by position.
+    left_out : name, optional
+        A column of a DataFrame that is no covariate.
+    """
+    frame = is_pandas(table, "DataFrame")
+    labels = list(table.columns) if frame else list(range(_array(table).shape[1]))
+    _check_shape(len(table), labels)
+    chosen = [label for label in labels if left_out is None or label != left_out]
+    if not chosen:
+        raise ValueError(f"covariates has no column besides the strata {left_out!r}; there is nothing to balance.")
+    categories = _categories(categorical, chosen)
+    if frame:
+        columns = [_frame_column(table[label], label, label in categories) for label in chosen]
+    else:
+        array = _array(table)
+        columns = [
+            _levels(label, f"x{label}", *np.unique(array[:, label], return_inverse=True))
+            if label in categories
+            else _Column(label, [f"x{label}"], [array[:, label]])
+            for label in chosen
+        ]
+    each = _weights(weights, chosen)
+    values = np.column_stack([part for column in columns for part in column.values])
+    scores = np.column_stack([_standardise(part) for part in values.T])
+    return Covariates(
+        [name for column in columns for name in column.names],
+        values,
+        scores,
+        np.concatenate([_share(column, weight) for column, weight in zip(columns, each, strict=True)]),
+        table.index if frame else None,
+    )
+
+
+def is_pandas(values: Any, kind: str) -> bool:
+    """Whether ``values`` is a pandas object of that kind; pandas is not imported for the question."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(values, getattr(pandas, kind))
+
+
+def aligned(values: Any, index: Any, length: int, name: str) -> Any:
+    """Return one value per unit: a Series in the units' order if it has their index, anything else as it stands."""
+    if is_pandas(values, "Series") and index is not None and not values.index.equals(index):
+        if not (values.index.is_unique and index.is_unique and set(values.index) == set(index)):
+            raise ValueError(f"{name} has another index than covariates; both must label the same units.")
+        values = values.loc[index]
+    elif not hasattr(values, "__len__"):
+        raise TypeError(f"{name} is {values!r}; it must hold one value per unit.")
+    if len(values) != length:
+        raise ValueError(f"{name} has {len(values)} values for {length} units; it must hold one per unit.")
+    return values
+
+
+def unknown_name(name: Any, known: Iterable[Any], what: str) -> str:
+    """Return a sentence about a name that is not there, with names near to it."""
+    names = [str(label) for label in known]
+    near = difflib.get_close_matches(str(name), names, n=3)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {some(names)}."
+    return f"{what} {name!r} is no covariate; {hint}"
+
+
+def some(names: Iterable[Any], most: int = 5) -> str:
+    """Return the first names and how many more there are."""
+    words = [str(name) for name in names]
+    return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
+
+
+def _array(table: Any) -> Vector:
+    array: Vector = real_array(table, "covariates")
+    if array.ndim != 2:
+        raise ValueError(f"covariates has {array.ndim} dimension(s); it must be a table, units × covariates.")
+    return array
+
+
+def _check_shape(units: int, labels: list[Any]) -> None:
+    if units < 2:
+        raise ValueError(f"covariates has {units} row(s); a split needs at least two units, one a row.")
+    if not labels:
+        raise ValueError("covariates has no columns; there is nothing to balance.")
+    seen: set[Any] = set()
+    for label in labels:
+        if label in seen:
+            raise ValueError(f"covariates has more than one column {label!r}; names must be unique.")
+        seen.add(label)
+
+
+def _categories(categorical: Any, labels: list[Any]) -> list[Any]:
+    if categorical is None:
+        return []
+    is_label = isinstance(categorical, tuple) and categorical in labels
+    several = isinstance(categorical, Iterable) and not isinstance(categorical, str) and not is_label
+    chosen = list(categorical) if several else [categorical]
+    for label in chosen:
+        if label not in labels:
+            raise ValueError(unknown_name(label, labels, "categorical: column"))
+    return chosen
+
+
+def _frame_column(column: Any, label: Any, is_category: bool) -> _Column:
+    import pandas
+
+    types = pandas.api.types
+    column = column.infer_objects()
+    kind = types.infer_dtype(column, skipna=True)
+    if kind in DATES or types.is_complex_dtype(column.dtype):
+        what = "dates or times" if kind in DATES else "complex numbers"
+        right = "give numbers such as days since a date" if kind in DATES else "give real numbers"
+        raise TypeError(f"Column {label!r} of covariates holds {what}; {right}.")
+    _refuse_places(column.isna().to_numpy(), column.index, label, "lacks a value")
+    if not is_category and (types.is_numeric_dtype(column.dtype) or kind == "decimal"):
+        numbers = column.to_numpy(dtype=np.float64)
+        _refuse_places(~np.isfinite(numbers), column.index, label, "is infinite")
+        return _Column(label, [str(label)], [numbers])
+    try:
+        category = column.astype("category").cat.remove_unused_categories()
+    except TypeError:
+        raise TypeError(f"Column {label!r} of covariates holds {kind} objects; give numbers or words.") from None
+    return _levels(label, str(label), category.cat.categories, category.cat.codes.to_numpy())
+
+
+def _levels(label: Any, name: str, levels: Any, codes: Any) -> _Column:
+    """Return an indicator per level."""
+    if len(levels) == len(codes):
+        raise ValueError(
+            f"Column {label!r} of covariates has a level of its own for each of the {len(codes)} units, which no split "
+            "can balance; leave it out or group its levels."
+        )
+    names = [f"{name} = {level:g}" if isinstance(level, float) else f"{name} = {level}" for level in levels]
+    return _Column(label, names, [(codes == k).astype(np.float64) for k in range(len(levels))])
+
+
+def _refuse_places(bad: Any, index: Any, label: Any, what: str) -> None:
+    places = np.flatnonzero(bad)
+    if len(places):
+        raise ValueError(
+            f"Column {label!r} of covariates {what} at index {some(index[places], 3)}; remove or impute such units, "
+            "all values must be there and finite."
+        )
+
+
+def _weights(weights: Any, labels: list[Any]) -> Vector:
+    if weights is None:
+        return np.ones(len(labels))
+    if is_pandas(weights, "Series"):
+        weights = weights.to_dict()
+    if isinstance(weights, Mapping):
+        for name in weights:
+            if name not in labels:
+                raise ValueError(unknown_name(name, labels, "weights: name"))
+        weights = [weights.get(label, 1.0) for label in labels]
+    result: Vector = real_array(weights, "weights")
+    if result.shape != (len(labels),):
+        raise ValueError(f"weights has shape {result.shape}; it must be ({len(labels)},), one per covariate.")
+    if (result < 0.0).any():
+        k = int(np.flatnonzero(result < 0.0)[0])
+        raise ValueError(f"weights is {result[k]:g} for {labels[k]!r}; a weight must be at least 0.")
+    if not result.any():
+        raise ValueError("weights are all 0, so that nothing is balanced; one must be positive.")
+    return result
+
+
+def _standardise(values: Vector) -> Vector:
+    """Return the scores; they are formed relative to the largest value, so that nothing overflows."""
+    largest = float(np.abs(values).max())
+    if largest == 0.0:
+        return np.zeros(len(values))
+    centred = values / largest
+    centred = centred - centred.mean()
+    deviation = float(np.sqrt((centred @ centred) / (len(values) - 1)))
+    if deviation <= CONSTANT:
+        return np.zeros(len(values))
+    scores = centred / deviation
+    return np.asarray(scores - scores.mean(), dtype=np.float64)
+
+
+def _share(column: _Column, weight: float) -> Vector:
+    return np.full(len(column.values), weight / len(column.values))

@@ -1,0 +1,311 @@
+"""Groups of given sizes whose means agree: local optima over exchanges of two units, and searches among them.
+
+With centred scores zᵢ, weighted by √w, and group means m_g = (1/n_g) Σ_{i∈g} zᵢ the imbalance of G groups is
+
+    F = Σ_{g<h} ‖m_g − m_h‖² = G Σ_g ‖m_g‖² − ‖Σ_g m_g‖²,
+
+the weighted sum of squared standardised mean differences over all pairs of groups. Dividing a block of units of two
+groups g and h anew, with x = 1 in g and −1 in h and s = Σ xᵢzᵢ over the block, moves m_g to α_g + as and m_h to
+α_h − bs, where a = 1/(2n_g), b = 1/(2n_h), and
+
+    F = κ‖s‖² + 2vᵀs + constant,   κ = G(a² + b²) − (a − b)²,   v = G(aα_g − bα_h) − (a − b)(α_g + α_h + Σ_others m).
+
+That is binary least squares, ½‖Zᵀx + v/κ‖² with the sum of x fixed, and the kernels of DCPB's search do the work.
+Strata are kept by the term ½M²Σ_σ(Σ_{i∈σ} xᵢ − c_σ)² with an M² that no exchange across strata can pay for.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import joblib
+import numpy as np
+import numpy.typing as npt
+from threadpoolctl import threadpool_limits
+
+from counterpoise.checks import Vector
+from counterpoise.kernels import exchange
+
+Labels = npt.NDArray[np.int64]
+
+# Units of a block: beyond that a sample of them is divided anew, so that no matrix is larger.
+BLOCK = 2000
+# Sweeps over all pairs of groups where blocks are samples, which need not come to an end.
+SWEEPS = 8
+# Tabu search as in solvers/binary.py, but shorter: many good ends are wanted.
+TENURE, TENURE_SPREAD, TABU_STEPS, TABU_WORK = 3, 4, 5, 2_000_000
+# Jobs between two looks at the best splits, how many are starts, and how many splits children come from.
+BATCH, STARTS, PARENTS = 8, 8, 4
+# Splits of an imbalance within this factor of the least are near-optimal: the largest difference decides among them.
+NEAR = 1.5
+# Random starts between two looks at the clock.
+DRAWN_AT_ONCE = 64
+# Random exchanges proposed per unit, before a descent.
+PROPOSALS = 30
+# M² as a multiple of Σ‖zᵢ‖², which is twice the value to be expected at random.
+STRATA_PENALTY = 4.0
+EPSILON = float(np.finfo(float).eps)
+
+
+class Found(NamedTuple):
+    """A split and its imbalance."""
+
+    imbalance: float
+    labels: Labels
+
+
+class _Gram(NamedTuple):
+    """What kernels need of a block besides the linear term."""
+
+    Q: Vector
+    diagonal: Vector
+    ceiling: Vector
+    largest_row: float
+
+
+class Groups:
+    """Splits of units into groups of given sizes in every stratum.
+
+    Parameters
+    ----------
+    Z : array, units × covariates
+        Weighted centred scores.
+    sizes : array, strata × groups
+    strata : array of units
+        The number of each unit's stratum.
+    """
+
+    def __init__(self, Z: Vector, sizes: Labels, strata: Labels) -> None:
+        self.Z, self.sizes, self.strata = np.ascontiguousarray(Z), sizes, strata
+        self.n, self.count = len(Z), sizes.shape[1]
+        self.group_sizes = sizes.sum(axis=0).astype(np.float64)
+        self.penalty = STRATA_PENALTY * float(np.einsum("ij,ij->", Z, Z)) + 1.0 if len(sizes) > 1 else 0.0
+        # Two equal halves in every stratum: exchanging their names changes nothing.
+        self.mirrored = self.count == 2 and bool((sizes[:, 0] == sizes[:, 1]).all())
+        self.members = [np.flatnonzero(strata == s) for s in range(len(sizes))]
+        whole = self.count == 2 and self.n <= BLOCK
+        self.whole = self._gram(np.arange(self.n)) if whole else None
+
+    def means(self, labels: Labels) -> Vector:
+        """Return m_g, groups × covariates."""
+        indicator = (labels[None, :] == np.arange(self.count)[:, None]).astype(np.float64)
+        return np.asarray((indicator @ self.Z) / self.group_sizes[:, None], dtype=np.float64)
+
+    def imbalance(self, labels: Labels) -> float:
+        """Return F."""
+        means = self.means(labels)
+        return float(sum(((means[g] - means[h]) ** 2).sum() for g, h in self._pairs()))
+
+    def largest_difference(self, labels: Labels) -> float:
+        """Return the largest √w|SMD| of a covariate between two groups."""
+        return float(np.ptp(self.means(labels), axis=0).max())
+
+    def random(self, rng: np.random.Generator) -> Labels:
+        """Return a random split."""
+        labels = np.empty(self.n, dtype=np.int64)
+        for units, sizes in zip(self.members, self.sizes, strict=True):
+            labels[units] = rng.permutation(np.repeat(np.arange(self.count), sizes))
+        return labels
+
+    def shaken(self, labels: Labels, rng: np.random.Generator) -> Labels:
+        """Return the split after the labels of some units have been permuted within their strata."""
+        some = rng.random(self.n) < max(4.0 / self.n, 0.25 * rng.random())
+        labels = labels.copy()
+        for units in self.members:
+            moved = units[some[units]]
+            labels[moved] = rng.permutation(labels[moved])
+        return labels
+
+    def improved(self, labels: Labels, rng: np.random.Generator, tabu: bool = False) -> Found:
+        """Return a split that no exchange within a stratum improves, or nearly so where blocks are samples."""
+        labels, pairs = labels.copy(), self._pairs()
+        idle, turn = 0, 0
+        most = SWEEPS * len(pairs) if self.n > BLOCK else None
+        while idle < len(pairs) and turn != most:
+            changed = self._divide(labels, *pairs[turn % len(pairs)], rng, turn < len(pairs), tabu)
+            idle, turn = 0 if changed else idle + 1, turn + 1
+        return Found(self.imbalance(labels), labels)
+
+    def key(self, labels: Labels) -> bytes:
+        """Return what equal splits have in common, mirror images among them."""
+        if self.mirrored and labels[0]:
+            labels = 1 - labels
+        return labels.astype(np.int16).tobytes()
+
+    def neighbours(self, found: Found, rng: np.random.Generator) -> Iterator[Found]:
+        """Yield what exchanges of two units lead to, the best first; of many units, exchanges of a sample."""
+        labels, means = found.labels, self.means(found.labels)
+        units = np.arange(self.n) if self.n <= BLOCK else np.sort(rng.choice(self.n, BLOCK, replace=False))
+        slopes = (self.count * means - means.sum(axis=0)) / self.group_sizes[:, None]
+        Z, at, inverse = self.Z[units], labels[units], 1.0 / self.group_sizes
+        toward = Z @ slopes.T
+        squares = np.einsum("ij,ij->i", Z, Z)
+        distance = squares[:, None] + squares[None, :] - 2.0 * (Z @ Z.T)
+        u, w = inverse[at][:, None], inverse[at][None, :]
+        # Unit i leaves group g for h, unit j the other way round: d = zⱼ − zᵢ joins the sum of g.
+        own, other = toward[np.arange(len(units)), at], toward[:, at]
+        slope = (other.T - own[:, None]) - (own[None, :] - other)
+        change = 2.0 * slope + (self.count * (u * u + w * w) - (u - w) ** 2) * distance
+        allowed = (at[:, None] < at[None, :]) & (self.strata[units][:, None] == self.strata[units][None, :])
+        rows, columns = np.nonzero(allowed)
+        for k in np.argsort(change[rows, columns], kind="stable"):
+            i, j = units[rows[k]], units[columns[k]]
+            moved = labels.copy()
+            moved[i], moved[j] = labels[j], labels[i]
+            yield Found(found.imbalance + float(change[rows[k], columns[k]]), moved)
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        return list(itertools.combinations(range(self.count), 2))
+
+    def _gram(self, units: Labels) -> _Gram:
+        Z, strata = self.Z[units], self.strata[units]
+        Q = Z @ Z.T
+        if self.penalty:
+            Q += self.penalty * (strata[:, None] == strata[None, :])
+        diagonal = np.diag(Q).copy()
+        np.fill_diagonal(Q, -np.inf)
+        ceiling = Q.max(axis=1)
+        np.fill_diagonal(Q, diagonal)
+        return _Gram(Q, diagonal, ceiling, float(np.abs(Q).sum(axis=1).max()))
+
+    def _divide(self, labels: Labels, g: int, h: int, rng: np.random.Generator, first: bool, tabu: bool) -> bool:
+        """Divide the units of two groups anew, in place; return whether that lowered F.
+
+        The first time random exchanges precede the descent, and tabu search may follow it.
+        """
+        units = np.flatnonzero((labels == g) | (labels == h))
+        if len(units) > BLOCK:
+            units = np.sort(rng.choice(units, BLOCK, replace=False))
+        gram = self.whole or self._gram(units)
+        x = np.where(labels[units] == g, 1.0, -1.0)
+        p = self.Z[units] @ self._pull(labels, self.Z[units].T @ x, g, h)
+        before = x.copy()
+        if self.penalty:
+            sums = np.bincount(self.strata[units], weights=x, minlength=len(self.sizes))
+            p -= self.penalty * sums[self.strata[units]]
+        floor = 64.0 * EPSILON * (gram.largest_row + float(np.abs(p).max()))
+        work = np.empty(len(x))
+        if first:
+            # A descent goes from unit to unit, and the first of a table would often change sides together.
+            still = floor or 1.0
+            exchange.anneal(gram.Q, p, gram.diagonal, still, still, PROPOSALS * len(x), rng, x, work)
+        exchange.descend(gram.Q, p, gram.diagonal, gram.ceiling, floor, x, work)
+        if first and tabu:
+            settled = x.copy()
+            steps = min(TABU_STEPS * len(x), max(TABU_STEPS, TABU_WORK // len(x)))
+            exchange.tabu(gram.Q, p, gram.diagonal, floor, 0.0, TENURE, TENURE_SPREAD, steps, rng, x, work)
+            exchange.descend(gram.Q, p, gram.diagonal, gram.ceiling, floor, x, work)
+            if not self._keeps_strata(units, x - before):
+                x = settled
+        if np.array_equal(x, before) or not self._keeps_strata(units, x - before):
+            return False
+        labels[units] = np.where(x > 0.0, g, h)
+        return True
+
+    def _pull(self, labels: Labels, s: Vector, g: int, h: int) -> Vector:
+        """Return v/κ."""
+        means, a, b = self.means(labels), 0.5 / self.group_sizes[g], 0.5 / self.group_sizes[h]
+        to_g, to_h = means[g] - a * s, means[h] + b * s
+        others = means.sum(axis=0) - means[g] - means[h]
+        v = self.count * (a * to_g - b * to_h) - (a - b) * (to_g + to_h + others)
+        return np.asarray(v / (self.count * (a * a + b * b) - (a - b) ** 2), dtype=np.float64)
+
+    def _keeps_strata(self, units: Labels, change: Vector) -> bool:
+        return not np.bincount(self.strata[units], weights=change).any()
+
+
+class Budget(NamedTuple):
+    """How many jobs, how many seconds, where chance comes from, and how many workers."""
+
+    work: int
+    max_time: float | None
+    seed: int
+    n_jobs: int | None
+
+
+def search_groups(groups: Groups, budget: Budget) -> list[Found]:
+    """Return distinct local optima within NEAR times the least imbalance found, the best first.
+
+    They are the ends of tabu searches from random starts, then from shaken copies of the best splits.
+    """
+    found: list[Found] = []
+
+    def job(k: int) -> Found:
+        rng = np.random.default_rng([budget.seed, k])
+        if k < STARTS or not found:
+            labels = groups.random(rng)
+        else:
+            labels = groups.shaken(found[int(rng.integers(min(len(found), PARENTS)))].labels, rng)
+        return groups.improved(labels, rng, tabu=True)
+
+    for batch in _batches(job, budget, BATCH):
+        found = _distinct(groups, [*found, *batch])
+        found = [each for each in found if each.imbalance <= NEAR * found[0].imbalance]
+    return found
+
+
+def gather_groups(groups: Groups, wanted: int, budget: Budget) -> list[Found]:
+    """Return so many distinct splits, the best first: local optima of random starts.
+
+    If they are too few, they are completed by exchanges of one pair: the best split not taken yet is taken, and what
+    exchanges make of it are put among those that wait.
+    """
+
+    def job(k: int) -> Found:
+        rng = np.random.default_rng([budget.seed, k])
+        return groups.improved(groups.random(rng), rng)
+
+    found = _distinct(groups, [each for batch in _batches(job, budget, DRAWN_AT_ONCE) for each in batch])
+    if len(found) >= wanted:
+        return found[:wanted]
+    rng = np.random.default_rng([budget.seed, budget.work])
+    order = itertools.count()
+    waiting = [(each.imbalance, next(order), each) for each in found]
+    heapq.heapify(waiting)
+    seen = {groups.key(each.labels) for each in found}
+    taken: list[Found] = []
+    while waiting and len(taken) < wanted:
+        each = heapq.heappop(waiting)[2]
+        taken.append(Found(groups.imbalance(each.labels), each.labels))
+        room = wanted - len(taken)
+        for other in groups.neighbours(each, rng):
+            if room == 0:
+                break
+            key = groups.key(other.labels)
+            if key not in seen:
+                seen.add(key)
+                heapq.heappush(waiting, (other.imbalance, next(order), other))
+                room -= 1
+    return sorted(taken, key=lambda each: each.imbalance)
+
+
+def _distinct(groups: Groups, found: list[Found]) -> list[Found]:
+    """Return them without repetitions, the best first."""
+    unique = {groups.key(each.labels): each for each in reversed(found)}
+    return sorted(unique.values(), key=lambda each: (each.imbalance, groups.key(each.labels)))
+
+
+def _batches(job: Callable[[int], Found], budget: Budget, size: int) -> Iterator[list[Found]]:
+    """Yield the results of jobs 0, 1, …, so many at a time, until the work is done or the time is over."""
+    clock = time.perf_counter()
+    workers = 1 if budget.n_jobs is None else min(size, joblib.effective_n_jobs(budget.n_jobs))
+    # The products are small: threads of a linear algebra library would only wait for each other.
+    with threadpool_limits(limits=1, user_api="blas"), joblib.Parallel(n_jobs=workers, prefer="threads") as pool:
+        for first in range(0, budget.work, size):
+            numbers = range(first, min(first + size, budget.work))
+            if workers == 1:
+                yield [job(k) for k in numbers]
+            else:
+                parts = pool(joblib.delayed(_do)(job, numbers[w::workers]) for w in range(workers))
+                # In the order of the jobs, whoever did them, so that workers do not matter.
+                yield [parts[k % workers][k // workers] for k in range(len(numbers))]
+            if budget.max_time is not None and time.perf_counter() - clock >= budget.max_time:
+                return
+
+
+def _do(job: Callable[[int], Found], numbers: range) -> list[Found]:
+    return [job(k) for k in numbers]

@@ -1,0 +1,706 @@
+"""Non-negative sparse principal components, for scikit-learn.
+
+The first component is max vᵀCv over v ≥ 0, ‖v‖ = 1 with at most s non-zeros, C the covariance of X: the paper's
+NNSPCA in the exact regime. The others are the same problem on what the components before have left of C.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg as sl
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils import check_array, check_random_state
+from sklearn.utils.sparsefuncs import mean_variance_axis
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from counterpoise.certificates import certify
+from counterpoise.checks import is_sparse, number, whole_number
+from counterpoise.kernels import swap_arc
+from counterpoise.problem import Result, Status
+from counterpoise.problems import NNSPCA
+from counterpoise.solvers import minimize
+from counterpoise.solvers.sparse_arc import MOST_SWAPS, TOLERANCE
+
+Matrix = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+METHODS = ("search", "swap", "bcd-g", "exact")
+# Starts and children of a search, a component; on digits and MNIST 8 find what 512 do.
+DEFAULT_WORK = 8
+# Non-zeros of a component if the user does not say.
+DEFAULT_NONZERO = 10
+# Up to so many columns that vary, their covariance is formed whole; beyond it that of a pool of so many.
+WHOLE, POOLED = 2000, 1000
+# How many columns a component may ask into the pool at a time, how often, and what each must gain.
+ENTERING, PRICINGS, GAIN = 256, 20, 1e-9
+# Less than this share of all variance is rounding.
+EXHAUSTED = 1e-12
+# A round that raises the total by less than this share of it has come to an end.
+SETTLED = 1e-6
+# The same for rounds that are still below the best total.
+HOPELESS = 1e-4
+# A total must rise by this share to count, or rounding would make a cycle.
+RISES = 1e-10
+# How many components a kick replaces at most, and among how many columns.
+KICKED, FEW = 2, 256
+# Share of the time that the components one after the other may take when they are fitted jointly afterwards.
+FIRST_SHARE = 0.5
+
+
+class NonnegativeSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    r"""Principal components with few loadings, none of them negative.
+
+    Component k maximises vᵀC_k v over v ≥ 0, ‖v‖ = 1 with at most ``n_nonzero`` non-zeros. C₁ = C is the covariance of
+    X and C_{k+1} = C_k − C_k v vᵀC_k/(vᵀC_k v) its Schur complement (Mackey 2008): the covariance of what a regression
+    on the scores so far leaves of X. So vᵀC_k v is the variance that a component adds to those before.
+
+    Sparse components correlate, and their variances must not be added. ``explained_variance_`` is therefore *adjusted*
+    (Zou, Hastie and Tibshirani 2006): with the scores Z = (X − mean)Vᵀ = QR it is R_kk²/(n_samples − 1), the variance
+    of a score that the scores before it do not explain. This is vᵀC_k v.
+
+    Components found one after the other are not the best together. Backfitting takes each in turn, deflates C by all
+    others, and exchanges loadings until none raises its variance; a change is kept if the total adjusted variance
+    rises. Where no component rises any more, up to two are replaced at random and the rounds go on from there; the
+    best total remains. If all components have the same ``n_nonzero`` they are ordered by adjusted variance: each is the
+    one that adds most to those before it.
+
+    Parameters
+    ----------
+    n_components : int
+        At most min(n_samples, n_features), and at most the rank of X − mean.
+    n_nonzero : int, or one a component, optional
+        How many loadings may differ from 0. By default 10, or all features if they are fewer. With one a component the
+        order of the components is that of ``n_nonzero``.
+    method : {"search", "swap", "bcd-g", "exact"}
+        Of :func:`counterpoise.minimize`, for each component in its turn. "exact" proves a single component, of few
+        features.
+    work : int, optional
+        Of a search: starts and children a component, 8 if there is no ``max_time`` either.
+    max_time : float, optional
+        Seconds of a fit, after the covariance. Results then depend on the machine's speed.
+    backfit : int
+        Rounds of backfitting at most; a round looks at every component once. With more than 256 columns these rounds
+        are among those of the largest variance, and as many may follow among all, without replacements. 0 keeps the
+        components as found one after the other.
+    random_state : int, RandomState or None
+        The same int gives the same bits, for any ``n_jobs``, without ``max_time``.
+    n_jobs : int, optional
+        Workers of a search, by joblib.
+
+    Attributes
+    ----------
+    components_ : array, n_components × n_features
+        Rows ≥ 0 of length 1, in the precision of X.
+    explained_variance_ : array of length n_components
+        Adjusted, see above; its sum is the variance explained together.
+    explained_variance_ratio_ : array of length n_components
+        The same as shares of the total variance of X.
+    mean_ : array of length n_features
+    n_nonzero_ : array of length n_components
+        What ``n_nonzero`` came to.
+    results_ : list of Result
+        How each component ended, with its status and ``cws_gap``, which speaks of the columns of the pool (see Notes).
+        After backfitting a result is of the component given all others, otherwise given those before it;
+        −2·objective is the variance that it adds to these. STATIONARY means that a pair would raise the component's
+        own variance, but lower the total.
+    n_iter_ : int
+        Rounds of backfitting done.
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        If X has column names.
+
+    Notes
+    -----
+    Columns that do not vary never have a loading. Sparse X is centred implicitly: only XᵀX and products with X are
+    formed, (XᵀX − n_samples·μμᵀ)/(n_samples − 1). That subtraction costs digits in columns whose mean is far above
+    their deviation; such columns belong into a dense array.
+
+    Up to 2000 varying columns the covariance is formed whole. Beyond it that of a pool of at most 1000 is: the columns
+    of the largest variance and those with the largest loadings in ordinary principal components. What is found on it is
+    priced against all columns: the best exchange of a loading for a column outside, in closed form. Columns that would
+    raise a component come into the pool, and the fit goes on until there is none.
+
+    ``transform`` is a projection and no regression, so a row's scores do not depend on its batch.
+
+    References
+    ----------
+    Mackey (2008), Deflation methods for sparse PCA. Zou, Hastie and Tibshirani (2006), Sparse principal component
+    analysis.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise.estimators.pca import NonnegativeSparsePCA
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((100, 2)) @ np.array([[3, 3, 3, 0, 0, 0.0], [0, 0, 0, 1, 1, 0]])
+    >>> X += 0.1 * rng.standard_normal((100, 6))
+    >>> pca = NonnegativeSparsePCA(n_components=2, n_nonzero=[3, 2], random_state=0).fit(X)
+    >>> pca.components_.round(1).tolist()
+    [[0.6, 0.6, 0.6, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.7, 0.7, 0.0]]
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        n_nonzero: int | Sequence[int] | None = None,
+        *,
+        method: str = "search",
+        work: int | None = None,
+        max_time: float | None = None,
+        backfit: int = 40,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_components = n_components
+        self.n_nonzero = n_nonzero
+        self.method = method
+        self.work = work
+        self.max_time = max_time
+        self.backfit = backfit
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any = None) -> NonnegativeSparsePCA:
+        """Find the components of X, an array, DataFrame or sparse matrix, n_samples × n_features."""
+        X = self._validated(X, reset=True)
+        sizes = self._sizes(*X.shape)
+        plan = self._plan(sizes)
+        data = _Centred(X)
+        if not len(data.varying):
+            raise ValueError(
+                f"X is constant: none of its {X.shape[1]} columns varies over {X.shape[0]} samples; "
+                "principal components need variance."
+            )
+        found = _fit(data, plan)
+        self.mean_ = data.mean.astype(X.dtype)
+        self.components_ = np.ascontiguousarray(found.V.T, dtype=X.dtype)
+        self.n_nonzero_ = np.array(sizes)
+        self.explained_variance_ = found.variances.astype(X.dtype)
+        self.explained_variance_ratio_ = (found.variances / data.variance.sum()).astype(X.dtype)
+        self.results_ = found.results
+        self.n_iter_ = found.rounds
+        return self
+
+    def transform(self, X: Any) -> npt.NDArray[Any]:
+        """Return the scores (X − mean_)·components_ᵀ; sparse X is not densified."""
+        check_is_fitted(self)
+        X = self._validated(X, reset=False)
+        loadings = self.components_.T.astype(X.dtype)
+        mean = self.mean_.astype(X.dtype)
+        if is_sparse(X):
+            return np.asarray(np.asarray(X @ loadings) - mean @ loadings)
+        scores: npt.NDArray[Any] = (X - mean) @ loadings
+        return scores
+
+    def inverse_transform(self, X: Any) -> npt.NDArray[Any]:
+        """Return the points of the components' span that have these scores: mean_ + X·(components_ᵀ)⁺.
+
+        The components are not orthogonal, so that their transpose would not do. ``inverse_transform(transform(X))`` is
+        the orthogonal projection of X − mean_ on their span, and ``transform(inverse_transform(Z))`` is Z.
+        """
+        check_is_fitted(self)
+        X = check_array(X, dtype=[np.float64, np.float32])
+        if X.shape[1] != len(self.components_):
+            raise ValueError(
+                f"X has {X.shape[1]} columns; inverse_transform takes scores, one column for each of the "
+                f"{len(self.components_)} components."
+            )
+        dual = np.linalg.pinv(self.components_.T.astype(np.float64)).astype(X.dtype)
+        points: npt.NDArray[Any] = X @ dual + self.mean_.astype(X.dtype)
+        return points
+
+    def __sklearn_tags__(self) -> Any:
+        """Say that sparse data and both precisions are welcome."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.components_)
+
+    def _validated(self, X: Any, reset: bool) -> Any:
+        """Return X in single or double precision, dense, CSR or CSC, all entries finite."""
+        X = validate_data(
+            self,
+            X,
+            reset=reset,
+            accept_sparse=("csr", "csc"),
+            dtype=[np.float64, np.float32],
+            ensure_all_finite=False,
+            ensure_min_samples=2 if reset else 1,
+        )
+        _refuse_non_finite(X)
+        return X
+
+    def _sizes(self, n_samples: int, n_features: int) -> list[int]:
+        """Return how many non-zeros each component may have."""
+        count = whole_number(self.n_components, "n_components", 1)
+        if count > min(n_samples, n_features):
+            raise ValueError(
+                f"n_components is {count}, but X has {n_samples} samples and {n_features} features; "
+                f"it must be at most {min(n_samples, n_features)}."
+            )
+        if self.n_nonzero is None:
+            return [min(DEFAULT_NONZERO, n_features)] * count
+        if np.ndim(self.n_nonzero) == 0:
+            return [_size(self.n_nonzero, "n_nonzero", n_features)] * count
+        sizes = [_size(size, f"n_nonzero[{k}]", n_features) for k, size in enumerate(np.ravel(self.n_nonzero))]
+        if len(sizes) != count:
+            raise ValueError(
+                f"n_nonzero has {len(sizes)} entries; give one number, or one for each of {count} components."
+            )
+        return sizes
+
+    def _plan(self, sizes: list[int]) -> _Plan:
+        if self.method not in METHODS:
+            raise ValueError(f"method is {self.method!r}; it must be one of {', '.join(map(repr, METHODS))}.")
+        max_time = None if self.max_time is None else number(self.max_time, "max_time", 0.0)
+        if max_time == 0.0:
+            raise ValueError("max_time is 0; a fit needs some seconds, or None for no limit.")
+        work = None if self.work is None else whole_number(self.work, "work", 1)
+        return _Plan(
+            sizes,
+            self.method,
+            DEFAULT_WORK if work is None and max_time is None else work,
+            max_time,
+            whole_number(self.backfit, "backfit", 0),
+            int(check_random_state(self.random_state).randint(2**31 - 1)),
+            self.n_jobs,
+        )
+
+
+def _size(value: Any, name: str, n_features: int) -> int:
+    size = whole_number(value, name, 1)
+    if size > n_features:
+        raise ValueError(f"{name} is {size}, but X has {n_features} features; it must be between 1 and {n_features}.")
+    return size
+
+
+def _refuse_non_finite(X: Any) -> None:
+    """Name the first NaN or infinity by row and column."""
+    sparse = is_sparse(X)
+    values = X.data if sparse else X
+    # The sum is not finite if an entry is not; it may also overflow, so the entries decide.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):
+            return
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    if sparse:
+        entries = X.tocoo()
+        places = np.column_stack([entries.row, entries.col])[~np.isfinite(entries.data)]
+        row, column = min(places.tolist())
+    else:
+        row, column = np.argwhere(bad)[0].tolist()
+    raise ValueError(
+        f"X contains NaN or infinity: {X[row, column]} in row {row}, column {column} is the first of {int(bad.sum())}; "
+        "remove or impute them, all entries must be finite."
+    )
+
+
+# The data.
+
+
+class _Centred:
+    """X − 1μᵀ over √(n_samples − 1), of which only products are formed if X is sparse."""
+
+    def __init__(self, X: Any) -> None:
+        self.sparse = bool(is_sparse(X))
+        self.m, self.n = X.shape
+        eps = float(np.finfo(np.float64).eps)
+        if self.sparse:
+            self.X = X.astype(np.float64).tocsc()
+            self.mean, variance = (np.asarray(part, dtype=np.float64) for part in mean_variance_axis(self.X, axis=0))
+            # What the subtraction of n_samples·μμᵀ leaves of a column is exact to ε times its mean square.
+            noise = 64.0 * eps * (variance + self.mean**2)
+        else:
+            self.mean = X.mean(axis=0, dtype=np.float64)
+            self.X = X - self.mean
+            variance = np.einsum("ij,ij->j", self.X, self.X) / self.m
+            noise = (16.0 * eps * self.mean) ** 2
+        self.variance: Matrix = np.where(variance > noise, variance * (self.m / (self.m - 1.0)), 0.0)
+        self.varying: Indices = np.flatnonzero(self.variance)
+
+    def covariance(self, columns: Indices) -> Matrix:
+        """Return C on some columns."""
+        X = self._columns(columns)
+        if not self.sparse:
+            return np.asarray(X.T @ X / (self.m - 1.0))
+        mean = self.mean[columns]
+        C = (X.T @ X).toarray() - self.m * np.outer(mean, mean)
+        C /= self.m - 1.0
+        return np.asarray(0.5 * (C + C.T))
+
+    def products(self, columns: Indices, V: Matrix) -> Matrix:
+        """Return C[:, columns]·V of all features, from the scores of V."""
+        scores = np.asarray(self._columns(columns) @ V)
+        if not self.sparse:
+            return np.asarray(self.X.T @ scores / (self.m - 1.0))
+        scores = scores - self.mean[columns] @ V
+        return np.asarray((self.X.T @ scores - np.outer(self.mean, scores.sum(axis=0))) / (self.m - 1.0))
+
+    def _columns(self, columns: Indices) -> Any:
+        # All of them are no copy.
+        return self.X[:, columns] if len(columns) < self.n else self.X
+
+    def pool(self, count: int, n_components: int, seed: int) -> Indices:
+        """Return columns to begin with: half by variance, half by their length in the leading eigenvectors of C.
+
+        The latter are found by subspace iteration; they name columns that vary little each, but many together.
+        """
+        rng, all_columns = np.random.default_rng(seed), np.arange(self.n)
+        basis = rng.standard_normal((self.n, min(n_components + 10, self.n)))
+        for _ in range(3):
+            basis = np.linalg.qr(self.products(all_columns, basis))[0]
+        products = self.products(all_columns, basis)
+        leading = np.linalg.eigh(basis.T @ products)[1][:, -n_components:]
+        parts = np.linalg.norm(products @ leading, axis=1)
+        chosen = [np.argsort(-by, kind="stable")[: count // 2] for by in (self.variance, parts)]
+        return np.intersect1d(np.concatenate(chosen), self.varying)
+
+
+# The components on a pool of columns.
+
+
+class _Covariance:
+    """C = RᵀR on the pool, and what components leave of it."""
+
+    def __init__(self, C: Matrix) -> None:
+        # A pair step needs two coordinates; the second one does not vary and stays at 0.
+        self.C = np.ascontiguousarray(np.pad(C, (0, 1)) if len(C) == 1 else C)
+        self.root = _root(self.C)
+        self.total = float(np.trace(self.C))
+
+    def __len__(self) -> int:
+        return len(self.C)
+
+    def rows(self, Z: Matrix, P: Matrix) -> Matrix:
+        """Return B with BᵀB = CW(WᵀCW)⁻¹WᵀC from Z = RW and P = CW; C − BᵀB is the Schur complement of C by W.
+
+        With Z = QT it is B = T⁻ᵀPᵀ = QᵀR. Components that others explain, up to rounding, are left out.
+        """
+        if Z.shape[1] == 0:
+            return np.zeros((0, len(P)))
+        T, order = sl.qr(Z, mode="r", pivoting=True, check_finite=False)
+        diagonal = np.abs(np.diag(T))
+        r = int(np.count_nonzero(diagonal > math.sqrt(EXHAUSTED) * diagonal[0]))
+        return np.asarray(sl.solve_triangular(T[:r, :r], P[:, order[:r]].T, trans="T", check_finite=False))
+
+    def deflate(self, B: Matrix, G: Matrix) -> None:
+        """Write C − BᵀB into G, contiguous rows."""
+        G[:] = self.C
+        if len(B):
+            # Both are symmetric, so that the transpose, whose columns are contiguous, is updated where it is.
+            sl.blas.dgemm(-1.0, B, B, 1.0, G.T, trans_a=True, overwrite_c=True)
+
+    def problem(self, W: Matrix, s: int) -> NNSPCA:
+        """Return max ½vᵀGv, G = C deflated by W, with a λ above the exactness threshold √2·max‖Gx‖∞."""
+        Z, G, A = self.root @ W, np.empty_like(self.C), self.root.copy()
+        self.deflate(self.rows(Z, self.C @ W), G)
+        if float(np.diag(G).max()) <= EXHAUSTED * self.total:
+            raise _ExhaustedError(W)
+        if W.shape[1]:
+            Q = sl.orth(Z)
+            sl.blas.dgemm(-1.0, self.root.T @ Q, Q, 1.0, A.T, trans_b=True, overwrite_c=True)
+        lam = 2.0 * math.sqrt(float(np.einsum("ij,ij->i", G, G).max()))
+        problem = NNSPCA(A, min(s, len(G)), lam)
+        # AᵀA is known; forming it again would cost n³.
+        problem.f.Q = np.negative(G, out=G)
+        return problem
+
+    def adjusted(self, V: Matrix, by_size: bool) -> tuple[Matrix, Indices]:
+        """Return the adjusted variances and their order: that of V, or by size if the order is free."""
+        return _adjusted(self.root @ V, by_size)
+
+
+def _adjusted(Z: Matrix, by_size: bool) -> tuple[Matrix, Indices]:
+    """Return T_kk² of the scores Z = QT, and the order of the columns; by size it is QR with pivots."""
+    if not by_size:
+        return np.asarray(np.diag(np.linalg.qr(Z, mode="r")) ** 2, dtype=np.float64), np.arange(Z.shape[1])
+    T, order = sl.qr(Z, mode="r", pivoting=True, check_finite=False)
+    return np.asarray(np.diag(T) ** 2, dtype=np.float64), np.asarray(order, dtype=np.intp)
+
+
+def _root(C: Matrix) -> Matrix:
+    """Return R with RᵀR = C and as many rows as C has rank, by Cholesky's factorisation with pivots."""
+    factor, pivots, rank, _ = sl.lapack.dpstrf(C, lower=0)
+    R = np.zeros((max(int(rank), 1), len(C)))
+    R[:, pivots - 1] = np.triu(factor)[: len(R)]
+    return R
+
+
+class _ExhaustedError(Exception):
+    """No variance is left on the pool by the components V."""
+
+    def __init__(self, V: Matrix) -> None:
+        super().__init__()
+        self.V = V
+
+
+class _Plan(NamedTuple):
+    """What the user asked for."""
+
+    sizes: list[int]
+    method: str
+    work: int | None
+    max_time: float | None
+    backfit: int
+    seed: int
+    n_jobs: int | None
+
+    def options(self, seconds: float | None) -> dict[str, Any]:
+        """Return the options of the method."""
+        options: dict[str, Any] = {"seed": self.seed, "max_time": seconds}
+        if self.method == "search":
+            options |= {"work": self.work, "n_jobs": self.n_jobs}
+        return options
+
+
+class _Found(NamedTuple):
+    """Components as columns of V, on all features."""
+
+    V: Matrix
+    variances: Matrix
+    results: list[Result]
+    rounds: int
+
+
+class _Fit:
+    """Components on a pool, one after the other and then together."""
+
+    def __init__(self, plan: _Plan) -> None:
+        self.plan = plan
+        self.deadline = None if plan.max_time is None else time.perf_counter() + plan.max_time
+        self.rng = np.random.default_rng(plan.seed)
+        self.joint = plan.backfit > 0 and len(plan.sizes) > 1
+        # Components of different sizes keep the order in which the user gave these.
+        self.by_size = self.joint and len(set(plan.sizes)) == 1
+        self.rounds = 0
+
+    def one_by_one(self, C: _Covariance, warm: Matrix | None) -> tuple[Matrix, list[Result]]:
+        """Solve for each component after those before it."""
+        V, results = np.zeros((len(C), 0)), []
+        for k, s in enumerate(self.plan.sizes):
+            x0 = None if warm is None else warm[:, k]
+            problem = C.problem(V, s)
+            left = self._left()
+            if left is not None:
+                left *= (FIRST_SHARE if self.joint else 1.0) / (len(self.plan.sizes) - k)
+            results.append(minimize(problem, x0, method=self.plan.method, **self.plan.options(left)))
+            V = np.column_stack([V, _sparse(results[-1].x, s)])
+        return V, results
+
+    def together(self, C: _Covariance, V: Matrix, kicks: bool) -> Matrix:
+        """Backfit: with kicks among the columns of the largest variance, then among all."""
+        few = np.union1d(np.argsort(-np.diag(C.C), kind="stable")[:FEW], np.flatnonzero(V.any(axis=1)))
+        if kicks and len(few) < len(C):
+            V = _embedded(self._rounds(_Covariance(C.C[np.ix_(few, few)]), V[few], True), few, len(C))
+            kicks = False
+        return self._rounds(C, V, kicks)
+
+    def _rounds(self, C: _Covariance, V: Matrix, kicks: bool) -> Matrix:
+        """Backfit until nothing rises, and then kick or end; return the best components of all rounds."""
+        best, best_total = V, -math.inf
+        total = self._total(C, V)
+        for _ in range(self.plan.backfit):
+            if self.expired():
+                break
+            before = total
+            V, total = self._round(C, V, total)
+            self.rounds += 1
+            if total > best_total:
+                best, best_total = V, total
+            settled = SETTLED if total >= best_total else HOPELESS
+            if total <= before * (1.0 + settled):
+                if not kicks:
+                    break
+                V = self._kicked(C, best)
+                total = self._total(C, V)
+        return best
+
+    def settle(self, C: _Covariance, V: Matrix) -> tuple[Matrix, list[Result]]:
+        """Certify each component given the others; a step that lowers the total is not taken."""
+        results: list[Result] = []
+        V, total = V.copy(), self._total(C, V)
+        for k, s in enumerate(self.plan.sizes):
+            problem, here = C.problem(np.delete(V, k, axis=1), s), V[:, k].copy()
+            result = minimize(problem, here, seed=self.plan.seed)
+            V[:, k] = _sparse(result.x, s)
+            changed = self._total(C, V)
+            if changed < total * (1.0 - RISES):
+                V[:, k], changed = here, total
+                result = _as_it_is(problem, here, self.plan.seed)
+            total = changed
+            results.append(result)
+        return V, results
+
+    def _round(self, C: _Covariance, V: Matrix, total: float) -> tuple[Matrix, float]:
+        """Exchange loadings of each component in turn given all others; keep what raises the total."""
+        V, Z, P, G = V.copy(), C.root @ V, C.C @ V, np.empty_like(C.C)
+        for k, s in enumerate(self.plan.sizes):
+            if self.expired():
+                break
+            others = np.arange(V.shape[1]) != k
+            B = C.rows(Z[:, others], P[:, others])
+            C.deflate(B, G)
+            x = V[:, k].copy()
+            swap_arc.descend(G, x, s, TOLERANCE, MOST_SWAPS)
+            held = np.flatnonzero(x)
+            scores = Z.copy()
+            scores[:, k] = C.root[:, held] @ x[held]
+            changed = float(_adjusted(scores, self.by_size)[0].sum())
+            if changed > total * (1.0 + RISES):
+                V[:, k], P[:, k], Z, total = x, C.C[:, held] @ x[held], scores, changed
+        return V, total
+
+    def _kicked(self, C: _Covariance, V: Matrix) -> Matrix:
+        """Replace up to two components by the largest positive entries of random columns of C, drawn by variance."""
+        V, count, variance = V.copy(), V.shape[1], np.diag(C.C)
+        for k in self.rng.choice(count, size=min(KICKED, count - 1), replace=False):
+            column = C.C[self.rng.choice(len(C), p=variance / variance.sum())]
+            V[:, k] = _sparse(np.maximum(column, 0.0), self.plan.sizes[k])
+        return V
+
+    def _total(self, C: _Covariance, V: Matrix) -> float:
+        return float(C.adjusted(V, self.by_size)[0].sum())
+
+    def _left(self) -> float | None:
+        # A method must have some time to return a point at all.
+        return None if self.deadline is None else max(self.deadline - time.perf_counter(), 1e-3)
+
+    def expired(self) -> bool:
+        """Return whether the time is up."""
+        return self.deadline is not None and time.perf_counter() >= self.deadline
+
+
+def _sparse(x: Matrix, s: int) -> Matrix:
+    """Return the s largest entries of x ≥ 0 at length 1; x itself if it has no more."""
+    held = np.flatnonzero(x)
+    if len(held) > s:
+        x = x.copy()
+        x[held[np.argsort(-x[held], kind="stable")[s:]]] = 0.0
+    length = float(np.linalg.norm(x))
+    return x if abs(length - 1.0) <= 1e-15 else x / length
+
+
+def _as_it_is(problem: NNSPCA, x: Matrix, seed: int) -> Result:
+    """Return the result of no step at all, with the gap that pairs leave."""
+    certificate = certify(problem, x)
+    return Result(
+        x=x,
+        objective=problem.objective(x),
+        status=Status.STATIONARY,
+        success=False,
+        message="pairs would raise this component's own variance and lower the total of all; it is left as it is",
+        nit=0,
+        nacc=0,
+        time=0.0,
+        history=np.zeros((0, 3)),
+        cws_gap=certificate.cws_gap,
+        tolerance=math.nan,
+        seed=seed,
+    )
+
+
+# The pool and the columns outside.
+
+
+def _fit(data: _Centred, plan: _Plan) -> _Found:
+    """Fit on the whole covariance, or on a pool that grows until no column outside would raise a component."""
+    whole = len(data.varying) <= WHOLE
+    pool = data.varying if whole else data.pool(POOLED, len(plan.sizes), plan.seed)
+    fit, V = _Fit(plan), None
+    results: list[Result] = []
+    pricings = 0
+    while True:
+        C = _Covariance(data.covariance(pool))
+        try:
+            if V is None or not fit.joint:
+                V, results = fit.one_by_one(C, V)
+        except _ExhaustedError as exhausted:
+            entering = _left_out(data, pool, C, exhausted.V)
+            if not len(entering):
+                raise ValueError(
+                    f"n_components is {len(plan.sizes)}, but {exhausted.V.shape[1]} components explain all variance "
+                    f"of X; it must be at most {exhausted.V.shape[1]}."
+                ) from None
+        else:
+            if fit.joint:
+                V = fit.together(C, V, kicks=pricings == 0)
+            entering, pricings = _gaining(data, pool, C, V, fit), pricings + 1
+            if not len(entering) or pricings == PRICINGS or fit.expired():
+                break
+        grown = np.union1d(pool, entering)
+        if V is not None:
+            V = _embedded(V, np.searchsorted(grown, pool), len(grown))
+        pool = grown
+    if fit.joint:
+        V, results = fit.settle(C, V)
+    variances, order = C.adjusted(V, fit.by_size)
+    results = [Result(**{**results[k], "x": _embedded(results[k].x, pool, data.n)}) for k in order]
+    return _Found(_embedded(V[:, order], pool, data.n), variances, results, fit.rounds)
+
+
+def _embedded(values: Matrix, places: Indices, length: int) -> Matrix:
+    """Return values at their places among zeros."""
+    out = np.zeros((length, *values.shape[1:]))
+    out[places] = values[: len(places)]
+    return out
+
+
+def _left_out(data: _Centred, pool: Indices, C: _Covariance, V: Matrix) -> Indices:
+    """Return columns outside the pool of whose variance the components leave most."""
+    B = C.rows(C.root @ V, data.products(pool, V[: len(pool)]))
+    left = data.variance - np.einsum("kj,kj->j", B, B)
+    left[pool] = 0.0
+    most = np.argsort(-left, kind="stable")[:ENTERING]
+    return np.asarray(most[left[most] > EXHAUSTED * float(data.variance.sum())])
+
+
+def _gaining(data: _Centred, pool: Indices, C: _Covariance, V: Matrix, fit: _Fit) -> Indices:
+    """Return columns outside the pool that would raise a component, given all others or those before it.
+
+    As in ``kernels.swap_arc``: drop vᵢ, v̂ = (v − vᵢeᵢ)/‖v − vᵢeᵢ‖, and turn v̂ towards eⱼ by the best angle. That is
+    worth λ_max of [[v̂ᵀGv̂, (Gv̂)ⱼ], [·, G_jj]], G = C deflated. With fewer non-zeros than allowed none is dropped.
+    """
+    if len(pool) == len(data.varying):
+        return pool[:0]
+    entering: list[Indices] = []
+    outside = np.setdiff1d(data.varying, pool)
+    Z, P = C.root @ V, data.products(pool, V)
+    for k, s in enumerate(fit.plan.sizes):
+        others = np.arange(V.shape[1]) != k if fit.joint else np.arange(V.shape[1]) < k
+        B = C.rows(Z[:, others], P[:, others])
+        held = np.flatnonzero(V[:, k])
+        v = V[held, k]
+        columns = data.products(pool[held], np.eye(len(held))) - B.T @ B[:, pool[held]]
+        Gv, diagonal = columns @ v, data.variance - np.einsum("kj,kj->j", B, B)
+        value = float(v @ Gv[pool[held]])
+        score = diagonal[outside].copy()
+        if len(held) < s:
+            np.maximum(score, _turned(value, Gv[outside], diagonal[outside]), out=score)
+            v = v[:0]
+        for i, weight in enumerate(v):
+            rest = 1.0 - weight**2
+            if rest > 0.0:
+                row = (Gv - weight * columns[:, i]) / math.sqrt(rest)
+                a = (value - 2.0 * weight * Gv[pool[held[i]]] + weight**2 * diagonal[pool[held[i]]]) / rest
+                np.maximum(score, _turned(a, row[outside], diagonal[outside]), out=score)
+        best = np.argsort(-score, kind="stable")[:ENTERING]
+        entering.append(outside[best[score[best] > value * (1.0 + GAIN)]])
+    return np.unique(np.concatenate(entering))
+
+
+def _turned(a: float, b: Matrix, d: Matrix) -> Matrix:
+    """Return λ_max of [[a, b], [b, d]] for b > 0, max(a, d) otherwise."""
+    b = np.maximum(b, 0.0)
+    return np.asarray(0.5 * (a + d) + np.sqrt(0.25 * (a - d) ** 2 + b * b))
