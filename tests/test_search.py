@@ -204,6 +204,15 @@ def test_a_failing_job_costs_only_itself(rng, monkeypatch):
     assert result.status is cp.Status.CERTIFIED and result.nit == 32
 
 
+def test_a_search_takes_kinks_at_any_lam(rng):
+    for lam in (0.0, 1e-3, 1.0, LARGE):
+        A, y = rng.standard_normal((14, 9)), rng.standard_normal(14)
+        h = cp.Bounds(0, np.linspace(0.5, 1.0, 9)) + cp.AbsoluteDeviation(np.full(9, 1 / 9), 0.3)
+        problem = cp.Problem(cp.LeastSquares(A, y), h, cp.TopSum(3, lam), cp.Sum(1))
+        result = search(problem, work=16)
+        assert result.success and result.objective <= cp.minimize(problem).objective + 1e-12
+
+
 # Swaps
 
 

@@ -112,7 +112,12 @@ class Penalised:
         return found if self.has_corners or end.status is Status.CERTIFIED else self._glide(found)
 
     def _glide(self, x: Vector) -> Vector:
-        """Return the end of a way along all coordinates: the DC method, then for a smooth g Newton steps on faces."""
+        """Return the end of a way along all coordinates: the DC method, then for a smooth g Newton steps on faces.
+
+        The DC method takes no kinks of h; with them the way is made by pairs alone.
+        """
+        if len(self.problem.separable.centre):
+            return x
         found: Vector = pdca(self.problem, x, extrapolate=True, max_iter=GLIDE, max_time=self.seconds).x
         return found if self.has_corners else walk_on_faces(self.problem, found, FACES)
 
