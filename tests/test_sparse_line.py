@@ -144,6 +144,27 @@ def test_no_exchange_improves_the_end_of_a_descent(rng, variant):
             assert all_exchanges(problem, x, 3) <= 1e-6 * size
 
 
+def test_prices_that_follow_an_exchange_are_those_made_anew(rng):
+    followed = 0
+    for _ in range(scaled(200, 20)):
+        problem = random_problem(rng)
+        support, n = SparseLine(problem).support, 7
+        held = rng.choice(n, 3, replace=False).astype(np.int64)
+        M, Z, schur = np.empty((5, 5)), np.empty((5, n)), np.empty(n)
+        swap_line.price(support, held, 3, M, Z, schur)
+        for _ in range(3):
+            place, enters = int(rng.integers(3)), int(rng.choice(np.setdiff1d(np.arange(n), held)))
+            held[place] = enters
+            if not swap_line.reprice(support, held, 3, place, enters, M, Z, schur, np.empty(n)):
+                break
+            fresh = np.empty((5, 5)), np.empty((5, n)), np.empty(n)
+            swap_line.price(support, held, 3, *fresh)
+            for mine, anew in ((M[:4, :4], fresh[0][:4, :4]), (Z[:4], fresh[1][:4]), (schur, fresh[2])):
+                assert np.abs(mine - anew).max() <= 1e-5 * np.abs(anew).max()
+            followed += 1
+    assert followed > 0
+
+
 def test_promises_are_never_below_the_gains(rng):
     """Without kinks the closed form is an upper bound; where no bound is in the way it is the gain."""
     equal = 0
@@ -157,9 +178,10 @@ def test_promises_are_never_below_the_gains(rng):
             continue
         z, n = x[held].copy(), 7
         gradient, schur = np.empty(n), np.empty(n)
-        M, Z = np.empty((5, 5)), np.empty((4, n))
+        M, Z = np.empty((5, 5)), np.empty((5, n))
         best, out, into = np.empty(12), np.empty(12, dtype=np.int64), np.empty(12, dtype=np.int64)
         swap_line.gradient_at(line.support, held, 3, z, gradient)
+        swap_line.price(line.support, held, 3, M, Z, schur)
         count = swap_line.score(line.support, held, 3, z, False, gradient, x > 0.0, M, Z, schur, best, out, into)
         now = best_on(problem, held)
         for promise, leaver, enters in zip(best[:count], out[:count], into[:count], strict=True):

@@ -632,7 +632,7 @@ def best_pair(rules, x, s):
                     eta, gain = _transfer(rules, gradient, x, i, j, least, high)
                     if gain > best:
                         best, best_i, best_j, at = gain, i, j, eta
-            if not rules.must[j] and least <= x[j] <= most:
+            if not rules.must[j] and least - AT_LIMIT <= x[j] <= most + AT_LIMIT:
                 eta, gain = _transfer(rules, gradient, x, i, j, x[j], x[j])
                 if gain > best:
                     best, best_i, best_j, at = gain, i, j, eta

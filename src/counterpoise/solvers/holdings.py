@@ -175,8 +175,9 @@ class _Walk:
         self._take(_first_portfolio(self.problem, np.zeros(self.problem.n)))
         try:
             if self.problem.n > 1:
-                self._begin()
-                status = self._wander() if self.method == "search" and not self._is_plain() else None
+                status = self._begin()
+                if status is None and self.method == "search" and not self._is_plain():
+                    status = self._wander()
                 status = self._certify(status)
             else:
                 self.gap, status = 0.0, Status.CERTIFIED
@@ -202,13 +203,16 @@ class _Walk:
         problem = self.problem
         return len(problem.least) == 0 and not (problem.lo[~problem.must] > 0.0).any()
 
-    def _begin(self) -> None:
-        """Solve the relaxed problem, and go from its names, and from x0, to names that keep all rules."""
+    def _begin(self) -> Status | None:
+        """Solve the relaxed problem, and go from its names, and from x0, to names that keep all rules.
+
+        Returns why the user ended it, if so.
+        """
         relaxed = self._relaxed()
         budget = None if self.max_time is None else self.max_time * (1.0 if self._is_plain() else RELAXED_SHARE)
         start = None if self.x0 is None else relaxed.project(self.x0)
         if self.method == "search":
-            x = search(
+            found = search(
                 relaxed,
                 start,
                 work=self.work,
@@ -216,14 +220,16 @@ class _Walk:
                 max_time=budget,
                 seed=self.seed,
                 callback=self.callback,
-            ).x
+            )
         elif self.method == "swap":
-            x = swap(relaxed, start, max_time=budget, seed=self.seed, callback=self.callback).x
+            found = swap(relaxed, start, max_time=budget, seed=self.seed, callback=self.callback)
         else:
-            x = bcd_g(relaxed, start, max_time=budget, seed=self.seed, callback=self.callback).x
-        for point in (x, self.x0):
+            found = bcd_g(relaxed, start, max_time=budget, seed=self.seed, callback=self.callback)
+        for point in (found.x, self.x0):
             if point is not None:
                 self._take(self._descended(_first_portfolio(self.problem, np.asarray(point, dtype=np.float64))))
+        by_user = (Status.INTERRUPTED, Status.STOPPED_BY_CALLBACK)
+        return found.status if found.status in by_user else None
 
     def _relaxed(self) -> Problem:
         problem = self.problem
@@ -266,7 +272,9 @@ class _Walk:
             if gap <= self._tolerance():
                 self._take(x)
                 self.gap = float(kernel.best_pair(self.rules, self.best, self.s)[0])
-                return Status.CERTIFIED if self.gap <= self._tolerance() else status or Status.STATIONARY
+                if status is Status.INTERRUPTED or self.gap > self._tolerance():
+                    return status or Status.STATIONARY
+                return Status.CERTIFIED
             x[i] += eta
             x[j] = 0.0 if eta == x[j] else x[j] - eta
             x = self._descended(x)
