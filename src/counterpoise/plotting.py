@@ -297,3 +297,120 @@ def plot_balance(table: Any, ax: Axes | None = None) -> Axes:
         ax.spines[side].set_visible(False)
     ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=2)
     return ax
+
+
+def plot_tracking(
+    portfolio: Any,
+    index: Any,
+    *,
+    out_of_sample: Any = None,
+    rebalances: Any = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Plot the growth of a portfolio and of its index, and below it the difference of their returns.
+
+    Parameters
+    ----------
+    portfolio, index : Series or array of rows
+        Simple returns as fractions, on the same rows.
+    out_of_sample : label or int, optional
+        The first row after those of the fit, a label of the Series or the number of a row; the rows before it are
+        shaded.
+    rebalances : sequence of labels or ints, optional
+        Rows to mark.
+    ax : Axes, optional
+        A new figure's by default. The lower third of its place becomes the panel of differences, which is the last
+        of ``ax.figure.axes``; the upper part is returned.
+    """
+    along, rows = _rows_of(portfolio)
+    both = np.column_stack([np.asarray(part, dtype=np.float64) for part in (portfolio, index)])
+    if not len(both):
+        raise ValueError("portfolio is empty; there is nothing to plot.")
+    require_matplotlib()
+    if ax is None:
+        from matplotlib import pyplot
+
+        ax = pyplot.subplots(layout="constrained", figsize=(7.6, 5.0))[1]
+    below = _panel_below(ax)
+    names, styles = ("index", "portfolio"), (Style("0.55", "-", 2.6), STYLES["bcd-l"])
+    for name, style, growth in zip(names, styles, np.cumprod(1.0 + both, axis=0).T[::-1], strict=True):
+        ax.plot(along, growth, color=style.colour, ls="-", lw=style.width, label=name)
+    difference = both[:, 0] - both[:, 1]
+    error = float(np.sqrt(np.mean(difference**2)))
+    below.fill_between(along, -error, error, color="0.85", lw=0, label=f"± {error:.2g}, root mean square")
+    below.plot(along, difference, color=STYLES["bcd-l"].colour, lw=0.8)
+    for row in () if rebalances is None else rebalances:
+        for panel in (ax, below):
+            panel.axvline(along[rows(row)], color="0.8", lw=0.7, ls=(0, (2, 2)), zorder=0)
+    if out_of_sample is not None and (first := rows(out_of_sample)) > 0:
+        for panel in (ax, below):
+            label = "in sample" if panel is ax else None
+            panel.axvspan(along[0], along[first], color=SPARE[0].colour, alpha=0.15, lw=0, zorder=0, label=label)
+    ax.set_ylabel("growth of 1")
+    below.set_ylabel("portfolio − index")
+    for panel in (ax, below):
+        panel.grid(True, axis="y", color="0.9")
+        panel.set_axisbelow(True)
+        for side in ("top", "right"):
+            panel.spines[side].set_visible(False)
+    ax.tick_params(labelbottom=False)
+    if np.asarray(along).dtype.kind != "M":
+        below.set_xlabel("row")
+    ax.legend(frameon=False, loc="upper left")
+    below.legend(frameon=False, loc="upper left", fontsize="small")
+    return ax
+
+
+def _rows_of(portfolio: Any) -> tuple[Any, Any]:
+    """Return what to draw against, days or row numbers, and a function from a row's label or number to its number."""
+    labels = getattr(portfolio, "index", None)
+    if labels is None or callable(labels):
+        return np.arange(len(portfolio)), int
+    along = labels.tz_localize(None).to_numpy() if getattr(labels, "tz", None) is not None else labels.to_numpy()
+    along = along if along.dtype.kind in "Miuf" else np.arange(len(labels))
+    return along, lambda row: min(int(labels.searchsorted(row)), len(labels) - 1)
+
+
+def _panel_below(ax: Axes) -> Axes:
+    """Give the lower third of the place of an Axes to a new one with the same x-axis."""
+    figure, place = ax.get_figure(), ax.get_subplotspec()
+    assert figure is not None
+    if place is not None:
+        parts = place.subgridspec(2, 1, height_ratios=(2, 1))
+        ax.set_subplotspec(parts[0])
+        return figure.add_subplot(parts[1], sharex=ax)
+    box = ax.get_position()
+    third = box.height / 3.0
+    ax.set_position((box.x0, box.y0 + third, box.width, 2.0 * third))
+    return figure.add_axes((box.x0, box.y0, box.width, 0.9 * third), sharex=ax)
+
+
+def plot_path(n_assets: Iterable[int], tracking_errors: Iterable[float], ax: Axes | None = None) -> Axes:
+    """Plot the tracking error of portfolios against the number of their names.
+
+    Parameters
+    ----------
+    n_assets : numbers of names
+        In any order.
+    tracking_errors : of each, in the unit of the returns
+    ax : Axes, optional
+        A new figure's by default.
+    """
+    pairs = sorted(zip(n_assets, tracking_errors, strict=True))
+    if not pairs:
+        raise ValueError("n_assets is empty; there is nothing to plot.")
+    require_matplotlib()
+    if ax is None:
+        from matplotlib import pyplot
+
+        ax = pyplot.subplots(layout="constrained")[1]
+    numbers, errors = np.array(pairs).T
+    ax.plot(numbers, errors, "o-", color=STYLES["bcd-l"].colour, mfc="white", mew=1.6)
+    ax.set_xlabel("names, at most")
+    ax.set_ylabel("tracking error (root mean square, per day)")
+    ax.set_ylim(bottom=0.0)
+    ax.grid(True, color="0.9")
+    ax.set_axisbelow(True)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    return ax

@@ -6,6 +6,7 @@ import dataclasses
 import difflib
 import os
 import warnings
+from collections.abc import Hashable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 MISSING = ("refuse", "drop-stocks", "drop-days", "carry-forward")
+ALIGN = ("refuse", "inner")
 LEAST_DAYS = 3
 
 
@@ -31,6 +33,29 @@ class Returns:
     notes: list[str]
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class FrameReturns:
+    """What :func:`to_returns` returns.
+
+    Attributes
+    ----------
+    returns : DataFrame, days × stocks
+        Simple returns p(t)/p(t−1) − 1, as fractions, under the later day.
+    index : Series or None
+        The index's, on the same days.
+    notes : list of str
+        A sentence for each thing that a rule left out or filled in; empty if nothing was.
+    """
+
+    returns: pd.DataFrame
+    index: pd.Series | None
+    notes: list[str]
+
+    def __iter__(self) -> Iterator[Any]:
+        """Unpack as returns, index, notes."""
+        return iter((self.returns, self.index, self.notes))
+
+
 def read_prices(path: str | os.PathLike[str], index: str, dates: str | None = None) -> tuple[pd.DataFrame, str]:
     """Read a wide table of prices, a row a day, and return it indexed by date, with the index's column name.
 
@@ -43,6 +68,22 @@ def read_prices(path: str | os.PathLike[str], index: str, dates: str | None = No
     dates : str, optional
         The column of dates; by default the first that holds no numbers, else the table's own index.
     """
+    return _read_table(path, dates, index), index
+
+
+def read_table(path: str | os.PathLike[str], dates: str | None = None) -> pd.DataFrame:
+    """Read a table of numbers from ``.csv`` or ``.parquet`` and return it in the order of its dates.
+
+    Parameters
+    ----------
+    path : path
+    dates : str, optional
+        The column of dates; by default the first that holds no numbers, else the table's own index.
+    """
+    return _read_table(path, dates, None)
+
+
+def _read_table(path: str | os.PathLike[str], dates: str | None, index: str | None) -> pd.DataFrame:
     path, pandas = Path(path), _pandas()
     if not path.is_file():
         raise FileNotFoundError(f"{path} does not exist.")
@@ -61,10 +102,10 @@ def read_prices(path: str | os.PathLike[str], index: str, dates: str | None = No
         raise ValueError(_no_column(path, dates, frame.columns))
     if dates is not None:
         frame = frame.set_index(_as_dates(path, frame[dates], pandas)).drop(columns=dates)
-    if index not in frame.columns:
+    if index is not None and index not in frame.columns:
         raise ValueError(_no_column(path, index, frame.columns))
     _refuse_words(path, frame, pandas)
-    return frame.sort_index(), index
+    return frame.sort_index()
 
 
 def returns_of(prices: tuple[pd.DataFrame, str], missing: str = "refuse") -> Returns:
@@ -77,35 +118,173 @@ def returns_of(prices: tuple[pd.DataFrame, str], missing: str = "refuse") -> Ret
         Of prices that are not there: refuse the table; leave out the stocks or the days concerned; or take a stock's
         last price, leaving out those that have none on the first day.
     """
+    frame, index = prices
+    frame, values, notes = _checked(frame, index, missing)
+    returns = values[1:] / values[:-1] - 1.0
+    at = list(frame.columns).index(index)
+    days = [day_label(day) for day in frame.index[1:]]
+    tickers = [name for name in frame.columns if name != index]
+    return Returns(np.delete(returns, at, axis=1), returns[:, at], tickers, days, notes)
+
+
+def to_returns(prices: pd.DataFrame, index: Any = None, missing: str = "refuse", align: str = "refuse") -> FrameReturns:
+    """Return simple returns p(t)/p(t−1) − 1 of prices in a DataFrame, and of an index on the same days.
+
+    By default whatever is missing or does not fit is refused; what happens instead is a rule that you name, and its
+    effect is told in ``notes``.
+
+    Parameters
+    ----------
+    prices : DataFrame, days × stocks
+        Positive prices, the days in order. A return is over two rows that follow each other, however many days apart.
+    index : column name or Series, optional
+        The index's prices: a column of ``prices``, or a Series (or DataFrame of one column) with days of its own.
+    missing : {"refuse", "drop-stocks", "drop-days", "carry-forward"}
+        Of prices that are not there: refuse the table; leave out the stocks or the days concerned; or take a stock's
+        last price, leaving out those that have none on the first day. A rule other than the first also leaves out days
+        on which the index has no price.
+    align : {"refuse", "inner"}
+        Of an index with other days than the stocks: refuse it, or keep the days that both have.
+
+    Returns
+    -------
+    FrameReturns
+        ``returns``, ``index`` and ``notes``, by name or unpacked.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> days = pd.date_range("2024-01-02", periods=4)
+    >>> prices = pd.DataFrame({"AAA": [10.0, 11, 11, 22], "BBB": [5.0, 5, None, 6]}, index=days)
+    >>> spx = pd.Series([100.0, 101, 102, 104, 105], index=pd.date_range("2024-01-02", periods=5), name="SPX")
+    >>> returns, index, notes = to_returns(prices, spx, missing="drop-days", align="inner")
+    >>> returns.round(3).to_numpy().tolist()
+    [[0.1, 0.0], [1.0, 0.2]]
+    >>> notes
+    ['Left out 1 day that only the index has: 2024-01-06.', 'Left out 1 days with missing prices.']
+    """
+    pandas = _pandas()
+    if align not in ALIGN:
+        raise ValueError(f"align is {align!r}; it must be one of {', '.join(ALIGN)}.")
+    _check_table(prices, "prices", pandas)
+    frame, label = prices, None
+    notes: list[str] = []
+    if isinstance(index, pandas.Series | pandas.DataFrame):
+        frame, label, notes = _joined(prices, index, align, pandas)
+    elif index is not None:
+        if not isinstance(index, Hashable):
+            raise TypeError(
+                f"index is a {type(index).__name__}; it must be a column's name, or a Series with its days."
+            )
+        if index not in prices.columns:
+            raise ValueError(_no_column("prices", index, prices.columns))
+        label = index
+    if missing == "refuse" and label is not None and frame[label].isna().any():
+        gaps = frame[label].isna().to_numpy()
+        raise ValueError(
+            f"{int(gaps.sum())} prices of {label} are missing, such as that of "
+            f"{day_label(frame.index[gaps.argmax()])}; choose a rule: {', '.join(MISSING[1:])}."
+        )
+    frame, values, said = _checked(frame, label, missing)
+    returns = pandas.DataFrame(values[1:] / values[:-1] - 1.0, index=frame.index[1:], columns=frame.columns)
+    if label is None:
+        return FrameReturns(returns, None, notes + said)
+    of_index = returns.pop(label)
+    if isinstance(index, pandas.Series):
+        of_index.name = index.name
+    return FrameReturns(returns, of_index, notes + said)
+
+
+def _joined(prices: pd.DataFrame, index: Any, align: str, pandas: Any) -> tuple[pd.DataFrame, Any, list[str]]:
+    """Put the index beside the stocks, by the rule, and return its column's name and what was left out."""
+    if isinstance(index, pandas.DataFrame):
+        if index.shape[1] != 1:
+            raise ValueError(f"index has {index.shape[1]} columns; it must be a Series or have one column.")
+        index = index.iloc[:, 0]
+    label = index.name if index.name is not None and index.name not in prices.columns else "the index"
+    _check_table(index.to_frame(label), "index", pandas)
+    if prices.index.equals(index.index):
+        frame = prices.copy()
+        frame[label] = index
+        return frame, label, []
+    only_stocks, only_index = prices.index.difference(index.index), index.index.difference(prices.index)
+    if align == "refuse":
+        where = " and ".join(
+            f"{len(days)} that only {who} (the first is {day_label(days[0])})"
+            for days, who in ((only_stocks, "prices has"), (only_index, "the index has"))
+            if len(days)
+        )
+        raise ValueError(f'prices and index have different days: {where}; align="inner" keeps those of both.')
+    common = prices.index.intersection(index.index)
+    if not len(common):
+        raise ValueError(
+            f"prices and index share no day: one begins {day_label(prices.index[0])} as {prices.index.dtype}, the "
+            f"other {day_label(index.index[0])} as {index.index.dtype}; both must use the same kind of days."
+        )
+    notes = [
+        f"Left out {len(days)} {'day' if len(days) == 1 else 'days'} that only {who}: {_some(map(day_label, days))}."
+        for days, who in ((only_stocks, "the stocks have"), (only_index, "the index has"))
+        if len(days)
+    ]
+    frame = prices.loc[common].copy()
+    frame[label] = index.loc[common]
+    return frame, label, notes
+
+
+def _check_table(frame: Any, name: str, pandas: Any) -> None:
+    """Refuse what is no table of numbers with unique names and unique days in order."""
+    if not isinstance(frame, pandas.DataFrame):
+        raise TypeError(
+            f"{name} is a {type(frame).__name__}; it must be a DataFrame, a row a day and a column a stock."
+        )
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise ValueError(f"{name} has more than one column {twice!r}; names must be unique.")
+    check_days(frame.index, name)
+    _refuse_words(name, frame, pandas)
+
+
+def check_days(days: Any, name: str) -> None:
+    """Refuse days that come again, or before earlier ones."""
+    if not days.is_unique:
+        twice = days[days.duplicated()][0]
+        raise ValueError(f"{name} has more than one row of {day_label(twice)}; keep one row a day.")
+    if not days.is_monotonic_increasing:
+        values = list(days)
+        late = next((k for k in range(1, len(values)) if not values[k - 1] < values[k]), 1)
+        raise ValueError(
+            f"The days of {name} are not in order: {day_label(values[late])} comes after "
+            f"{day_label(values[late - 1])}; sort the rows, as by sort_index()."
+        )
+
+
+def _checked(frame: pd.DataFrame, index: Any, missing: str) -> tuple[pd.DataFrame, Vector, list[str]]:
+    """Return prices without gaps, their values and notes; refuse too few of them, and those that are not positive."""
     if missing not in MISSING:
         raise ValueError(f"missing is {missing!r}; it must be one of {', '.join(MISSING)}.")
-    frame, index = prices
     frame, notes = _without_gaps(frame, index, missing)
     if len(frame) < LEAST_DAYS:
         raise ValueError(f"There are {len(frame)} days of prices; at least {LEAST_DAYS} are needed.")
-    tickers = [name for name in frame.columns if name != index]
-    if len(tickers) < 2:
-        raise ValueError(f"There are {len(tickers)} stocks; at least 2 are needed.")
+    stocks = frame.shape[1] - (index is not None)
+    if stocks < 2:
+        raise ValueError(f"There are {stocks} stocks; at least 2 are needed.")
     values = frame.to_numpy(np.float64)
     bad = np.argwhere(~(values > 0.0) | np.isinf(values))
     if len(bad):
         day, column = bad[0]
-        place = f"{frame.columns[column]} on {_day(frame.index[day])}"
+        place = f"{frame.columns[column]} on {day_label(frame.index[day])}"
         raise ValueError(f"The price of {place} is {values[day, column]:g}; prices must be positive and finite.")
-    returns = values[1:] / values[:-1] - 1.0
-    at = list(frame.columns).index(index)
-    days = [_day(day) for day in frame.index[1:]]
-    return Returns(np.delete(returns, at, axis=1), returns[:, at], tickers, days, notes)
+    return frame, values, notes
 
 
-def _without_gaps(frame: pd.DataFrame, index: str, missing: str) -> tuple[pd.DataFrame, list[str]]:
+def _without_gaps(frame: pd.DataFrame, index: Any, missing: str) -> tuple[pd.DataFrame, list[str]]:
     """Apply the rule and say what it did."""
     notes = []
     doubled = frame.index.duplicated(keep="last")
     if doubled.any():
         notes.append(f"Left out {int(doubled.sum())} rows of days that come again; the last of each day counts.")
         frame = frame[~doubled]
-    lacking = frame[index].isna()
+    lacking = frame[index].isna() if index is not None else np.zeros(len(frame), bool)
     if lacking.any():
         notes.append(f"Left out {int(lacking.sum())} days on which {index} has no price.")
         frame = frame[~lacking]
@@ -117,7 +296,7 @@ def _without_gaps(frame: pd.DataFrame, index: str, missing: str) -> tuple[pd.Dat
     if missing == "refuse":
         raise ValueError(
             f"{count} prices are missing, of {int(stocks.sum())} stocks on {int(days.sum())} days, such as {first} on "
-            f"{_day(frame.index[gaps[first].to_numpy().argmax()])}; choose a rule: {', '.join(MISSING[1:])}."
+            f"{day_label(frame.index[gaps[first].to_numpy().argmax()])}; choose a rule: {', '.join(MISSING[1:])}."
         )
     if missing == "drop-stocks":
         notes.append(f"Left out {int(stocks.sum())} stocks with missing prices: {_some(frame.columns[stocks])}.")
@@ -145,7 +324,7 @@ def _as_dates(path: Path, column: Any, pandas: Any) -> Any:
         raise ValueError(f"Column {column.name} of {path} does not hold dates; name their column.") from None
 
 
-def _refuse_words(path: Path, frame: pd.DataFrame, pandas: Any) -> None:
+def _refuse_words(path: Path | str, frame: pd.DataFrame, pandas: Any) -> None:
     """Name the first cell that is no number."""
     for name in frame.columns:
         if pandas.api.types.is_numeric_dtype(frame[name]):
@@ -156,8 +335,8 @@ def _refuse_words(path: Path, frame: pd.DataFrame, pandas: Any) -> None:
         raise ValueError(f"Column {name} of {path} holds words{where}; prices must be numbers.")
 
 
-def _no_column(path: Path, name: str, columns: Any) -> str:
-    near = difflib.get_close_matches(name, list(columns), n=3)
+def _no_column(path: Path | str, name: Any, columns: Any) -> str:
+    near = difflib.get_close_matches(str(name), [str(column) for column in columns], n=3)
     hint = f"; did you mean {' or '.join(near)}" if near else f"; it has {_some(columns)}"
     return f"{path} has no column {name}{hint}."
 
@@ -167,7 +346,8 @@ def _some(names: Any, most: int = 5) -> str:
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
-def _day(label: Any) -> str:
+def day_label(label: Any) -> str:
+    """Return a day as 2024-01-31, any other label as it prints."""
     return str(label.date()) if hasattr(label, "date") else str(label)
 
 

@@ -1,12 +1,18 @@
-"""What all commands share: the application, its sentences for bad input, its line of progress."""
+"""What all commands share: the application, its sentences for bad input, its line of progress, its files."""
 
 from __future__ import annotations
 
 import contextlib
+import csv
+import io
+import math
 import os
+import re
+import shlex
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -38,7 +44,15 @@ class OneSentence(TyperGroup):
         sys.exit(code if isinstance(code, int) else 0)
 
 
-app = typer.Typer(cls=OneSentence, add_completion=False)
+app = typer.Typer(cls=OneSentence, add_completion=True)
+
+Force = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but what is wrong.")]
+Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say how the run ended and what it took.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where an error arose.")]
+# Where and how to print does not change what is found.
+MANNERS = ("output", "force", "as_json", "quiet", "verbose", "debug")
 
 
 def _print_version(asked: bool) -> None:
@@ -70,11 +84,71 @@ def quit_with(code: int, *errors: type[Exception]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def status_line() -> Iterator[Callable[[str], None]]:
-    """Show a line with the time elapsed, on the terminal's stderr only; yield what changes its text."""
+def answer(debug: bool, options: Mapping[str, str] | None = None) -> Iterator[None]:
+    """End a command as the house does: bad input is a sentence and 2, a failure a sentence and 1.
+
+    Parameters
+    ----------
+    debug : bool
+        Let errors through, with their traceback.
+    options : mapping, optional
+        From the names that the library's sentences use to the command's options, such as n_assets to --assets.
+    """
+    if debug:
+        yield
+        return
+    try:
+        yield
+    except (typer.Exit, typer.Abort):
+        raise
+    except (ValueError, TypeError, OSError, ImportError) as error:
+        typer.echo(_in_options(" ".join([str(error), *getattr(error, "__notes__", [])]), options or {}), err=True)
+        raise typer.Exit(2) from None
+    except KeyboardInterrupt:
+        typer.echo("Stopped before there was anything to write.", err=True)
+        raise typer.Exit(1) from None
+    except MemoryError as error:
+        typer.echo(str(error) or "The memory does not suffice.", err=True)
+        raise typer.Exit(1) from None
+    except Exception as error:
+        said = " ".join(f"{type(error).__name__}: {error}".split())
+        typer.echo(f"This is a fault of counterpoise and not of the input: {said}; --debug shows where.", err=True)
+        raise typer.Exit(1) from None
+
+
+def _in_options(sentence: str, options: Mapping[str, str]) -> str:
+    for name, option in options.items():
+        sentence = re.sub(rf"(?<![\w-]){name}(?!\w)", option, sentence)
+    return sentence
+
+
+@contextlib.contextmanager
+def kept_warnings() -> Iterator[list[str]]:
+    """Collect the sentences of warnings, each once."""
+    sentences: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield sentences
+    sentences += dict.fromkeys(str(warning.message) for warning in caught)
+
+
+@contextlib.contextmanager
+def status_line(limit: float | None = None, quiet: bool = False) -> Iterator[Callable[[str], None]]:
+    """Show a line with the time elapsed, on the terminal's stderr only; yield what changes its text.
+
+    Parameters
+    ----------
+    limit : float, optional
+        Seconds that the work may take, shown beside.
+    quiet : bool
+        Show nothing.
+    """
     console = Console(stderr=True)
-    columns = SpinnerColumn(), TextColumn("{task.description} …"), TimeElapsedColumn()
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+    columns = [SpinnerColumn(), TextColumn("{task.description} …"), TimeElapsedColumn()]
+    if limit is not None:
+        columns.append(TextColumn(f"of {as_seconds(limit)}"))
+    hidden = quiet or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         task = progress.add_task("Starting", total=None)
         yield lambda text: progress.update(task, description=text)
 
@@ -88,6 +162,99 @@ def check_writable(option: str, path: Path) -> None:
             tempfile.TemporaryFile(dir=path.parent).close()
     except OSError as error:
         raise OSError(f"{option} is {path}, which cannot be written: {error.strerror}.") from None
+
+
+def check_manners(quiet: bool, verbose: bool) -> None:
+    """Refuse what contradicts itself."""
+    if quiet and verbose:
+        raise ValueError("--quiet and --verbose are both given; give one of them.")
+
+
+def check_folder(folder: Path, names: Sequence[str], force: bool, may_ask: bool) -> None:
+    """Refuse, before any work, a folder that cannot be written, and files in it unless the user agrees to lose them."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--output is {folder}, which is a file; give a folder.")
+    above = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    try:
+        tempfile.TemporaryFile(dir=above).close()
+    except OSError as error:
+        raise OSError(f"--output is {folder}, which cannot be written: {error.strerror}.") from None
+    there = [name for name in names if (folder / name).exists()]
+    for name in there:
+        if (folder / name).is_dir():
+            raise ValueError(f"{folder / name} is a folder, where a file is to be written; give another --output.")
+        check_writable("--output", folder / name)
+    if not there or force:
+        return
+    which = f"{folder} holds {' and '.join(there)}"
+    if not (may_ask and _is_terminal()):
+        raise ValueError(f"{which}; give another --output, or --force to replace.")
+    typer.confirm(f"{which}. Replace?", abort=True, err=True)
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
+    """Write texts by name, each whole or not at all, and return their paths."""
+    with quit_with(1, OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, text in files.items():
+            part = folder / f".{name}.part"
+            part.write_text(text, encoding="utf-8", newline="\n")
+            part.replace(folder / name)
+    return [folder / name for name in files]
+
+
+def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a CSV table; numbers have all their digits."""
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\n")
+    writer.writerow(head)
+    writer.writerows(rows)
+    return stream.getvalue()
+
+
+def without_nan(values: Any) -> Any:
+    """Return what JSON can hold: NaN and infinity are null."""
+    if isinstance(values, dict):
+        return {str(key): without_nan(value) for key, value in values.items()}
+    if isinstance(values, list | tuple):
+        return [without_nan(value) for value in values]
+    return None if isinstance(values, float) and not math.isfinite(values) else values
+
+
+def command_of(context: typer.Context) -> str:
+    """Return the command as it was given, without where and how to print."""
+    words, after = ["counterpoise", str(context.info_name)], []
+    for parameter in context.command.params:
+        name, value = str(parameter.name), context.params.get(str(parameter.name))
+        source = context.get_parameter_source(name)
+        if name in MANNERS or value is None or source is None or source.name != "COMMANDLINE":
+            continue
+        if parameter.param_type_name == "argument":
+            words.append(str(value))
+        elif value is True:
+            after.append(parameter.opts[0])
+        else:
+            several = value if isinstance(value, list | tuple) else [value]
+            after += [part for each in several for part in (parameter.opts[0], str(each))]
+    return shlex.join([*words, *after])
+
+
+def settings_of(context: typer.Context) -> dict[str, str]:
+    """Return every option that has a value, defaults included, by name."""
+    settings = {}
+    for parameter in context.command.params:
+        value = context.params.get(str(parameter.name))
+        if str(parameter.name) in MANNERS or value is None or value is False:
+            continue
+        option = parameter.param_type_name == "option"
+        name = parameter.opts[0].lstrip("-") if option else str(parameter.name)
+        several = value if isinstance(value, list | tuple) else [value]
+        settings[name] = "yes" if value is True else ", ".join(str(each) for each in several)
+    return {name: text for name, text in settings.items() if text}
 
 
 def as_seconds(seconds: float) -> str:

@@ -1,0 +1,768 @@
+"""Portfolios of few names that follow an index, as a scikit-learn regressor."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.utils import check_random_state
+from sklearn.utils.metadata_routing import UNUSED
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from counterpoise.checks import Vector, number, whole_number
+from counterpoise.estimators.covariates import is_pandas, some
+from counterpoise.problem import Result
+from counterpoise.solvers.holdings import Holdings, best_holdings
+from counterpoise.terms.smooth import GRAM_LIMIT
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+METHODS = ("search", "swap", "bcd-g")
+# Limits that miss 1 by less than this, such as ten weights of 0.1, miss it by rounding.
+ROOM = 1e-10
+# What pandas calls numbers in a column of objects.
+NUMBERS = ("floating", "integer", "mixed-integer-float", "decimal", "boolean", "empty")
+# The weight at which a name to include counts as held, if it has no min_weight.
+LEAST_HELD = 1e-4
+
+
+class IndexTracker(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A portfolio of at most ``n_assets`` names whose returns follow those of an index.
+
+    Minimises
+
+        ½ Σₜ (Rw − r)ₜ² + Σᵢ transaction_costᵢ |wᵢ − previousᵢ|
+
+    over weights with Σ w = 1, at most ``n_assets`` of them not 0, and wᵢ = 0 or min_weightᵢ ≤ wᵢ ≤ max_weightᵢ. R are
+    the returns of the names, a row a day, and r those of the index. The first term is that of
+    :class:`counterpoise.problems.SIT`: a sum over the days, not a mean. There is no penalty; the number of names is a
+    constraint. Nothing is centred, so that a portfolio that lags every day by the same amount has a tracking error.
+
+    Parameters
+    ----------
+    n_assets : int
+        How many names may be held, at most; all of them where there are fewer columns. A name that does not help is
+        left out.
+    max_weight, min_weight : float, mapping, Series or array
+        Limits of the weight of a name that is held, between 0 and 1. A name may always be left out, unless it is in
+        ``include``. Names that a mapping or a Series does not mention have 1 and 0. A max_weight of 0 excludes a name.
+    groups : mapping, Series or array, optional
+        The group of each name, such as its sector. Names not mentioned, or of group None or NaN, are in none.
+    group_limits : mapping or Series, optional
+        From groups to (low, high), the limits of the sum of the group's weights, either of which may be None; or to one
+        number, which the sum must equal. Groups not mentioned are not limited.
+    previous_weights : mapping, Series or array, optional
+        What is held now, 0 for names not mentioned; cash if not given. Names that are no columns of the returns are
+        sold: they count for the turnover and, at their ``transaction_cost``, for the objective, whatever is bought.
+    transaction_cost : float, mapping, Series or array
+        The cost of buying or selling one unit of weight, in the unit of the returns: 0.001 is ten basis points if a
+        return of one percent is 0.01. Names not mentioned have 0; for an array, sold names too. See Notes.
+    include, exclude : names or column positions, optional
+        ``include`` are names that are always held, at their ``min_weight`` at least, which for them is no less than one
+        basis point, 0.0001. ``exclude`` are names that are not held. A number is a
+        position where no column has a number for its name.
+    method : {"search", "swap", "bcd-g"}
+        "search" looks for the best portfolio that a budget allows; "swap" ends where no exchange of one name for
+        another helps; "bcd-g" where no two weights can be changed for the better.
+    work : int, optional
+        Starts and children of "search".
+    max_time : float, optional
+        Seconds. Results then depend on the machine's speed.
+    random_state : int, RandomState or None
+    n_jobs : int, optional
+        Workers of "search".
+
+    Attributes
+    ----------
+    weights_ : Series or array of length n_features
+        A Series by name if the returns are a DataFrame. It sums to 1, and all limits hold, to 1e-10.
+    coef_ : array of length n_features
+        The same as an array.
+    support_ : array
+        The names that have a weight, or their positions if there are no names, in the order of the columns.
+    tracking_error_ : float
+        √(mean of (Rw − r)ₜ²) over the days of the fit, weighted by ``sample_weight``; per day and not annualised.
+    turnover_ : float
+        Σᵢ |wᵢ − previousᵢ|, buying and selling, sold names included: 1 if all is bought from cash, 2 at most.
+    cws_gap_ : float
+        The largest decrease of the objective that any two weights offer; NaN if the run ended before a scan.
+    result_ : Result
+        Of the minimisation; ``result_.objective`` is the objective above.
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        If the returns have column names.
+
+    Notes
+    -----
+    A trade of δ from one name to another is made if it lowers ½ Σₜ (Rw − r)ₜ² by more than δ times the two costs. The
+    sum grows with the days: it is, but for the factor ½, the variance of the difference that a holding period as long
+    as the data would accumulate, if days are independent, and the costs are paid once in that period. With twice the
+    days, the same trade is worth twice as much. ``sample_weight`` changes that: 1/days for each day makes the sum a
+    mean, k/days one of k days. As the one term is squared and the other is not, the unit matters: with returns in
+    percent, costs in percent weigh a hundred times less.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> returns = 0.01 * rng.standard_normal((250, 1)) + 0.01 * rng.standard_normal((250, 20))
+    >>> index = returns @ rng.dirichlet(np.ones(20))
+    >>> tracker = IndexTracker(n_assets=5, max_weight=0.3, random_state=0).fit(returns, index)
+    >>> len(tracker.support_), round(float(tracker.weights_.sum()), 10), bool(tracker.weights_.max() <= 0.3 + 1e-10)
+    (5, 1.0, True)
+    """
+
+    # These are data, though not called X and y.
+    __metadata_request__fit = {"returns": UNUSED, "index": UNUSED}  # noqa: RUF012
+    __metadata_request__score = {"returns": UNUSED}  # noqa: RUF012
+    __metadata_request__predict = {"returns": UNUSED}  # noqa: RUF012
+
+    def __init__(
+        self,
+        n_assets: int = 30,
+        *,
+        max_weight: Any = 1.0,
+        min_weight: Any = 0.0,
+        groups: Any = None,
+        group_limits: Any = None,
+        previous_weights: Any = None,
+        transaction_cost: Any = 0.0,
+        include: Any = None,
+        exclude: Any = None,
+        method: str = "search",
+        work: int | None = None,
+        max_time: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_assets = n_assets
+        self.max_weight = max_weight
+        self.min_weight = min_weight
+        self.groups = groups
+        self.group_limits = group_limits
+        self.previous_weights = previous_weights
+        self.transaction_cost = transaction_cost
+        self.include = include
+        self.exclude = exclude
+        self.method = method
+        self.work = work
+        self.max_time = max_time
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def fit(self, returns: Any, y: Any = None, sample_weight: Any = None, *, index: Any = None) -> IndexTracker:
+        """Find the weights.
+
+        Parameters
+        ----------
+        returns : DataFrame or array, days × names
+        y : Series, array or DataFrame of one column, days
+            The returns of the index. If both have dates, an index of pandas, these must be the same.
+        sample_weight : Series or array of length days, optional
+            v ≥ 0: the first term of the objective is ½ Σ vₜ (Rw − r)ₜ².
+        index : optional
+            Another name of y.
+        """
+        task = self._task(returns, y if index is None else index, sample_weight)
+        size = whole_number(self.n_assets, "n_assets", 1)
+        result = task.solve(size)
+        task.warn(result.x)
+        self.result_ = result
+        self.coef_ = result.x
+        self.weights_ = task.series(result.x)
+        self.support_ = task.names.of(np.flatnonzero(result.x))
+        self.tracking_error_ = task.tracking_error(result.x)
+        self.turnover_ = task.rules.turnover(result.x)
+        self.cws_gap_ = float(result.cws_gap)
+        return self
+
+    def predict(self, returns: Any) -> Vector:
+        """Return the portfolio's returns Rw, at constant weights."""
+        check_is_fitted(self)
+        if is_pandas(returns, "DataFrame"):
+            _check_frame(returns)
+        X = validate_data(self, returns, reset=False, dtype=np.float64, ensure_all_finite=False)
+        _refuse_missing(X, "returns")
+        return np.asarray(X @ self.coef_, dtype=np.float64)
+
+    def score(self, returns: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R² of the portfolio's returns: 1 − Σ (Rw − r)²/Σ (r − mean r)²."""
+        y = _series(returns, y, sample_weight)
+        return float(super().score(returns, y, sample_weight))
+
+    def tracking_error(self, returns: Any, index: Any, sample_weight: Any = None) -> float:
+        """Return √(mean of (Rw − r)²), per day, of other data; ``sample_weight`` weighs the mean."""
+        index = _series(returns, index, sample_weight)
+        difference = self.predict(returns) - _column(index)
+        weight = _check_sample_weight(sample_weight, difference, dtype=np.float64, ensure_non_negative=True)
+        return math.sqrt(float(weight @ difference**2) / float(weight.sum()))
+
+    def path(self, returns: Any, index: Any, s: Sequence[int], sample_weight: Any = None) -> TrackingPath:
+        """Find weights for several numbers of names.
+
+        Each number starts from the weights of the next smaller one, so that the objective does not rise with the
+        number of names; without transaction costs, neither does the tracking error. The estimator is not fitted.
+
+        Parameters
+        ----------
+        returns, index, sample_weight
+            As in :meth:`fit`.
+        s : sequence of int
+            In place of ``n_assets``. ``max_time`` and ``work`` hold for each of them.
+        """
+        asked = [whole_number(size, f"s[{k}]", 1) for k, size in enumerate(s)]
+        if not asked:
+            raise ValueError("s is empty; give at least one number of names.")
+        task = clone(self)._task(returns, index, sample_weight)
+        found: dict[int, Result] = {}
+        best: Result | None = None
+        for size in sorted(set(asked)):
+            runs = [task.solve(size, None if best is None else best.x)]
+            if best is not None:
+                # A descent from a warm start is not always the better one; a search has starts of its own.
+                runs += [best] if self.method == "search" else [task.solve(size), best]
+            best = min(runs, key=lambda run: float(run.objective))
+            found[size] = best
+        results = tuple(found[size] for size in asked)
+        return TrackingPath(
+            tuple(asked),
+            task.table([result.x for result in results], asked),
+            np.array([task.tracking_error(result.x) for result in results]),
+            np.array([task.rules.turnover(result.x) for result in results]),
+            results,
+        )
+
+    def _task(self, returns: Any, index: Any, sample_weight: Any) -> _Task:
+        """Return the data and the rules, checked."""
+        options = self._options()
+        index = _series(returns, index, sample_weight)
+        frame = is_pandas(returns, "DataFrame")
+        if frame:
+            _check_frame(returns)
+        X, y = validate_data(self, returns, index, dtype=np.float64, y_numeric=True, ensure_all_finite=False)
+        _refuse_missing(X, "returns")
+        if X.shape[1] > GRAM_LIMIT:
+            raise ValueError(
+                f"returns has {X.shape[1]} columns and a matrix of so many rows and columns would be kept; "
+                f"at most {GRAM_LIMIT} are allowed, leave some names out."
+            )
+        labels = list(returns.columns) if frame else list(getattr(self, "feature_names_in_", range(X.shape[1])))
+        names = _Names(labels, {label: k for k, label in enumerate(labels)})
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        rules = _rules(self, names)
+        root = np.sqrt(weight)
+        return _Task(names, frame, X * root[:, None], y * root, float(weight.sum()), rules, options)
+
+    def _options(self) -> dict[str, Any]:
+        if self.method not in METHODS:
+            raise ValueError(f"method is {self.method!r}; it must be one of {', '.join(map(repr, METHODS))}.")
+        if self.max_time is not None and number(self.max_time, "max_time", 0.0) == 0.0:
+            raise ValueError("max_time is 0; a fit needs some seconds, or None for no limit.")
+        return {
+            "method": self.method,
+            "work": None if self.work is None else whole_number(self.work, "work", 1),
+            "max_time": self.max_time,
+            "seed": int(check_random_state(self.random_state).randint(2**31 - 1)),
+            "n_jobs": self.n_jobs,
+        }
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # Weights that sum to 1 cannot follow a y of any scale.
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TrackingPath:
+    """Portfolios of several numbers of names, from :meth:`IndexTracker.path`.
+
+    Attributes
+    ----------
+    n_assets : tuple of int
+        In the order that was asked for, as everything below.
+    weights : DataFrame or array, numbers × names
+        A DataFrame, with ``n_assets`` as its index, if the returns are one.
+    tracking_errors : array
+        √(mean of (Rw − r)²) of each, on the data of the path.
+    turnovers : array
+    results : tuple of Result
+    """
+
+    n_assets: tuple[int, ...]
+    weights: Any
+    tracking_errors: Vector
+    turnovers: Vector
+    results: tuple[Result, ...]
+
+    def __len__(self) -> int:
+        return len(self.n_assets)
+
+    @property
+    def table(self) -> Any:
+        """A DataFrame of one row per number: names held, tracking error, turnover and objective."""
+        held = np.count_nonzero(np.asarray(self.weights), axis=1)
+        columns = {
+            "held": held,
+            "tracking_error": self.tracking_errors,
+            "turnover": self.turnovers,
+            "objective": [float(result.objective) for result in self.results],
+        }
+        pandas = _pandas("A table")
+        return pandas.DataFrame(columns, index=pandas.Index(self.n_assets, name="n_assets"))
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the tracking error; see :func:`counterpoise.plotting.plot_path`."""
+        from counterpoise.plotting import plot_path
+
+        return plot_path(self.n_assets, self.tracking_errors, ax)
+
+
+# The problem.
+
+
+class _Names(NamedTuple):
+    """The columns' names, or their positions if they have none."""
+
+    labels: list[Any]
+    places: dict[Any, int]
+
+    def of(self, positions: Any) -> npt.NDArray[Any]:
+        """Return the names at these positions, in an array that also holds names that are tuples."""
+        kind = np.int64 if self.labels == list(range(len(self.labels))) else object
+        out = np.empty(len(positions), dtype=kind)
+        for k, position in enumerate(positions):
+            out[k] = self.labels[position]
+        return out
+
+    def refuse_unknown(self, names: Iterable[Any], what: str, also: Iterable[Any] = ()) -> None:
+        """Name the first that is no column."""
+        others = set(also)
+        for name in names:
+            if name not in self.places and name not in others:
+                raise ValueError(f"{what}: {name!r} is no column of returns; {_near(name, self.labels)}")
+
+
+class _Rules(NamedTuple):
+    """What is allowed, as arrays over the columns and over the limited groups."""
+
+    lo: Vector
+    hi: Vector
+    must: npt.NDArray[np.bool_]
+    group: npt.NDArray[np.int64]
+    least: Vector
+    most: Vector
+    group_names: tuple[str, ...]
+    centre: Vector
+    cost: Vector
+    sold: float
+    sold_cost: float
+
+    def turnover(self, x: Vector) -> float:
+        """Return Σ|x − centre|, with what was sold because it is no column."""
+        return float(np.abs(x - self.centre).sum()) + self.sold
+
+
+class _Task(NamedTuple):
+    """Rows scaled by √sample_weight, and the rules."""
+
+    names: _Names
+    frame: bool
+    A: Vector
+    y: Vector
+    days: float
+    rules: _Rules
+    options: dict[str, Any]
+
+    def solve(self, size: int, x0: Vector | None = None) -> Result:
+        """Return the weights of at most ``size`` names, with the objective from the residuals themselves."""
+        rules = _feasible(self.rules, size, self.names)
+        problem = Holdings(
+            Q=self.A.T @ self.A,
+            b=-(self.A.T @ self.y),
+            s=min(size, len(self.names.labels)),
+            lo=rules.lo,
+            hi=rules.hi,
+            must=rules.must,
+            group=rules.group,
+            least=rules.least,
+            most=rules.most,
+            centre=rules.centre,
+            cost=rules.cost,
+            constant=0.5 * float(self.y @ self.y) + rules.sold_cost,
+            names=tuple(str(label) for label in self.names.labels),
+            group_names=rules.group_names,
+        )
+        if x0 is None and problem.violation(rules.centre) <= ROOM:
+            x0 = rules.centre
+        result = best_holdings(problem, x0, **self.options)
+        residual = self.A @ result.x - self.y
+        costs = float(rules.cost @ np.abs(result.x - rules.centre)) + rules.sold_cost
+        result["objective"] = 0.5 * float(residual @ residual) + costs
+        return result
+
+    def tracking_error(self, x: Vector) -> float:
+        """Return the root mean square of the difference."""
+        return float(np.linalg.norm(self.A @ x - self.y)) / math.sqrt(self.days)
+
+    def series(self, x: Vector) -> Any:
+        """Return weights by name, if the names came with a DataFrame."""
+        return _pandas("A Series").Series(x, index=self.names.labels, name="weight") if self.frame else x.copy()
+
+    def table(self, rows: list[Vector], sizes: list[int]) -> Any:
+        """Return one row of weights per size."""
+        if not self.frame:
+            return np.array(rows)
+        pandas = _pandas("A table")
+        return pandas.DataFrame(rows, index=pandas.Index(sizes, name="n_assets"), columns=self.names.labels)
+
+    def warn(self, x: Vector) -> None:
+        """Tell of weights that are probably not meant: in names that do not vary."""
+        if self.frame and len(self.y) > 1:
+            still = [k for k in np.flatnonzero(x) if np.ptp(self.A[:, k]) == 0.0]
+            if still:
+                warnings.warn(
+                    f"{some(self.names.of(still))} has the same return on every day and is held; exclude it if its "
+                    "prices are missing or were carried forward.",
+                    stacklevel=3,
+                )
+
+
+def _rules(tracker: IndexTracker, names: _Names) -> _Rules:
+    """Return the options of a tracker, each checked by itself and against the others."""
+    n = len(names.labels)
+    hi = _each(names, tracker.max_weight, "max_weight", 1.0)
+    lo = _each(names, tracker.min_weight, "min_weight", 0.0)
+    include = _chosen(names, tracker.include, "include")
+    exclude = _chosen(names, tracker.exclude, "exclude")
+    both = sorted(set(include) & set(exclude))
+    if both:
+        raise ValueError(f"include and exclude both name {some(names.of(both))}; a name can be in one of them.")
+    hi[exclude] = 0.0
+    barred = [k for k in include if hi[k] == 0.0]
+    if barred:
+        raise ValueError(f"include names {names.labels[barred[0]]!r}, whose max_weight is 0.")
+    above = np.flatnonzero((lo > hi) & (hi > 0.0))
+    if len(above):
+        k = int(above[0])
+        raise ValueError(f"min_weight is {lo[k]:g} and max_weight {hi[k]:g} for {names.labels[k]!r}; {_ORDER}")
+    lo[hi == 0.0] = 0.0
+    must = np.zeros(n, dtype=np.bool_)
+    must[include] = True
+    lo[include] = np.maximum(lo[include], np.minimum(hi[include], LEAST_HELD))
+    previous = tracker.previous_weights
+    table = _mapping(previous, "previous_weights")
+    sold = {} if table is None else {name: value for name, value in table.items() if name not in names.places}
+    for name, value in sold.items():
+        _between(np.atleast_1d(_numbers(value, "previous_weights")), "previous_weights", [name])
+    if previous is None:
+        centre = np.zeros(n)
+    else:
+        kept = previous if table is None else {name: table[name] for name in table if name not in sold}
+        centre = _each(names, kept, "previous_weights", 0.0)
+    cost = _each(names, tracker.transaction_cost, "transaction_cost", 0.0, math.inf, sold)
+    sold_cost = sum(_cost_of(tracker.transaction_cost, name) * float(value) for name, value in sold.items())
+    group, least, most, group_names = _groups(names, tracker.groups, tracker.group_limits)
+    return _Rules(
+        lo, hi, must, group, least, most, group_names, centre, cost, float(sum(map(float, sold.values()))), sold_cost
+    )
+
+
+_ORDER = "the first must not be above the second."
+
+
+def _cost_of(costs: Any, name: Any) -> float:
+    """Return the cost of selling a name that is no column."""
+    table = _mapping(costs, "transaction_cost")
+    if table is not None:
+        value = float(_numbers(table.get(name, 0.0), "transaction_cost"))
+        _between(np.array([value]), "transaction_cost", [name], math.inf)
+        return value
+    return float(costs) if np.ndim(costs) == 0 else 0.0
+
+
+def _groups(names: _Names, groups: Any, limits: Any) -> tuple[npt.NDArray[np.int64], Vector, Vector, tuple[str, ...]]:
+    """Return the number of each name's limited group, or −1, the limits, and the groups' names."""
+    n = len(names.labels)
+    table = _mapping(limits, "group_limits")
+    if limits is not None and table is None:
+        raise TypeError(f"group_limits is {limits!r}; it must map groups to limits, such as {{'energy': (0.0, 0.3)}}.")
+    if table and groups is None:
+        raise ValueError("group_limits is given without groups; say which name is in which group.")
+    members = [None] * n if groups is None else _members(names, groups)
+    known = {member: None for member in members if member is not None}
+    for key in table or ():
+        if key not in known:
+            raise ValueError(f"group_limits: no name is in group {key!r}; {_near(key, list(known))}")
+    pairs = [_limits(key, value) for key, value in (table or {}).items()]
+    numbers = {key: k for k, key in enumerate(table or ())}
+    group = np.array([-1 if member is None else numbers.get(member, -1) for member in members], dtype=np.int64)
+    least, most = np.array([low for low, _ in pairs]), np.array([high for _, high in pairs])
+    return group, least, most, tuple(str(key) for key in table or ())
+
+
+def _members(names: _Names, groups: Any) -> list[Any]:
+    table = _mapping(groups, "groups")
+    if table is not None:
+        names.refuse_unknown(table, "groups")
+        members = [table.get(label) for label in names.labels]
+    else:
+        members = list(groups) if isinstance(groups, Iterable) and not isinstance(groups, str) else []
+        if len(members) != len(names.labels):
+            raise ValueError(
+                f"groups has {len(members)} entries; give one for each of {len(names.labels)} names, or a mapping."
+            )
+    return [None if member is None or member != member or str(member) == "<NA>" else member for member in members]
+
+
+def _limits(key: Any, value: Any) -> tuple[float, float]:
+    """Return (low, high) from one number or two."""
+    what = f"group_limits of {key!r}"
+    if np.ndim(value) == 0 and value is not None:
+        low = high = number(value, what, 0.0)
+    else:
+        if np.shape(value) != (2,):
+            raise ValueError(f"{what} is {value!r}; it must be one number or (low, high).")
+        low = 0.0 if value[0] is None else number(value[0], what, 0.0)
+        high = 1.0 if value[1] is None else number(value[1], what, 0.0)
+    if low > high:
+        raise ValueError(f"{what} is ({low:g}, {high:g}); {_ORDER}")
+    if high > 1.0:
+        raise ValueError(f"{what} is {high:g}; weights sum to 1, so that limits are between 0 and 1.")
+    return low, high
+
+
+def _feasible(rules: _Rules, size: int, names: _Names) -> _Rules:
+    """Refuse rules that contradict each other, in the simpler ways, and mend what misses 1 by rounding."""
+    lo, hi, must, group, least, most = rules[:6]
+    allowed = hi > 0.0
+    if not allowed.any():
+        raise ValueError("exclude and max_weight leave no name that may be held.")
+    size = min(size, int(allowed.sum()))
+    if int(must.sum()) > size:
+        raise ValueError(f"include names {int(must.sum())} names, but at most {size} may be held; raise n_assets.")
+    reach = _largest(hi, size)
+    if reach < 1.0 - ROOM:
+        raise ValueError(
+            f"{size} names of the largest max_weight sum to {reach:g}, and the weights must sum to 1; "
+            "raise n_assets or max_weight."
+        )
+    bound = float(lo[must].sum())
+    if bound > 1.0 + ROOM:
+        raise ValueError(f"The min_weight of the names in include sum to {bound:g}; they must sum to 1 at most.")
+    for k, name in enumerate(rules.group_names):
+        inside = group == k
+        reach_here, bound_here = _largest(hi[inside], size), float(lo[inside & must].sum())
+        if reach_here < least[k] - ROOM:
+            raise ValueError(
+                f"group_limits asks for at least {least[k]:g} in group {name!r}, but {size} of its names that may be "
+                f"held sum to {reach_here:g} at most."
+            )
+        if bound_here > most[k] + ROOM:
+            raise ValueError(
+                f"group_limits allows at most {most[k]:g} in group {name!r}, but the min_weight of its names in "
+                f"include sum to {bound_here:g}."
+            )
+    lows, highs = float(least.sum()), float(most.sum())
+    if lows > 1.0 + ROOM:
+        raise ValueError(f"The lower limits of group_limits sum to {lows:g}; they must sum to 1 at most.")
+    full = bool((group[allowed] >= 0).all())
+    if full and highs < 1.0 - ROOM:
+        raise ValueError(
+            f"Every name that may be held is in a group, and the upper limits of group_limits sum to {highs:g}; "
+            "they must sum to 1 at least."
+        )
+    return rules._replace(
+        lo=lo / bound if bound > 1.0 else lo,
+        hi=np.minimum(hi / reach, 1.0) if reach < 1.0 else hi,
+        least=least / lows if lows > 1.0 else least,
+        most=most / highs if full and highs < 1.0 else most,
+    )
+
+
+def _largest(values: Vector, count: int) -> float:
+    return float(np.sort(values)[::-1][:count].sum())
+
+
+# What users give.
+
+
+def _mapping(given: Any, what: str) -> dict[Any, Any] | None:
+    """Return a mapping or a Series as a dictionary, anything else as None."""
+    if is_pandas(given, "Series"):
+        if not given.index.is_unique:
+            raise ValueError(f"{what} names {given.index[given.index.duplicated()][0]!r} twice; names must be unique.")
+        return dict(given.to_dict())
+    return dict(given) if isinstance(given, Mapping) else None
+
+
+def _numbers(given: Any, what: str) -> Vector:
+    array = np.asarray(given)
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{what} is {given!r}; give real numbers: one, one for each name, or a mapping from names.")
+    return np.array(array, dtype=np.float64)
+
+
+def _between(values: Vector, what: str, labels: list[Any], most: float = 1.0) -> None:
+    """Name the first value below 0, above ``most`` or NaN."""
+    bad = np.flatnonzero(~((values >= 0.0) & (values <= most) & np.isfinite(values)))
+    if len(bad):
+        k = int(bad[0])
+        where = f" for {labels[k]!r}" if labels else ""
+        right = "finite and at least 0" if most == math.inf else f"between 0 and {most:g}"
+        raise ValueError(f"{what} is {values[k]:g}{where}; it must be {right}.")
+
+
+def _each(names: _Names, given: Any, what: str, default: float, most: float = 1.0, also: Iterable[Any] = ()) -> Vector:
+    """Return one number per name from one for all, a mapping from names, or an array."""
+    table = _mapping(given, what)
+    if table is not None:
+        names.refuse_unknown(table, what, also)
+        given = [table.get(label, default) for label in names.labels]
+    values = _numbers(given, what)
+    if values.ndim == 0:
+        _between(values[None], what, [], most)
+        return np.full(len(names.labels), float(values))
+    if values.shape != (len(names.labels),):
+        raise ValueError(
+            f"{what} has shape {values.shape}; give one number, one for each of {len(names.labels)} names or a mapping."
+        )
+    _between(values, what, names.labels, most)
+    return values
+
+
+def _chosen(names: _Names, given: Any, what: str) -> list[int]:
+    """Return the positions of names; a number is a position itself where no name is a number."""
+    if given is None:
+        return []
+    single = isinstance(given, str) or not isinstance(given, Iterable) or _is_name(given, names)
+    numbered = any(isinstance(label, int | np.integer) for label in names.labels)
+    places: dict[int, None] = {}
+    for item in [given] if single else given:
+        if isinstance(item, bool | np.bool_):
+            raise TypeError(f"{what} holds {item}; give names or positions, not whether.")
+        if _is_name(item, names):
+            places[names.places[item]] = None
+        elif isinstance(item, int | np.integer) and not numbered:
+            places[whole_number(item, f"a position in {what}", 0, len(names.labels) - 1)] = None
+        else:
+            raise ValueError(f"{what}: {item!r} is no column of returns; {_near(item, names.labels)}")
+    return list(places)
+
+
+def _is_name(item: Any, names: _Names) -> bool:
+    try:
+        return item in names.places
+    except TypeError:  # a list is no key
+        return False
+
+
+def _near(name: Any, known: list[Any]) -> str:
+    words = [str(label) for label in known]
+    near = difflib.get_close_matches(name, words, n=3) if isinstance(name, str) else []
+    if near:
+        return f"did you mean {' or '.join(near)}?"
+    return f"there are {some(words)}." if words else "there are none."
+
+
+# The data.
+
+
+def _series(returns: Any, index: Any, sample_weight: Any) -> Any:
+    """Return the index as a Series or array, with the dates of the returns if both have dates."""
+    if is_pandas(index, "DataFrame"):
+        if index.shape[1] != 1:
+            raise ValueError(f"index has {index.shape[1]} columns, {some(index.columns)}; it must be one series.")
+        index = index.iloc[:, 0]
+    _same_dates(returns, index, "index")
+    _same_dates(returns, sample_weight, "sample_weight")
+    if is_pandas(index, "Series") and index.dtype.kind in "fO":
+        missing = np.flatnonzero(index.isna().to_numpy())
+        if len(missing):
+            raise ValueError(
+                f"index is NaN on {some(map(_date, index.index[missing]), 3)}; drop these dates from both or fill them."
+            )
+    return index
+
+
+def _column(index: Any) -> Vector:
+    values = np.asarray(index, dtype=np.float64)
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+
+
+def _same_dates(returns: Any, other: Any, what: str) -> None:
+    """Refuse two tables of pandas whose rows are not the same, naming the first that differ."""
+    if not (is_pandas(returns, "DataFrame") and is_pandas(other, "Series")) or returns.index.equals(other.index):
+        return
+    lacking = returns.index[~returns.index.isin(other.index)]
+    extra = other.index[~other.index.isin(returns.index)]
+    found = []
+    if len(lacking):
+        found.append(f"{what} lacks {some(map(_date, lacking), 3)}, which returns has")
+    if len(extra):
+        found.append(f"returns lacks {some(map(_date, extra), 3)}, which {what} has")
+    if found:
+        raise ValueError(f"{'; '.join(found)}: give both on the same dates.")
+    if len(returns) != len(other):
+        raise ValueError(f"returns has {len(returns)} rows and {what} {len(other)}, as dates come again; drop these.")
+    k = int(np.flatnonzero(np.asarray(returns.index != other.index))[0])
+    dates = _date(returns.index[k]), _date(other.index[k])
+    raise ValueError(
+        f"returns and {what} have the same dates in another order: row {k} is {dates[0]} in the one and {dates[1]} in "
+        "the other; sort both."
+    )
+
+
+def _check_frame(returns: Any) -> None:
+    """Refuse columns that have one name, hold words or lack values, by name."""
+    if not returns.columns.is_unique:
+        twice = returns.columns[returns.columns.duplicated()]
+        raise ValueError(f"returns has more than one column {some(twice.unique())}; names must be unique.")
+    types = _pandas("A DataFrame").api.types
+    for name, column in returns.items():
+        kind = column.dtype
+        if not types.is_numeric_dtype(kind) and not (
+            types.is_object_dtype(kind) and types.infer_dtype(column, skipna=True) in NUMBERS
+        ):
+            raise ValueError(f"Column {name!r} of returns holds {kind}; returns must be numbers.")
+    bad = returns.isna().to_numpy()
+    if not bad.any():
+        return
+    first = [
+        f"{returns.columns[k]!r} on {_date(returns.index[bad[:, k].argmax()])}" for k in np.flatnonzero(bad.any(axis=0))
+    ]
+    raise ValueError(
+        f"returns has {int(bad.sum())} missing values (NaN) in {len(first)} columns, the first of each: "
+        f"{some(first, 3)}; drop these names or dates, or fill them."
+    )
+
+
+def _refuse_missing(X: Vector, what: str) -> None:
+    """Name the first NaN or infinity by row and column."""
+    bad = ~np.isfinite(X)
+    if bad.any():
+        row, column = np.argwhere(bad)[0].tolist()
+        raise ValueError(
+            f"{what} contains NaN or infinity: {X[row, column]} in row {row}, column {column} is the first of "
+            f"{int(bad.sum())}; remove or impute them, all entries must be finite."
+        )
+
+
+def _date(label: Any) -> str:
+    return str(label).removesuffix(" 00:00:00")
+
+
+def _pandas(what: str) -> Any:
+    try:
+        import pandas
+    except ImportError:
+        raise ImportError(f"{what} needs pandas: install the extra with pip install 'counterpoise[data]'.") from None
+    return pandas
