@@ -5,7 +5,7 @@ STAMP := .venv/.installed
 # Two tests at a time; each compiles its own kernels once, then they share the cache on disk.
 WORKERS ?= 2
 
-.PHONY: venv demo test lint bench bench-search benchopt coverage clean
+.PHONY: venv demo test test-browser lint bench bench-search bench-estimators benchopt coverage docs clean
 
 venv: $(STAMP)
 
@@ -37,6 +37,13 @@ bench: $(STAMP)
 # How near to the best known a search comes, and how soon; the real sets are found through COUNTERPOISE_DATA.
 bench-search: $(STAMP)
 	$(BIN)/python benchmarks/search.py
+
+# What people import, against what they would take instead; skfolio and SCIP are among the peers.
+bench-estimators: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[skfolio,scip]'
+	$(BIN)/python benchmarks/estimators_tracking.py
+	$(BIN)/python benchmarks/estimators_pca.py
+	$(BIN)/python benchmarks/estimators_split.py
 
 # All solvers of benchmarks/PROBLEM, the peers among them (SCIP, skfolio, abess, …); an HTML page in its outputs/.
 PROBLEM ?= sit

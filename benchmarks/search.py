@@ -104,12 +104,12 @@ def compare(
         plain.append(
             cp.minimize(problem, descent.x, "swap").objective if isinstance(problem.g, cp.TopSum) else math.nan
         )
-        values = [
-            [cp.minimize(problem, method="search", max_time=b, seed=s).objective for s in range(seeds)] for b in budgets
-        ]
-        best = min(
-            cp.minimize(problem, method="search", max_time=long, seed=99).objective, *(v for row in values for v in row)
-        )
+
+        def found(seconds: float, seed: int, problem: cp.Problem = problem) -> float:
+            return float(cp.minimize(problem, method="search", max_time=seconds, seed=seed, n_jobs=-1).objective)
+
+        values = [[found(b, s) for s in range(seeds)] for b in budgets]
+        best = min(found(long, 99), *(v for row in values for v in row))
         best = min(best, BEST_SEEN.get(name, math.inf))
         row = [float(np.mean([gap(v, best) for v in each])) for each in values]
         gaps.append(row)
