@@ -52,6 +52,12 @@ benchopt: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[benchmarks]'
 	PATH="$(CURDIR)/$(BIN):$$PATH" benchopt run benchmarks/$(PROBLEM) -d '$(DATASET)' -r 3 --timeout 60 --no-display
 
+# The pages, with the examples run; nothing is fetched while building or reading. Open docs/_build/html/index.html.
+docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/sphinx-build -W -b html docs docs/_build/html
+
 clean:
+	rm -rf docs/_build docs/auto_examples docs/generated docs/sg_execution_times.rst
 	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,61 @@
+"""
+Topics of a small library of texts
+==================================
+
+The documentation strings of SciPy's functions are a corpus that is on every machine that runs this: some hundred texts
+about a dozen subjects. Each is a row of word weights, most of them zero. A component of eight words with positive
+loadings reads as a topic, and the matrix is never made dense.
+"""
+
+import importlib
+import inspect
+import re
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, TfidfVectorizer
+
+import counterpoise as cp
+from counterpoise.plotting import STYLES
+
+subjects = ("cluster.hierarchy", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal",
+            "sparse.csgraph", "spatial.distance", "stats")  # fmt: skip
+texts: list[str] = []
+subject_of: list[str] = []
+for subject in subjects:
+    module = importlib.import_module(f"scipy.{subject}")
+    for name in module.__all__:
+        thing = getattr(module, name)
+        if inspect.isfunction(thing) and thing.__doc__:
+            texts.append(re.sub(r":math:`[^`]*`|\.\. math::", " ", thing.__doc__.split("Examples\n")[0]))
+            subject_of.append(subject)
+
+# %%
+# Words of the trade are left out along with the stop words of English: every docstring has parameters and returns.
+
+trade = "array arrays axis bool default dtype false float input int ndarray none object optional output parameter "
+trade += "parameters references return returned returns scipy shape specified true used value values versionadded "
+trade += "frac mathbf mathtt"
+words = TfidfVectorizer(stop_words=[*ENGLISH_STOP_WORDS, *trade.split()], token_pattern=r"[a-z]{3,}", min_df=4)
+X = words.fit_transform(texts)
+names = words.get_feature_names_out()
+print(f"{X.shape[0]} texts, {X.shape[1]} words, {X.nnz / np.prod(X.shape):.1%} of the entries are not zero")
+topics = cp.NonnegativeSparsePCA(n_components=9, n_nonzero=8, random_state=0).fit(X)
+
+# %%
+# Above each panel stands the subject whose texts score highest on average.
+
+scores = topics.transform(X)
+averages = {subject: scores[np.array(subject_of) == subject].mean(axis=0) for subject in subjects}
+fig, axes = plt.subplots(3, 3, figsize=(10.0, 7.2), layout="constrained", sharex=True)
+for k, ax in enumerate(axes.flat):
+    order = np.argsort(-topics.components_[k])[:8]
+    ax.barh(names[order], topics.components_[k][order], color=STYLES["bcd-l"].colour, height=0.7)
+    ax.invert_yaxis()
+    subject = max(subjects, key=lambda name, k=k: float(averages[name][k]))  # type: ignore[misc]
+    ax.set_title(f"scipy.{subject}", loc="left", fontsize="medium")
+    ax.tick_params(left=False)
+    ax.spines[["top", "right", "left"]].set_visible(False)
+for ax in axes[-1]:
+    ax.set_xlabel("loading")
+plt.show()
