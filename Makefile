@@ -20,6 +20,11 @@ demo: $(STAMP)
 test: lint coverage
 	$(BIN)/pytest -n $(WORKERS)
 
+# The pages of results in a real browser; chromium is installed where it is absent and the system is Debian's.
+test-browser: $(STAMP)
+	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium >/dev/null; }
+	$(BIN)/pytest -m browser
+
 # Kernels run as plain Python here, so that coverage sees them.
 coverage: $(STAMP)
 	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -m "not compiled"

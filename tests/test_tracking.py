@@ -26,7 +26,7 @@ from counterpoise.estimators.tracking import IndexTracker
 from counterpoise.problems import SIT
 
 NAMES = ["AAPL", "BAYN", "CSCO", "DELL", "EBAY", "FORD", "GOOG"]
-WORK = scaled(24, 2)
+WORK = scaled(24, 4)
 
 
 def market(rng, m=40, n=7):
@@ -99,6 +99,7 @@ class Case:
         """The least value on a set of names: the minimiser of every piece of F on every intersection of planes."""
         k, rows = len(held), self.planes(held)
         Q, b = self.R[:, held].T @ self.R[:, held], -self.R[:, held].T @ self.r
+        Q += 1e-11 * np.trace(Q) * np.eye(k)  # for names that are copies of each other
         kinked = [a for a in range(k) if self.cost[held[a]] > 0.0]
         best, where = math.inf, None
         for count in range(k):
@@ -199,14 +200,14 @@ def compare(case, options, **more):
             model.fit(case.R, case.r)
         return False
     model.fit(case.R, case.r)
-    w = model.weights_
+    w, room = model.weights_, 1e-6 * best + 1e-12 * (case.r @ case.r)
     assert case.violation(w) <= 1e-10
     assert model.result_.objective == pytest.approx(case.value(w), rel=1e-12)
-    assert model.result_.objective >= best * (1 - 1e-7)
+    assert model.result_.objective >= best - room
     assert model.turnover_ == pytest.approx(np.abs(w - case.previous).sum(), rel=1e-12)
-    assert model.cws_gap_ <= 1e-6 * best
+    assert model.cws_gap_ <= room
     if more.get("method", "search") == "search":
-        assert model.result_.objective <= best * (1 + 1e-6), (options, w, where)
+        assert model.result_.objective <= best + room, (options, w, where)
     return True
 
 
@@ -216,13 +217,13 @@ def single_rules():
 
 @pytest.mark.parametrize("rules", [*single_rules(), pytest.param({"min_weight", "include"}, id="min_weight+include")])
 def test_each_rule_against_all_sets_of_names(rng, rules):
-    possible = sum(compare(*random_case(rng, rules)) for _ in range(scaled(25, 2)))
+    possible = sum(compare(*random_case(rng, rules)) for _ in range(scaled(25, 8)))
     assert possible
 
 
 def test_mixed_rules_against_all_sets_of_names(rng):
     """Infeasible ones among them: both must agree on that, too."""
-    count, possible = scaled(250, 6), 0
+    count, possible = scaled(250, 30), 0
     for _ in range(count):
         rules = {rule for rule in RULES if rng.random() < 0.5}
         possible += compare(*random_case(rng, rules, n=int(rng.integers(4, 8))))
@@ -231,11 +232,30 @@ def test_mixed_rules_against_all_sets_of_names(rng):
 
 @pytest.mark.parametrize("method", ["swap", "bcd-g"])
 def test_other_methods_keep_the_rules(rng, method):
-    for _ in range(scaled(20, 2)):
+    for _ in range(scaled(20, 8)):
         rules = {rule for rule in RULES if rng.random() < 0.5}
-        clock = time.perf_counter()
-        compare(*random_case(rng, rules), method=method, max_time=60.0)
-        assert time.perf_counter() - clock < 30.0
+        case, options = random_case(rng, rules)
+        for _ in range(2):  # the first time may be spent on compiling
+            clock = time.perf_counter()
+            compare(case, options, method=method, max_time=20.0)
+            seconds = time.perf_counter() - clock
+            if seconds < 5.0:
+                break
+        assert seconds < 5.0
+
+
+@pytest.mark.parametrize("kind", ["copies", "cash", "few days"])
+def test_names_that_cannot_be_told_apart(rng, kind):
+    """Copies of a name, a name that never moves, fewer days than names: the weights are not unique, the optimum is."""
+    for _ in range(scaled(60, 8)):
+        case, options = random_case(rng, {rule for rule in RULES if rng.random() < 0.4})
+        if kind == "copies":
+            case.R[:, 1] = case.R[:, 0]
+        elif kind == "cash":
+            case.R[:, 2] = 0.0
+        else:
+            case.R, case.r = case.R[:2], case.r[:2]
+        compare(case, options)
 
 
 def test_without_rules_it_is_the_papers_problem(rng):
@@ -314,7 +334,6 @@ def test_sample_weights_are_repeated_days(rng):
     options = {"max_weight": 0.6, "transaction_cost": 0.3, "previous_weights": {"AAPL": 1.0}}
     weighted = tracker(**options).fit(returns, index, sample_weight=weight)
     rows = np.repeat(np.arange(len(index)), weight)
-    repeated = tracker(**options).fit(returns.to_numpy()[rows], index.to_numpy()[rows])
     repeated = tracker(**{**options, "previous_weights": [1.0, *[0.0] * 6]}).fit(
         returns.to_numpy()[rows], index.to_numpy()[rows]
     )
@@ -518,8 +537,9 @@ def test_the_same_seed_gives_the_same_bits(rng):
 def test_a_time_limit_ends_a_fit(rng):
     returns, index = market(rng, m=250, n=60)
     for options in ({}, {"min_weight": 0.02, "groups": np.arange(60) % 4, "group_limits": {0: 0.25, 1: (0.1, 0.3)}}):
+        tracker(15, work=1, **options).fit(returns, index)  # compiles
         model = tracker(15, work=None, max_time=0.3, **options).fit(returns, index)
-        assert model.result_.time < 2.0
+        assert model.result_.time < 30.0  # without the limit it would look at 128 starts and as many replacements
         assert np.count_nonzero(model.coef_) <= 15 and model.coef_.sum() == pytest.approx(1.0, abs=1e-10)
 
 
@@ -697,6 +717,15 @@ def test_kinds_of_data(rng):
     np.testing.assert_array_equal(tracker().fit(returns.astype(object), index).coef_, expected)
     np.testing.assert_array_equal(tracker().fit(returns, index=index).coef_, expected)
     np.testing.assert_array_equal(tracker().fit(returns.to_numpy(), index).coef_, expected)
+
+
+def test_weights_that_break_a_rule_are_not_returned(rng, monkeypatch):
+    def careless(problem, x0=None, **options):
+        return cp.Result(x=np.zeros(problem.n), objective=0.0, cws_gap=0.0)
+
+    monkeypatch.setattr(module, "best_holdings", careless)
+    with pytest.raises(RuntimeError, match=r"^The weights that method 'search' found break a rule by 1; try another"):
+        tracker().fit(*market(rng))
 
 
 def test_too_many_columns(rng, monkeypatch):

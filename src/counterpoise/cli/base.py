@@ -84,15 +84,10 @@ def quit_with(code: int, *errors: type[Exception]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def answer(debug: bool, options: Mapping[str, str] | None = None) -> Iterator[None]:
+def answer(debug: bool) -> Iterator[None]:
     """End a command as the house does: bad input is a sentence and 2, a failure a sentence and 1.
 
-    Parameters
-    ----------
-    debug : bool
-        Let errors through, with their traceback.
-    options : mapping, optional
-        From the names that the library's sentences use to the command's options, such as n_assets to --assets.
+    With ``debug`` errors go through, with their traceback.
     """
     if debug:
         yield
@@ -102,7 +97,7 @@ def answer(debug: bool, options: Mapping[str, str] | None = None) -> Iterator[No
     except (typer.Exit, typer.Abort):
         raise
     except (ValueError, TypeError, OSError, ImportError) as error:
-        typer.echo(_in_options(" ".join([str(error), *getattr(error, "__notes__", [])]), options or {}), err=True)
+        typer.echo(" ".join([str(error), *getattr(error, "__notes__", [])]), err=True)
         raise typer.Exit(2) from None
     except KeyboardInterrupt:
         typer.echo("Stopped before there was anything to write.", err=True)
@@ -116,10 +111,16 @@ def answer(debug: bool, options: Mapping[str, str] | None = None) -> Iterator[No
         raise typer.Exit(1) from None
 
 
-def _in_options(sentence: str, options: Mapping[str, str]) -> str:
-    for name, option in options.items():
-        sentence = re.sub(rf"(?<![\w-]){name}(?!\w)", option, sentence)
-    return sentence
+@contextlib.contextmanager
+def in_options(options: Mapping[str, str]) -> Iterator[None]:
+    """Say the library's sentences in the command's words, such as --assets for n_assets."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        sentence = " ".join([str(error), *getattr(error, "__notes__", [])])
+        for name, option in options.items():
+            sentence = re.sub(rf"(?<![\w-]){name}(?!\w)", option, sentence)
+        raise (TypeError if isinstance(error, TypeError) else ValueError)(sentence) from error
 
 
 @contextlib.contextmanager

@@ -404,6 +404,12 @@ class _Task(NamedTuple):
         if x0 is None and problem.violation(rules.centre) <= ROOM:
             x0 = rules.centre
         result = best_holdings(problem, x0, **self.options)
+        broken = problem.violation(result.x)
+        if broken > ROOM:
+            raise RuntimeError(
+                f"The weights that method {self.options['method']!r} found break a rule by {broken:g}; "
+                "try another method or looser rules."
+            )
         residual = self.A @ result.x - self.y
         costs = float(rules.cost @ np.abs(result.x - rules.centre)) + rules.sold_cost
         result["objective"] = 0.5 * float(residual @ residual) + costs

@@ -20,7 +20,7 @@ from counterpoise.kernels.swap_line import invert_definite
 # Relative: what counts as being on a limit, and as a slope that is worth a step.
 AT_LIMIT, FLAT_SLOPE = 1e-12, 1e-13
 # Added to the diagonal, relative to its largest entry.
-RIDGE = 1e-13
+RIDGE = 1e-11
 
 
 class Rules(NamedTuple):
@@ -161,6 +161,15 @@ def free_step(H, gradient, free, m, row_of, rows, step):
         for r in range(rows):
             total += W[r, a] * multiplier[r]
         step[a] = total
+    # Where H is singular the inverse is large and its rounding too: what the rows lost by it is given back.
+    excess, members = np.zeros(rows), np.zeros(rows)
+    for a in range(m):
+        r = max(row_of[free[a]], 0)
+        excess[r] += step[a]
+        members[r] += 1.0
+    for a in range(m):
+        r = max(row_of[free[a]], 0)
+        step[a] -= excess[r] / members[r]
 
 
 @outlined
@@ -355,7 +364,7 @@ def score(rules, held, m, z, s, gradient, is_held, best, out, into):
         slope = gradient[i] - multiplier[0] * loose
         if g >= 0 and row[g] >= 0:
             slope -= multiplier[row[g]]
-        spread = max(M[a, a], 1e-300)
+        spread = max(M[a, a], 1e-100)
         shift[a] = z[a] / spread
         cost[a] = 0.5 * z[a] * shift[a] - slope * z[a]
         if rules.must[i]:
@@ -399,7 +408,7 @@ def score(rules, held, m, z, s, gradient, is_held, best, out, into):
             price = cost[a]
             if m > 1:
                 tilted -= Z[a] * shift[a]
-                bent += Z[a] * Z[a] / max(M[a, a], 1e-300)
+                bent += Z[a] * Z[a] / max(M[a, a], 1e-100)
             else:
                 price = 0.0
             gain = _entering(tilted, bent, rules.lo[k], reach) - price
@@ -499,8 +508,35 @@ def climb_down(rules, s, held, m, z, value, tol, tries):
                 for a in range(m):
                     is_held[held[a]] = True
         if not moved:
+            # A name at its least weight may do better without it; its promise is too crude to tell.
+            for a in range(m):
+                if rules.must[held[a]] or z[a] > rules.lo[held[a]] or m == 1:
+                    continue
+                size = changed(rules, held, m, z, held[a], -1, new_held, new_z)
+                found = value_on(rules, new_held, size, new_z) if size else np.inf
+                if found < value - tol * abs(value):
+                    m, value, moved = size, found, True
+                    held[:m], z[:m] = new_held[:m], new_z[:m]
+                    break
+        if not moved:
             return m, value
     return m, value
+
+
+@entry_point
+def feasible(rules, x, s):
+    """Move x, in place, to weights of its names that keep all rules; return whether there are any."""
+    held, z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
+    m = 0
+    for i in range(len(x)):
+        if m < s and x[i] > 0.0:
+            held[m], z[m] = i, x[i]
+            m += 1
+    found = make_feasible(rules, held, m, z)
+    x[:] = 0.0
+    for a in range(m):
+        x[held[a]] = z[a]
+    return found
 
 
 @entry_point
@@ -538,6 +574,8 @@ def wander(rules, x, s, tol, tries, rounds, rng):
         if x[i] > 0.0:
             best_held[best_m], best_z[best_m] = i, x[i]
             best_m += 1
+    if best_m == 0:
+        return np.inf
     best = value_on(rules, best_held, best_m, best_z)
     for _ in range(rounds):
         m = best_m

@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -35,7 +35,13 @@ DEFAULT_WORK, ROUNDS = 128, 8
 RELAXED_SHARE = 0.4
 # Sets of names that may be gone through to find out whether any keeps the rules.
 MOST_SETS = 50_000
+# Up to so many sets a search solves all of them.
+FEW_SETS = 500
 ABOVE_THRESHOLD = 1.01
+# What rounding may leave of a rule.
+KEPT = 1e-10
+# Up to so many names more moves are verified.
+FEW, MANY_TRIES = 60, 96
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -122,7 +128,7 @@ def best_holdings(
 
     The problem without groups and least weights is one of the paper's (SIT with bounds and turnover), solved first.
     From its names the way goes on under all rules: names are exchanged as long as that helps, a few are replaced at
-    random, and so on. The end is certified under all rules.
+    random, and so on; up to 500 sets of names are all tried. The end is certified under all rules.
 
     Parameters
     ----------
@@ -164,6 +170,7 @@ class _Walk:
         self.x0, self.method, self.max_time, self.seed = x0, method, max_time, seed
         self.work = DEFAULT_WORK if work is None and max_time is None else work
         self.n_jobs, self.callback = n_jobs, callback
+        self.tries = MANY_TRIES if problem.n <= FEW else TRIES
         self.best: Vector = np.zeros(problem.n)
         self.least, self.done, self.gap = math.inf, 0, math.nan
         self.history: list[tuple[int, float, float]] = []
@@ -176,8 +183,11 @@ class _Walk:
         try:
             if self.problem.n > 1:
                 status = self._begin()
-                if status is None and self.method == "search" and not self._is_plain():
-                    status = self._wander()
+                if status is None and self.method == "search":
+                    if _count_sets(self.problem) <= FEW_SETS:
+                        self._try_all()
+                    elif not self._is_plain():
+                        status = self._wander()
                 status = self._certify(status)
             else:
                 self.gap, status = 0.0, Status.CERTIFIED
@@ -246,8 +256,14 @@ class _Walk:
     def _descended(self, x: Vector) -> Vector:
         """Return the end of exchanges from x; for "bcd-g" the best weights of its names."""
         y = np.array(x)
-        kernel.descend(self.rules, y, self.s, TOL, TRIES if self.method != "bcd-g" else 0)
+        kernel.descend(self.rules, y, self.s, TOL, self.tries if self.method != "bcd-g" else 0)
         return y
+
+    def _try_all(self) -> None:
+        """Solve every set of names; of so few the best is found for certain."""
+        for names in _all_sets(self.problem):
+            if _can_hold(self.problem, names):
+                self._take(_weights(self.problem, names, self.best))
 
     def _wander(self) -> Status | None:
         """Replace names at random and descend, in rounds, while the budget lasts."""
@@ -258,7 +274,7 @@ class _Walk:
             if self.max_time is not None and time.perf_counter() - self.clock >= self.max_time:
                 return Status.TIME_LIMIT
             x = self.best.copy()
-            kernel.wander(self.rules, x, self.s, TOL, TRIES, rounds, self.rng)
+            kernel.wander(self.rules, x, self.s, TOL, self.tries, rounds, self.rng)
             self.done += rounds
             self._take(x)
             if self.callback is not None and self.callback(Progress(*self.history[-1], self.best.copy())):
@@ -287,7 +303,7 @@ class _Walk:
 
     def _take(self, x: Vector) -> None:
         """Keep x if it keeps the rules and is better."""
-        if self.problem.violation(x) <= 1e-10:
+        if self.problem.violation(x) <= KEPT:
             objective = self.problem.value(x)
             if objective < self.least:
                 self.best, self.least = x, objective
@@ -308,6 +324,23 @@ def _can_hold(problem: Holdings, held: list[int]) -> bool:
     return low <= 1.0 + 1e-12 and high >= 1.0 - 1e-12
 
 
+def _count_sets(problem: Holdings) -> int:
+    """Return how many sets of names there are to choose from."""
+    others = int(np.sum((problem.hi > 0.0) & ~problem.must))
+    room = min(problem.s, problem.n) - int(problem.must.sum())
+    return sum(math.comb(others, k) for k in range(room + 1))
+
+
+def _all_sets(problem: Holdings) -> Iterator[list[int]]:
+    """Yield every set of names, the smallest first."""
+    must = [int(i) for i in np.flatnonzero(problem.must)]
+    others = [int(i) for i in np.flatnonzero((problem.hi > 0.0) & ~problem.must)]
+    for k in range(min(problem.s, problem.n) - len(must) + 1):
+        for more in itertools.combinations(others, k):
+            if must or more:
+                yield [*must, *more]
+
+
 def _first_portfolio(problem: Holdings, x: Vector) -> Vector:
     """Return weights that keep all rules, near x if its names allow it."""
     by_weight = np.argsort(-x, kind="stable")
@@ -316,17 +349,10 @@ def _first_portfolio(problem: Holdings, x: Vector) -> Vector:
         held = _choose(problem, [int(i) for i in order], x)
         if held is not None:
             return _weights(problem, held, x)
-    allowed = [int(i) for i in np.flatnonzero(problem.hi > 0.0)]
-    must = [int(i) for i in np.flatnonzero(problem.must)]
-    others = [i for i in allowed if not problem.must[i]]
-    room = min(problem.s, problem.n) - len(must)
-    if sum(math.comb(len(others), k) for k in range(room + 1)) <= MOST_SETS:
-        for k in range(room + 1):
-            for more in itertools.combinations(others, k):
-                if must or more:
-                    held = [*must, *more]
-                    if _can_hold(problem, held):
-                        return _weights(problem, held, x)
+    if _count_sets(problem) <= MOST_SETS:
+        for names in _all_sets(problem):
+            if _can_hold(problem, names):
+                return _weights(problem, names, x)
         raise ValueError(
             f"No portfolio of at most {problem.s} names keeps all rules together; loosen the weights or the groups."
         )
@@ -362,10 +388,12 @@ def _choose(problem: Holdings, order: list[int], x: Vector) -> list[int] | None:
 
 def _weights(problem: Holdings, held: list[int], x: Vector) -> Vector:
     """Return the best weights of names that can keep the rules."""
-    start = np.zeros(problem.n)
+    start, rules, s = np.zeros(problem.n), problem.rules(), min(problem.s, problem.n)
     start[held] = np.maximum(x[held], 1e-300)
-    kernel.descend(problem.rules(), start, min(problem.s, problem.n), TOL, 0)
-    return start
+    kernel.feasible(rules, start, s)
+    best = start.copy()
+    kernel.descend(rules, best, s, TOL, 0)
+    return best if problem.violation(best) <= KEPT else start
 
 
 def _refuse_impossible(problem: Holdings) -> None:

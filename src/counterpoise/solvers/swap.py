@@ -23,6 +23,7 @@ from counterpoise.terms.constraint import Sum
 
 # Exchanges between two looks at the clock.
 EPOCH_SWAPS = 4
+MOST_SWAPS = 10_000
 
 
 def swap(
@@ -67,6 +68,11 @@ def swap(
 
     def epoch(trials: int) -> Epoch:
         x, made, gap = _advance(strategy, run.start, min(trials, EPOCH_SWAPS))
+        if made == 0 and math.isnan(gap):
+            # The s largest of x cannot hold the sum: begin where s others can, if any do.
+            x, made, gap = _advance(strategy, strategy.start(0, np.random.default_rng(seed)), MOST_SWAPS)
+            if made == 0 and math.isnan(gap):
+                return Epoch(run.start, 1, 0, Status.STATIONARY, math.nan)
         run.start[:] = x
         settled = not math.isnan(gap)
         return Epoch(run.start, max(made, 1), made, Status.SWAP_OPTIMAL if settled else None, gap)

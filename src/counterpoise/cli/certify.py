@@ -1,0 +1,223 @@
+"""``counterpoise certify``: what can be proved about a point of a problem whose data is in a file."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import counterpoise as cp
+from counterpoise.checks import Vector
+from counterpoise.cli.base import (
+    AsJson,
+    Debug,
+    Quiet,
+    Verbose,
+    answer,
+    app,
+    check_manners,
+    kept_warnings,
+    status_line,
+    without_nan,
+)
+from counterpoise.cli.solve import PROBLEMS, _build, _check_options
+from counterpoise.files import DAMAGE
+from counterpoise.report import rounded_up
+
+LEVELS = ("pair", "swap")
+POINTS = (".npz", ".npy", ".csv", ".txt")
+# A smaller decrease, relative to the objective, is rounding.
+ROUNDING = 1e-9
+
+
+@app.command()
+def certify(
+    file: Annotated[Path, typer.Argument(help="Data: .npz (A, y), .npy (A), .csv or .parquet.", show_default=False)],
+    problem: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(PROBLEMS), help="Which of the paper's problems.", autocompletion=lambda: list(PROBLEMS)
+        ),
+    ],
+    point: Annotated[Path, typer.Option(help="x: .npy, .npz, or numbers in a .csv or .txt, one a line.")],
+    name: Annotated[str | None, typer.Option(help="Which array of the .npz, if it holds several.")] = None,
+    target: Annotated[str | None, typer.Option(help="Column of the table that is y; the others are A.")] = None,
+    sparsity: Annotated[
+        int | None, typer.Option("--sparsity", "-s", help="s: coordinates free of the penalty (sit, nnspca).")
+    ] = None,
+    total: Annotated[float | None, typer.Option("--total", "-c", help="c: the sum of x (dcpb1, dcpb2).")] = None,
+    lam: Annotated[float | None, typer.Option(help="λ; by default just above the threshold, as solve has it.")] = None,
+    scale: Annotated[float, typer.Option(help="Multiplies A and y.")] = 1.0,
+    level: Annotated[
+        str,
+        typer.Option(
+            metavar="|".join(LEVELS),
+            help="Pairs of coordinates, or exchanges of the support as well.",
+            autocompletion=lambda: list(LEVELS),
+        ),
+    ] = "pair",
+    project: Annotated[bool, typer.Option("--project", help="Move the point onto the constraints first.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    debug: Debug = False,
+) -> None:
+    """Say what can be proved about a point.
+
+    Example: counterpoise certify data.npz --problem sit -s 30 --point x.npz --level swap
+    """
+    with answer(debug):
+        check_manners(quiet, verbose)
+        if level not in LEVELS:
+            raise ValueError(f"--level is {level!r}; it must be one of {', '.join(LEVELS)}.")
+        given = {"s": sparsity, "c": total, "lam": lam}
+        fixed = {"working_set": None, "k": None, "seed": 0, "max_time": None, "max_iter": None}
+        _check_options(problem, given, ["bcd-g"], fixed, scale)
+        x = read_point(point, name)
+        with kept_warnings() as warned, status_line(quiet=quiet or as_json) as say:
+            say(f"Reading {file.name}")
+            built, _ = _build(file, problem, target, given, scale)
+            if len(x) != built.n:
+                raise ValueError(
+                    f"{point} holds {len(x)} numbers, but {file} has {built.n} columns; one each is needed."
+                )
+            if project:
+                x = built.project(x)
+            violation = built.violation(x)
+            if violation > 1e-6:
+                raise ValueError(
+                    f"{point} violates the constraints by {violation:.3g}, so that there is no move to speak of; "
+                    "--project moves it onto them first."
+                )
+            say("Looking at every pair")
+            certificate = cp.certify(built, x, level=level)
+        if as_json:
+            fields = {"counterpoise": cp.__version__, "file": str(file), "point": str(point), "problem": problem}
+            shape = {"lam": float(built.g.lam), "columns": built.n, "non_zeros": int(np.count_nonzero(x))}
+            claims = [*sentences(built, certificate), *warned]
+            body = {**fields, **shape, **dataclasses.asdict(certificate), "sentences": claims}
+            typer.echo(json.dumps(without_nan(body), indent=2))
+        elif not quiet:
+            _print(Console(highlight=False), built, x, certificate, warned, verbose)
+
+
+def read_point(path: Path, name: str | None = None) -> Vector:
+    """Read a vector."""
+    suffix = path.suffix.lower()
+    if path.is_dir():
+        raise IsADirectoryError(f"--point is {path}, a folder; give a file.")
+    if not path.exists():
+        raise FileNotFoundError(f"--point is {path}, which does not exist.")
+    if suffix not in POINTS:
+        raise ValueError(f"--point is {path}; it must be one of {', '.join(POINTS)}.")
+    if name is not None and suffix != ".npz":
+        raise ValueError(f"--name is given, but {path} is no .npz; it holds one array.")
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path} is empty.")
+    x = _from_text(path) if suffix in (".csv", ".txt") else _from_arrays(path, name)
+    if x.ndim == 2 and 1 in x.shape:
+        x = x.ravel()
+    if x.ndim != 1 or x.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{path} holds an array of shape {x.shape} and dtype {x.dtype}; a point is a vector of numbers."
+        )
+    return np.asarray(x, dtype=np.float64)
+
+
+def _from_arrays(path: Path, name: str | None) -> Any:
+    try:
+        with path.open("rb") as stream:
+            loaded = np.load(stream, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return loaded
+            names = list(loaded.files)
+            wanted = name if name is not None else "x" if "x" in names else names[0] if len(names) == 1 else None
+            if wanted is None:
+                raise LookupError(f"{path} holds {', '.join(names)}; say which with --name.")
+            if wanted not in names:
+                raise LookupError(f"{path} holds no {wanted!r}; it has {', '.join(names)}.")
+            return loaded[wanted]
+    except KeyError:
+        raise ValueError(f"{path} is damaged.") from None
+    except LookupError as error:
+        raise ValueError(str(error.args[0])) from None
+    except DAMAGE:
+        raise ValueError(f"{path} is damaged, or not a {path.suffix.lower()} file of numbers.") from None
+
+
+def _from_text(path: Path) -> Any:
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not UTF-8 text.") from None
+    values: list[float] = []
+    for number, line in enumerate(lines, 1):
+        for cell in line.replace(",", " ").split():
+            try:
+                values.append(float(cell))
+            except ValueError:
+                if number == 1 and not values:
+                    continue  # a line of names
+                raise ValueError(f"{path}, line {number} holds {cell!r}; it must hold numbers only.") from None
+    if not values:
+        raise ValueError(f"{path} holds no numbers.")
+    return np.array(values)
+
+
+def sentences(problem: cp.Problem, certificate: cp.Certificate) -> list[str]:
+    """Return the certificate in plain words."""
+    pairs, rounding = problem.n * (problem.n - 1) // 2, ROUNDING * max(1.0, abs(certificate.objective))
+    said = [f"The objective is {certificate.objective:.8g}; the constraints hold to {certificate.violation:.1e}."]
+    gap = certificate.cws_gap
+    if gap <= rounding or certificate.worst_pair is None:
+        amount = "at all" if gap <= 0.0 else f"by more than {rounded_up(gap)}"
+        said.append(f"No change of any two coordinates, of {pairs:,} pairs, lowers it {amount}.")
+    else:
+        (i, j), (di, dj) = certificate.worst_pair, certificate.worst_step or (0.0, 0.0)
+        said.append(
+            f"Changing coordinate {i} by {di:+.4g} and {j} by {dj:+.4g} lowers it by {gap:.4g}, the most of any two of "
+            f"{pairs:,} pairs; start from here with counterpoise solve to go on."
+        )
+    residual = certificate.critical_residual
+    said.append(f"Its first-order residual is {residual:.1e}, which is 0 at a critical point.")
+    if certificate.swap_gap is not None:
+        if certificate.swap_gap <= rounding or certificate.worst_swap is None:
+            said.append("No exchange of a held coordinate for another one lowers it, all weights chosen anew.")
+        else:
+            leaves, enters = certificate.worst_swap
+            who = f"Letting coordinate {enters} in" if leaves < 0 else f"Exchanging coordinate {leaves} for {enters}"
+            said.append(f"{who}, all weights chosen anew, lowers it by {certificate.swap_gap:.4g}.")
+    if certificate.exact:
+        said.append(
+            f"λ is above {certificate.exact_lam:.4g}, so that every point without a better pair is as sparse, or as "
+            "binary, as was asked for."
+        )
+    elif certificate.exact is False:
+        said.append(
+            f"λ is not above {certificate.exact_lam:.4g}, so that points without a better pair need not be as sparse, "
+            "or as binary, as was asked for."
+        )
+    return said
+
+
+def _print(
+    console: Console, problem: cp.Problem, x: Vector, certificate: cp.Certificate, warned: list[str], verbose: bool
+) -> None:
+    for sentence in warned:
+        typer.echo(f"Warning: {sentence}", err=True)
+    size = f"{problem.name}: {problem.n:,} coordinates, {np.count_nonzero(x):,} of them not 0, λ = {problem.g.lam:g}."
+    console.print(Text(size), soft_wrap=True)
+    for sentence in sentences(problem, certificate):
+        console.print(Text(sentence), soft_wrap=True)
+    if verbose:
+        table = Table.grid(padding=(0, 2))
+        for name, value in dataclasses.asdict(certificate).items():
+            table.add_row(name, str(value))
+        console.print(table)

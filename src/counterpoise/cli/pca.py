@@ -1,0 +1,255 @@
+"""``counterpoise pca``: from a table to principal components of few loadings, none of them negative."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import counterpoise as cp
+from counterpoise.checks import number, whole_number
+from counterpoise.cli import tables
+from counterpoise.cli.base import (
+    AsJson,
+    Debug,
+    Force,
+    Quiet,
+    Verbose,
+    answer,
+    app,
+    check_folder,
+    check_manners,
+    command_of,
+    csv_text,
+    in_options,
+    kept_warnings,
+    settings_of,
+    status_line,
+    without_nan,
+    write_files,
+)
+
+FILES = ("loadings.csv", "report.html")
+MISSING = ("refuse", "drop-rows", "drop-columns")
+MOST_ROWS = 60
+OPTIONS = {"n_components": "--components", "n_nonzero": "--nonzero", "max_time": "--seconds"}
+
+
+@app.command()
+def pca(
+    context: typer.Context,
+    table: Annotated[
+        Path, typer.Argument(help="A row a sample, a column a feature: .csv, .parquet or .xlsx.", show_default=False)
+    ],
+    components: Annotated[int, typer.Option(help="How many components.")] = 5,
+    nonzero: Annotated[
+        list[int] | None, typer.Option(help="Loadings that may differ from 0; repeat it for one a component. [10]")
+    ] = None,
+    standardise: Annotated[bool, typer.Option("--standardise", help="Divide every column by its deviation.")] = False,
+    rows: Annotated[str | None, typer.Option(metavar="COL", help="Column with the names of the rows.")] = None,
+    ignore: Annotated[list[str] | None, typer.Option(metavar="COL", help="A column to leave out, repeatable.")] = None,
+    missing: Annotated[
+        str,
+        typer.Option(
+            metavar="RULE", help=f"Of empty cells: {', '.join(MISSING)}.", autocompletion=lambda: list(MISSING)
+        ),
+    ] = "refuse",
+    seconds: Annotated[float | None, typer.Option(help="Seconds; by default a fixed amount of work.")] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same components.")] = 0,
+    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder of loadings.csv and report.html.")] = Path(
+        "counterpoise-pca"
+    ),
+    force: Force = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    debug: Debug = False,
+) -> None:
+    """Find principal components of few loadings, none of them negative.
+
+    Example: counterpoise pca cells.csv --components 5 --nonzero 10 --standardise
+    """
+    with answer(debug):
+        check_manners(quiet, verbose)
+        whole_number(components, "--components", 1)
+        sizes = [whole_number(size, "--nonzero", 1) for size in nonzero or []]
+        whole_number(seed, "--seed", 0)
+        if seconds is not None and number(seconds, "--seconds", 0.0) == 0.0:
+            raise ValueError("--seconds is 0; a fit needs some.")
+        if missing not in MISSING:
+            raise ValueError(f"--missing is {missing!r}; it must be one of {', '.join(MISSING)}.")
+        check_folder(output, FILES, force, may_ask=not (as_json or quiet))
+        with kept_warnings() as warned, status_line(seconds, quiet or as_json) as say:
+            say(f"Reading {table.name}")
+            data = _read(table, rows, ignore or [], missing, standardise)
+            if sizes and max(sizes) > data.X.shape[1]:
+                raise ValueError(f"--nonzero is {max(sizes)}, but there are {data.X.shape[1]} features; lower it.")
+            say(f"Looking for {components} component{'s' * (components != 1)}")
+            with in_options(OPTIONS):
+                fitted = _estimator(components, sizes, seconds, seed).fit(data.X)
+        notes = [*data.notes, *warned]
+        from counterpoise.report import components_report
+
+        report = components_report(
+            fitted,
+            data.X,
+            names=data.features,
+            rows=data.rows,
+            title=f"{components} sparse component{'s' * (components != 1)} of {table.name}",
+            command=command_of(context),
+            settings=settings_of(context),
+            notes=notes,
+        )
+        written = write_files(output, {"loadings.csv": _csv(fitted, data), "report.html": report.html()})
+        if as_json:
+            typer.echo(json.dumps(without_nan(_summary(fitted, data, notes, written, command_of(context))), indent=2))
+        elif not quiet:
+            _print(Console(highlight=False), fitted, data, notes, written, verbose)
+    if any(result.status is cp.Status.INTERRUPTED for result in fitted.results_):
+        raise typer.Exit(1)
+
+
+def _estimator(components: int, sizes: list[int], seconds: float | None, seed: int) -> Any:
+    from counterpoise.estimators.pca import NonnegativeSparsePCA
+
+    size = None if not sizes else sizes[0] if len(sizes) == 1 else sizes
+    return NonnegativeSparsePCA(components, size, max_time=seconds, random_state=seed)
+
+
+class _Data(NamedTuple):
+    """Numbers with the names of rows and columns, and what was left out."""
+
+    X: Any
+    features: list[str]
+    rows: list[str]
+    notes: list[str]
+
+
+def _read(path: Path, rows: str | None, ignore: list[str], missing: str, standardise: bool) -> _Data:
+    sheet = tables.read_sheet(path)
+    for name in ignore:
+        sheet.require(name, "--ignore")
+    left = set(ignore)
+    if rows is not None:
+        left.add(sheet.require(rows, "--rows"))
+    notes: list[str] = []
+    words = [name for name in sheet.words if name not in left and not _is_number_column(sheet, name)]
+    if words:
+        notes.append(f"Left out {_columns(words)} without numbers: {tables.some(words)}.")
+    chosen = [name for name in sheet.names if name not in left and name not in words]
+    if len(chosen) < 2:
+        raise ValueError(f"{path} has {_columns(chosen)} of numbers; components need at least 2.")
+    X = np.column_stack([sheet.numbers(name).to_numpy() for name in chosen])
+    places = list(range(len(X)))
+    infinite = np.argwhere(np.isinf(X))
+    if len(infinite):
+        row, k = map(int, infinite[0])
+        raise ValueError(f"{sheet.place(row, chosen[k])} is {X[row, k]:g}; it must be finite.")
+    gaps = np.isnan(X)
+    if gaps.any():
+        row, k = map(int, np.argwhere(gaps)[0])
+        if missing == "refuse":
+            raise ValueError(
+                f"{int(gaps.sum())} cells are empty, the first at {sheet.place(row, chosen[k])}; choose a rule with "
+                f"--missing: {', '.join(MISSING[1:])}."
+            )
+        if missing == "drop-rows":
+            kept = ~gaps.any(axis=1)
+            notes.append(f"Left out {int((~kept).sum())} of {len(X)} rows, which have empty cells.")
+            X, places = X[kept], [place for place in places if kept[place]]
+        else:
+            bad = [name for name, gap in zip(chosen, gaps.any(axis=0), strict=True) if gap]
+            notes.append(f"Left out {_columns(bad)} with empty cells: {tables.some(bad)}.")
+            X = X[:, ~gaps.any(axis=0)]
+            chosen = [name for name in chosen if name not in bad]
+    if len(X) < 3 or X.shape[1] < 2:
+        raise ValueError(
+            f"There are {len(X)} rows and {_columns(chosen)}; components need 3 rows and 2 columns at least."
+        )
+    still = [name for name, spread in zip(chosen, np.ptp(X, axis=0), strict=True) if spread == 0.0]
+    if still:
+        notes.append(f"{_columns(still).capitalize()} does not vary and has no loading: {tables.some(still)}.")
+    if standardise:
+        deviation = X.std(axis=0, ddof=1)
+        X = (X - X.mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0)
+    labels = sheet.text(rows) if rows is not None else [str(place + 1) for place in range(len(sheet.lines))]
+    return _Data(X, chosen, [str(labels[place]) for place in places], notes)
+
+
+def _is_number_column(sheet: tables.Sheet, name: str) -> bool:
+    return sheet.frame[name].dtype.kind != "M" and sheet.is_mixed(name)
+
+
+def _columns(names: list[str]) -> str:
+    return f"{len(names)} column" if len(names) == 1 else f"{len(names)} columns"
+
+
+def _csv(fitted: Any, data: _Data) -> str:
+    """Return one row per feature that has a loading."""
+    V = np.asarray(fitted.components_, dtype=np.float64)
+    head = ["feature", *(f"component {k}" for k in range(1, len(V) + 1))]
+    used = np.flatnonzero(V.any(axis=0))
+    return csv_text(head, ([data.features[j], *(float(value) for value in V[:, j])] for j in used))
+
+
+def _summary(fitted: Any, data: _Data, notes: list[str], written: list[Path], command: str) -> dict[str, Any]:
+    """Return what --json prints."""
+    return {
+        "counterpoise": cp.__version__,
+        "command": command,
+        "rows": data.X.shape[0],
+        "features": data.X.shape[1],
+        "explained_variance_ratio": [float(share) for share in fitted.explained_variance_ratio_],
+        "components": [
+            {
+                "loadings": {data.features[j]: float(row[j]) for j in np.argsort(-row, kind="stable") if row[j] > 0.0},
+                "share": float(share),
+                "status": result.status.name,
+                "certified": bool(result.success),
+                "cws_gap": float(result.cws_gap),
+            }
+            for row, share, result in zip(
+                np.asarray(fitted.components_, dtype=np.float64),
+                fitted.explained_variance_ratio_,
+                fitted.results_,
+                strict=True,
+            )
+        ],
+        "notes": notes,
+        "files": [str(path) for path in written],
+    }
+
+
+def _print(console: Console, fitted: Any, data: _Data, notes: list[str], written: list[Path], verbose: bool) -> None:
+    from counterpoise.report import component_claims, ending, loadings_table
+
+    for note in notes:
+        console.print(Text(note), soft_wrap=True)
+    shown = Table(title="Loadings", title_justify="left", box=box.SIMPLE_HEAD)
+    shown.add_column("component", justify="right")
+    shown.add_column("feature", overflow="fold")
+    shown.add_column("loading", justify="right")
+    rows, last = loadings_table(fitted, data.features).rows, 0
+    for component, feature, loading in rows[:MOST_ROWS]:
+        share = f"{component} ({100.0 * fitted.explained_variance_ratio_[component - 1]:.1f} %)"
+        shown.add_row(share if component != last else "", Text(feature), f"{loading:.3f}")
+        last = component
+    console.print(shown)
+    if len(rows) > MOST_ROWS:
+        console.print(f"… and {len(rows) - MOST_ROWS} more in loadings.csv.")
+    total = 100.0 * float(np.sum(fitted.explained_variance_ratio_))
+    console.print(f"Together they explain {total:.1f} % of the variance.", soft_wrap=True)
+    for sentence in component_claims(fitted):
+        if verbose or not sentence.startswith("Not proved"):
+            console.print(Text(sentence), soft_wrap=True)
+    if verbose:
+        for k, result in enumerate(fitted.results_, 1):
+            console.print(Text(f"Component {k}: {ending(result)}"), soft_wrap=True)
+    console.print(Text(f"Wrote {' and '.join(path.name for path in written)} to {written[0].parent}."), soft_wrap=True)

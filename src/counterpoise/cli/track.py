@@ -1,0 +1,355 @@
+"""``counterpoise track``: from a file of prices to a portfolio of few names that follows an index."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import counterpoise as cp
+from counterpoise.checks import number, whole_number
+from counterpoise.cli import tables
+from counterpoise.cli.base import (
+    AsJson,
+    Debug,
+    Force,
+    Quiet,
+    Verbose,
+    answer,
+    app,
+    check_folder,
+    check_manners,
+    command_of,
+    csv_text,
+    in_options,
+    kept_warnings,
+    settings_of,
+    status_line,
+    without_nan,
+    write_files,
+)
+from counterpoise.prices import MISSING, to_returns
+
+FILES = ("weights.csv", "report.html")
+# Longer tables are for the files.
+MOST_ROWS = 60
+# What the library's sentences say, and what it is called here.
+OPTIONS = {
+    "n_assets": "--assets",
+    "max_weight": "--max-weight",
+    "min_weight": "--min-weight",
+    "group_limits": "--group-limits",
+    "groups": "--groups",
+    "previous_weights": "--previous",
+    "transaction_cost": "--cost",
+    "include": "--include",
+    "exclude": "--exclude",
+    "max_time": "--seconds",
+    "window": "WINDOW of --backtest",
+}
+
+
+@app.command()
+def track(
+    context: typer.Context,
+    prices: Annotated[
+        Path, typer.Argument(help="Prices: .csv, .parquet or .xlsx; wide, or date, ticker, price.", show_default=False)
+    ],
+    index: Annotated[str, typer.Option(metavar="COL|FILE", help="The index: a column of the prices, or a file.")],
+    assets: Annotated[int, typer.Option(help="How many names to hold, at most.")] = 30,
+    max_weight: Annotated[float, typer.Option(help="Largest weight of a name.")] = 1.0,
+    min_weight: Annotated[float, typer.Option(help="Least weight of a name that is held.")] = 0.0,
+    groups: Annotated[Path | None, typer.Option(help="Table of name, group.")] = None,
+    group_limits: Annotated[Path | None, typer.Option(help="Table of group, low, high: limits of its weight.")] = None,
+    previous: Annotated[Path | None, typer.Option(help="Table of name, weight: what is held now.")] = None,
+    cost: Annotated[float, typer.Option(help="Of a unit bought or sold; 0.001 is ten basis points.")] = 0.0,
+    include: Annotated[list[str] | None, typer.Option(help="A name that must be held, repeatable.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="A name that must not be held, repeatable.")] = None,
+    train_until: Annotated[
+        str | None, typer.Option(metavar="DATE", help="Fit on the days up to this one, hold on those after.")
+    ] = None,
+    backtest: Annotated[
+        str | None, typer.Option(metavar="WINDOW/STEP", help="Fit on WINDOW rows, hold for STEP, and so on: 252/63.")
+    ] = None,
+    missing: Annotated[
+        str,
+        typer.Option(
+            metavar="RULE",
+            help=f"Of missing prices: {', '.join(MISSING)}.",
+            autocompletion=lambda: list(MISSING),
+        ),
+    ] = "refuse",
+    dates: Annotated[str | None, typer.Option(metavar="COL", help="Column of days, if it is not found.")] = None,
+    seconds: Annotated[
+        float | None, typer.Option(help="Seconds for each fit; by default a fixed amount of work.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same weights.")] = 0,
+    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder of weights.csv and report.html.")] = Path(
+        "counterpoise-track"
+    ),
+    force: Force = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    debug: Debug = False,
+) -> None:
+    """Follow an index with few names, from a file of prices.
+
+    Example: counterpoise track prices.csv --index SPX --assets 30 --max-weight 0.1 --backtest 252/63
+    """
+    with answer(debug):
+        check_manners(quiet, verbose)
+        whole_number(assets, "--assets", 1)
+        whole_number(seed, "--seed", 0)
+        number(cost, "--cost", 0.0)
+        if seconds is not None and number(seconds, "--seconds", 0.0) == 0.0:
+            raise ValueError("--seconds is 0; a fit needs some.")
+        if missing not in MISSING:
+            raise ValueError(f"--missing is {missing!r}; it must be one of {', '.join(MISSING)}.")
+        if train_until is not None and backtest is not None:
+            raise ValueError("--train-until and --backtest are both given; give one of them.")
+        if group_limits is not None and groups is None:
+            raise ValueError("--group-limits is given without --groups; say which name is in which group.")
+        spans = None if backtest is None else _spans(backtest)
+        check_folder(output, FILES, force, may_ask=not (as_json or quiet))
+        # The seconds are those of one fit, a backtest has many.
+        with kept_warnings() as warned, status_line(None if spans else seconds, quiet or as_json) as say:
+            say(f"Reading {prices.name}")
+            data = _read(prices, index, dates, missing)
+            rules = _rules(data, groups, group_limits, previous)
+            tracker = _tracker(
+                assets,
+                max_weight=max_weight,
+                min_weight=min_weight,
+                transaction_cost=cost,
+                include=include or None,
+                exclude=exclude or None,
+                max_time=seconds,
+                random_state=seed,
+                **rules.options,
+            )
+            split = None if train_until is None else _row_after(data, train_until)
+            with in_options(OPTIONS):
+                found = _fit(tracker, data, split, spans, cost, say)
+        notes = [*data.notes, *rules.notes, *warned]
+        if found.cut:
+            notes.append("Interrupted: what was finished is shown.")
+        from counterpoise.report import holdings_table, tracking_report
+
+        weights = holdings_table(found.tracker, rules.groups)
+        report = tracking_report(
+            found.tracker,
+            *found.rows,
+            backtest=found.backtest,
+            title=f"{data.index_name}, followed by {len(found.tracker.support_)} of {data.returns.shape[1]} names",
+            command=command_of(context),
+            settings=settings_of(context),
+            notes=notes,
+            groups=rules.groups,
+        )
+        head = [column.head for column in weights.columns]
+        written = write_files(output, {"weights.csv": csv_text(head, weights.rows), "report.html": report.html()})
+        if as_json:
+            typer.echo(json.dumps(without_nan(_summary(found, data, notes, written, command_of(context))), indent=2))
+        elif not quiet:
+            _print(Console(highlight=False), found, data, weights, notes, written, verbose)
+    if found.cut:
+        raise typer.Exit(1)
+
+
+def _tracker(assets: int, **options: Any) -> Any:
+    """Return an IndexTracker; scikit-learn is imported only now."""
+    from counterpoise.estimators.tracking import IndexTracker
+
+    return IndexTracker(assets, **options)
+
+
+class _Data(NamedTuple):
+    """Returns of names and index on the same rows, and what was done to get them."""
+
+    returns: Any
+    index: Any
+    index_name: str
+    dated: bool
+    notes: list[str]
+
+
+def _read(path: Path, index: str, dates: str | None, missing: str) -> _Data:
+    prices = tables.read_prices(path, dates)
+    of_index, said = tables.read_index(index, prices, path)
+    with in_options({"choose a rule": "choose a rule with --missing"}):
+        returns, series, notes = to_returns(prices.frame, of_index, missing, align="inner")
+    name = of_index if isinstance(of_index, str) else str(of_index.name)
+    if name.strip().lower() in tables.PRICE_NAMES:
+        name = Path(index).stem
+    return _Data(returns, series, name, prices.dated, [*prices.notes, *said, *notes])
+
+
+class _Rules(NamedTuple):
+    """Options of the tracker that come from files, and what was left out of these."""
+
+    options: dict[str, Any]
+    groups: dict[str, str] | None
+    notes: list[str]
+
+
+def _rules(data: _Data, groups: Path | None, limits: Path | None, previous: Path | None) -> _Rules:
+    options: dict[str, Any] = {}
+    notes: list[str] = []
+    members: dict[str, str] | None = None
+    if groups is not None:
+        known = set(data.returns.columns)
+        given = tables.read_groups(groups, "--groups")
+        members = {name: group for name, group in given.items() if name in known}
+        strange = [name for name in given if name not in known]
+        lacking = [name for name in data.returns.columns if name not in members]
+        if not members:
+            raise ValueError(f"--groups is {groups}, of whose names none has prices; it has {tables.some(given)}.")
+        if strange:
+            notes.append(f"Left out {len(strange)} names of {groups} that have no prices: {tables.some(strange)}.")
+        if lacking:
+            notes.append(f"{len(lacking)} names are in no group: {tables.some(lacking)}.")
+        options["groups"] = members
+    if limits is not None:
+        options["group_limits"] = tables.read_limits(limits, "--group-limits")
+    if previous is not None:
+        options["previous_weights"] = tables.read_weights(previous, "--previous")
+    return _Rules(options, members, notes)
+
+
+def _spans(text: str) -> tuple[int, int]:
+    """Return WINDOW and STEP."""
+    parts = text.split("/")
+    if len(parts) != 2 or not all(part.strip().isdigit() for part in parts):
+        raise ValueError(f"--backtest is {text!r}; it must be WINDOW/STEP in rows, such as 252/63.")
+    window, step = (int(part) for part in parts)
+    return whole_number(window, "WINDOW of --backtest", 2), whole_number(step, "STEP of --backtest", 1)
+
+
+def _row_after(data: _Data, text: str) -> int:
+    """Return the first row after a day."""
+    import pandas
+
+    if not data.dated:
+        raise ValueError("--train-until is given, but the prices have no days; use --backtest, which counts rows.")
+    try:
+        day = pandas.Timestamp(text)
+    except ValueError:
+        raise ValueError(f"--train-until is {text!r}; it must be a day such as 2024-01-31.") from None
+    days = data.returns.index
+    row = int(days.searchsorted(day, side="right"))
+    if row < 2 or row >= len(days):
+        least, most = str(days[1].date()), str(days[-2].date())
+        raise ValueError(
+            f"--train-until is {text}, with {row} of {len(days)} rows of returns up to it; it must leave two to fit on "
+            f"and one to hold: between {least} and {most}."
+        )
+    return row
+
+
+class _Found(NamedTuple):
+    tracker: Any
+    rows: tuple[Any, Any]
+    backtest: Any
+    cut: bool
+
+
+def _fit(
+    tracker: Any, data: _Data, split: int | None, spans: tuple[int, int] | None, cost: float, say: Callable[[str], None]
+) -> _Found:
+    """Fit on all rows, or on those before the split and hold on the others, or both fit and roll."""
+    from counterpoise.backtest import backtest
+
+    rows = (data.returns, data.index)
+    say(f"Looking for {tracker.n_assets} of {data.returns.shape[1]} names")
+    if split is not None:
+        parts = [(np.arange(split), np.arange(split, len(data.returns)))]
+        rolled = backtest(tracker, *rows, splitter=parts, cost=cost)
+        fitted = rolled.trackers[0]
+        return _Found(fitted, (data.returns.iloc[:split], data.index.iloc[:split]), rolled, _interrupted(fitted))
+    fitted = tracker.fit(*rows)
+    if spans is None or _interrupted(fitted):
+        return _Found(fitted, rows, None, _interrupted(fitted))
+    clock = time.perf_counter()
+
+    def progress(done: int, total: int) -> None:
+        left = (time.perf_counter() - clock) / done * (total - done)
+        say(f"Backtest, {done} of {total} windows, about {math.ceil(left)} s left")
+
+    say("Backtest, the first window")
+    rolled = backtest(tracker, *rows, *spans, cost=cost, callback=progress)
+    return _Found(fitted, rows, rolled, not rolled.complete)
+
+
+def _interrupted(fitted: Any) -> bool:
+    return fitted.result_.status is cp.Status.INTERRUPTED
+
+
+def _summary(found: _Found, data: _Data, notes: list[str], written: list[Path], command: str) -> dict[str, Any]:
+    """Return what --json prints."""
+    tracker, result = found.tracker, found.tracker.result_
+    days = [str(each.date()) if data.dated else int(each) for each in found.rows[0].index[[0, -1]]]
+    weights = tracker.weights_[tracker.weights_ != 0.0].sort_values(ascending=False)
+    return {
+        "counterpoise": cp.__version__,
+        "command": command,
+        "index": data.index_name,
+        "names": data.returns.shape[1],
+        "rows": len(found.rows[0]),
+        "first": days[0],
+        "last": days[1],
+        "held": len(weights),
+        "weights": {name: float(weight) for name, weight in weights.items()},
+        "tracking_error": float(tracker.tracking_error_),
+        "turnover": float(tracker.turnover_),
+        "objective": float(result.objective),
+        "status": result.status.name,
+        "certified": bool(result.success),
+        "cws_gap": float(tracker.cws_gap_),
+        "seconds": float(result.time),
+        "backtest": None if found.backtest is None else dict(found.backtest.summary().items()),
+        "notes": notes,
+        "files": [str(path) for path in written],
+    }
+
+
+def _print(
+    console: Console, found: _Found, data: _Data, weights: Any, notes: list[str], written: list[Path], verbose: bool
+) -> None:
+    from counterpoise.report import ending, periods_of, tracking_claims
+
+    for note in notes:
+        console.print(Text(note), soft_wrap=True)
+    table = Table(title="Portfolio", title_justify="left", box=box.SIMPLE_HEAD)
+    for column in weights.columns:
+        table.add_column(column.head, justify="left" if column.format == "text" else "right", overflow="fold")
+    for row in weights.rows[:MOST_ROWS]:
+        table.add_row(*(Text(value) if isinstance(value, str) else f"{100.0 * value:.2f} %" for value in row))
+    console.print(table)
+    if len(weights.rows) > MOST_ROWS:
+        console.print(f"… and {len(weights.rows) - MOST_ROWS} more in weights.csv.")
+    tracker, periods = found.tracker, periods_of(data.returns.index)
+    errors = {"of the fit": float(tracker.tracking_error_)}
+    if found.backtest is not None:
+        errors["out of sample"] = float(found.backtest.tracking_error)
+    for where, error in errors.items():
+        yearly = "" if periods is None else f", about {100.0 * math.sqrt(periods) * error:.2f} % a year"
+        console.print(f"Tracking error {where}: {100.0 * error:.3g} % a row{yearly}.", soft_wrap=True)
+    for sentence in tracking_claims(tracker)[: None if verbose else 1]:
+        console.print(Text(sentence), soft_wrap=True)
+    if verbose:
+        console.print(Text(ending(tracker.result_)), soft_wrap=True)
+        if found.backtest is not None:
+            for name, value in found.backtest.summary(periods).items():
+                console.print(f"  {name.replace('_', ' ')}: {value:.4g}")
+    console.print(Text(f"Wrote {' and '.join(path.name for path in written)} to {written[0].parent}."), soft_wrap=True)

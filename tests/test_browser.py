@@ -1,0 +1,219 @@
+"""Reports in a real browser: what its script draws, sorts and says, and that it complains about nothing."""
+
+import csv
+import html
+import re
+import shutil
+import struct
+import subprocess
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from counterpoise.cli import app
+from counterpoise.report import Axis, Column, Report, Series
+
+BROWSER = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
+)
+pytestmark = [pytest.mark.browser, pytest.mark.skipif(BROWSER is None, reason="there is no chromium on PATH")]
+
+
+class Tree(HTMLParser):
+    """Elements as (tag, attributes, text inside), by id where they have one."""
+
+    VOID = ("meta", "br", "img", "input", "link")
+
+    def __init__(self, text):
+        super().__init__()
+        self.all, self._open = [], []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        element = {"tag": tag, "text": "", "inside": [], **dict(attributes)}
+        for outer in self._open:
+            outer["inside"].append(element)
+        self.all.append(element)
+        if tag not in self.VOID:
+            self._open.append(element)
+
+    def handle_data(self, text):
+        for element in self._open:
+            element["text"] += text
+
+    def handle_endtag(self, tag):
+        while self._open and self._open.pop()["tag"] != tag:
+            pass
+
+    def __getitem__(self, name):
+        return next(element for element in self.all if element.get("id") == name)
+
+
+def within(element, tag, kind=None):
+    return [e for e in element["inside"] if e["tag"] == tag and (kind is None or kind in e.get("class", "").split())]
+
+
+def browse(path, profile, *options, hash=""):
+    """Return the page after its script ran, and what was written to the console."""
+    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
+    command += [f"--user-data-dir={profile}", "--enable-logging=stderr", "--v=0", "--virtual-time-budget=4000"]
+    url = f"{path.as_uri()}{hash}"
+    done = subprocess.run([*command, *options, url], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Three reports that the command wrote."""
+    path = tmp_path_factory.mktemp("reports")
+    rng = np.random.default_rng(1)
+    steps = 1.0 + 0.01 * rng.standard_normal((61, 5)) + 0.01 * rng.standard_normal((61, 1))
+    prices = pd.DataFrame(100.0 * np.cumprod(steps, axis=0), columns=["AAA", "BBB", "CCC", "<b>D&D</b>", "EEE"])
+    prices["SPX"] = prices @ [0.4, 0.3, 0.1, 0.1, 0.1]
+    prices.index = pd.bdate_range("2024-01-02", periods=61, name="date")
+    prices.to_csv(path / "prices.csv")
+    X = pd.DataFrame(rng.standard_normal((30, 6)) + rng.standard_normal((30, 1)), columns=list("abcdef"))
+    X.to_csv(path / "cells.csv", index=False)
+    units = pd.DataFrame({"age": rng.normal(50, 9, 20), "sex": ["f", "m"] * 10})
+    units.to_csv(path / "units.csv", index=False)
+    for arguments in (
+        ("track", "prices.csv", "--index", "SPX", "--assets", "4", "--backtest", "30/10", "--cost", "0.001"),
+        ("pca", "cells.csv", "--components", "2", "--nonzero", "3"),
+        ("split", "units.csv", "--treated", "10", "--draws", "5"),
+    ):
+        command, file, *options = arguments
+        given = [command, str(path / file), *options, "--output", str(path / command), "--quiet"]
+        found = CliRunner().invoke(app, given)
+        assert found.exit_code == 0, found.output
+    return path
+
+
+@pytest.fixture(scope="module")
+def profile(tmp_path_factory):
+    return tmp_path_factory.mktemp("profile")
+
+
+def rows_of(path):
+    with path.open() as stream:
+        return list(csv.DictReader(stream))
+
+
+@pytest.mark.parametrize(
+    ("command", "charts"),
+    [
+        (
+            "track",
+            {"out-growth": "path", "out-ahead": "path", "bars": "rect", "fit-growth": "path", "fit-returns": "circle"},
+        ),
+        ("pca", {"variance": "rect", "component-1": "rect", "component-2": "rect", "scores": "circle"}),
+        ("split", {"balance-dots": "circle", "draws": "path"}),
+    ],
+)
+def test_every_chart_is_drawn_without_a_complaint(folder, profile, command, charts):
+    text, complaints = browse(folder / command / "report.html", profile, "--dump-dom")
+    assert complaints == []
+    page = Tree(text)
+    for name, mark in charts.items():
+        assert within(page[name], mark), name
+        below = max(float(e["y"]) for e in within(page[name], "text", "tick"))
+        for is_x in (True, False):
+            ticks = [e["text"] for e in within(page[name], "text", "tick") if (float(e["y"]) == below) == is_x]
+            assert len(set(ticks)) == len(ticks) >= (2 if is_x else 0)
+    assert "NaN" not in text.replace("isNaN", "")
+    assert page["theme"]["text"] in ("Dark", "Light")
+
+
+def test_a_complaint_would_be_seen(tmp_path, profile):
+    (tmp_path / "bad.html").write_text("<script>nothing.at.all()</script>")
+    _, complaints = browse(tmp_path / "bad.html", profile, "--dump-dom")
+    assert "nothing is not defined" in complaints[0]
+
+
+def test_nothing_in_the_data_runs(tmp_path, profile):
+    evil = "</script><script>document.title = 'hacked'</script><img src=x onerror=\"document.title = 'hacked'\">"
+    report = Report("Good", evil, {evil: evil})
+    report.paragraphs(evil)
+    report.table("t", evil, [Column(evil), Column("n", "number")], [[evil, 1.0], ["b", None]])
+    report.chart("c", evil, "bar", Axis(evil), Axis(evil), [Series(evil, [1.0]), Series("b", [None])], [evil])
+    report.chart("p", evil, "scatter", Axis(evil), Axis(evil), [Series(evil, [1.0], [2.0], [evil])])
+    path = report.write(tmp_path / "evil.html")
+    text, complaints = browse(path, profile, "--dump-dom", hash="#at=p:0&at=c:0")
+    assert complaints == []
+    assert "<title>Good</title>" in text
+    page = Tree(text)
+    assert evil in next(e["text"] for e in within(page["p"], "div", "tip"))
+    assert not [e for e in page.all if e["tag"] == "img"]
+
+
+def test_tables_sort_and_hold_what_the_csv_holds(folder, profile):
+    rows = {row["name"]: float(row["weight"]) for row in rows_of(folder / "track" / "weights.csv")}
+    for asked, order in (
+        ("weights:weight:ascending", sorted(rows, key=lambda name: rows[name])),
+        ("weights:weight", sorted(rows, key=lambda name: -rows[name])),
+        ("weights:name:descending", sorted(rows, reverse=True)),
+    ):
+        text, complaints = browse(folder / "track" / "report.html", profile, "--dump-dom", hash=f"#sort={asked}")
+        assert complaints == []
+        table = Tree(text)["weights"]
+        cells = [within(row, "td") for row in within(table, "tr")[1:]]
+        assert [row[0]["text"] for row in cells] == order
+        assert {row[0]["text"]: float(row[1]["data-value"]) for row in cells} == rows
+        head = next(e for e in within(table, "th") if e["data-column"] == asked.split(":")[1])
+        assert head["aria-sort"] == [*asked.split(":"), "descending"][2]
+
+
+def test_series_hide_and_values_show(folder, profile):
+    path = folder / "track" / "report.html"
+    text, complaints = browse(path, profile, "--dump-dom", hash="#hide=fit-growth:index&at=fit-growth:4&theme=dark")
+    assert complaints == []
+    page = Tree(text)
+    assert next(e for e in page.all if e["tag"] == "html")["data-theme"] == "dark"
+    assert len(within(page["fit-growth"], "path", "curve")) == 1
+    assert [e["aria-pressed"] for e in within(page["fit-growth"], "button")] == ["false", "true"]
+    tip = within(page["fit-growth"], "div", "tip")[0]
+    assert "hidden" not in tip
+    assert re.fullmatch(r"2024-01-09portfolio: \d\.\d+", tip["text"])
+    hidden = within(page["fit-ahead"], "div", "tip")[0]
+    assert "hidden" in hidden
+
+
+def test_strange_addresses_are_ignored(folder, profile):
+    path = folder / "track" / "report.html"
+    asked = "#sort=none:x&sort=weights:none&sort=theme&hide=none:x&at=bars:999&at=x&theme=pink&hide=out-ahead:portfolio"
+    text, complaints = browse(path, profile, "--dump-dom", hash=asked)
+    assert complaints == []
+    assert within(Tree(text)["out-ahead"], "path", "curve")
+
+
+@pytest.mark.parametrize("size", [(390, 844), (1280, 900)])
+def test_pictures_can_be_taken(folder, profile, tmp_path, size):
+    picture = tmp_path / "shot.png"
+    options = (f"--screenshot={picture}", f"--window-size={size[0]},{size[1]}", "--hide-scrollbars")
+    _, complaints = browse(folder / "track" / "report.html", profile, *options)
+    assert complaints == []
+    content = picture.read_bytes()
+    assert struct.unpack(">II", content[16:24]) == size
+    assert len(content) > 20_000
+
+
+@pytest.mark.parametrize("command", ["track", "pca", "split"])
+def test_it_fits_a_phone(folder, profile, tmp_path, command):
+    # A window is never narrower than 500 pixels, a frame is.
+    frame = html.escape((folder / command / "report.html").read_text("utf-8"))
+    script = """addEventListener("load", () => setTimeout(() => {
+        const page = document.querySelector("iframe").contentDocument;
+        const widths = [...page.querySelectorAll("svg")].map((svg) => svg.viewBox.baseVal.width);
+        document.title = [page.documentElement.scrollWidth, widths.length, Math.max(...widths)].join(" ");
+    }, 1000))"""
+    wrapper = tmp_path / "phone.html"
+    wrapper.write_text(f'<iframe width="360" height="800" srcdoc="{frame}"></iframe><script>{script}</script>', "utf-8")
+    text, complaints = browse(wrapper, profile, "--dump-dom")
+    assert complaints == []
+    page, charts, widest = map(float, re.search(r"<title>([\d. ]+)</title>", text).group(1).split())
+    assert page <= 360
+    assert charts >= 2
+    assert widest <= 360

@@ -1,0 +1,152 @@
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from counterpoise import Status
+from counterpoise.cli import app
+from counterpoise.estimators.pca import NonnegativeSparsePCA
+
+FEATURES = ["a", "b", "c", "d", "e", "f"]
+
+
+def run(*arguments):
+    return CliRunner().invoke(app, ["pca", *map(str, arguments)])
+
+
+def table():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((30, 2)) @ np.array([[3, 3, 3, 0, 0, 0.0], [0, 0, 0, 1, 1, 0]])
+    frame = pd.DataFrame(X + 0.1 * rng.standard_normal((30, 6)), columns=FEATURES)
+    frame.insert(0, "cell", [f"cell {k}" for k in range(30)])
+    return frame
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    table().to_csv("cells.csv", index=False)
+    return tmp_path
+
+
+def rows_of(path):
+    with Path(path).open() as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_it_prints_and_writes_what_the_library_finds(folder):
+    found = run("cells.csv", "--components", "2", "--nonzero", "3", "--nonzero", "2", "--output", "out")
+    assert found.exit_code == 0, found.output
+    X = np.array([[float(row[name]) for name in FEATURES] for row in rows_of("cells.csv")])
+    pca = NonnegativeSparsePCA(2, [3, 2], random_state=0).fit(X)
+    rows = {row["feature"]: row for row in rows_of("out/loadings.csv")}
+    assert set(rows) == set("abcde")
+    for k, component in enumerate(pca.components_, 1):
+        for j, name in enumerate(FEATURES[:5]):
+            assert float(rows[name][f"component {k}"]) == component[j]
+            if component[j]:
+                assert f"{component[j]:.3f}" in found.output
+    assert "Left out 1 column without numbers: cell." in found.output
+    assert f"Together they explain {100 * pca.explained_variance_ratio_.sum():.1f} % of the variance." in found.output
+    assert found.output.endswith("Wrote loadings.csv and report.html to out.\n")
+    page = Path("out/report.html").read_text("utf-8")
+    for row in rows.values():
+        for k in (1, 2):
+            value = float(row[f"component {k}"])
+            assert not value or f'data-value="{value!r}"' in page
+
+
+def test_json_is_all_there_is_on_stdout(folder):
+    arguments = ("cells.csv", "--components", "1", "--nonzero", "3", "--standardise", "--rows", "cell", "--json")
+    found = run(*arguments)
+    assert found.exit_code == 0, found.output
+    said = json.loads(found.stdout)
+    assert said["features"] == 6
+    assert len(said["components"][0]["loadings"]) == 3
+    assert said["components"][0]["certified"] is True
+    assert said["command"] == "counterpoise pca cells.csv --components 1 --nonzero 3 --standardise --rows cell"
+    assert "cell 0" in Path("counterpoise-pca/report.html").read_text("utf-8") or len(said["components"]) == 1
+
+
+def test_quiet_and_verbose(folder):
+    assert run("cells.csv", "--components", "1", "-q").output == ""
+    found = run("cells.csv", "--components", "1", "--nonzero", "3", "-v", "--force")
+    assert "Component 1: The run ended as" in found.output
+    assert "Not proved" in found.output
+
+
+def test_empty_cells_are_treated_by_the_rule(folder):
+    frame = table()
+    frame.loc[4, "b"] = np.nan
+    frame["still"] = 1.0
+    frame.to_csv("gaps.csv", index=False)
+    refused = run("gaps.csv", "--components", "1")
+    assert refused.exit_code == 2
+    assert refused.stderr == (
+        "1 cells are empty, the first at gaps.csv, line 6, column 'b'; choose a rule with --missing: drop-rows, "
+        "drop-columns.\n"
+    )
+    rows = run("gaps.csv", "--components", "1", "--nonzero", "3", "--missing", "drop-rows", "--output", "rows")
+    assert "Left out 1 of 30 rows, which have empty cells." in rows.output
+    assert "1 column does not vary and has no loading: still." in rows.output
+    columns = run("gaps.csv", "--components", "1", "--nonzero", "3", "--missing", "drop-columns", "--output", "columns")
+    assert "Left out 1 column with empty cells: b." in columns.output
+    assert {row["feature"] for row in rows_of("columns/loadings.csv")} <= {"a", "c", "d", "e", "f"}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a,b\n1,2\n3,x\n5,6\n", "bad.csv, line 3, column 'b' is 'x'; it must be a number."),
+        ("a,b\n1,2\n3,inf\n5,6\n", "bad.csv, line 3, column 'b' is inf; it must be finite."),
+        ("a,b\n1,2\n3,4\n", "There are 2 rows and 2 columns; components need 3 rows and 2 columns at least."),
+        ("name,b\nx,2\ny,4\nz,4\n", "bad.csv has 1 column of numbers; components need at least 2."),
+        (
+            "a,b\n1,2\n1,2\n1,2\n",
+            "X is constant: none of its 2 columns varies over 3 samples; principal components need variance.",
+        ),
+    ],
+)
+def test_bad_files_get_one_sentence(folder, text, sentence):
+    Path("bad.csv").write_text(text)
+    found = run("bad.csv", "--components", "1", "--nonzero", "1")
+    assert (found.exit_code, found.stdout, found.stderr) == (2, "", sentence + "\n")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("--components", "0"), "--components is 0; it must be at least 1."),
+        (("--components", "9"), "--components is 9, but X has 30 samples and 6 features; it must be at most 6."),
+        (("--nonzero", "0"), "--nonzero is 0; it must be at least 1."),
+        (("--nonzero", "7"), "--nonzero is 7, but there are 6 features; lower it."),
+        (("--components", "3", "--nonzero", "1", "--nonzero", "2"), "--nonzero has 2 entries; give one number, or one for each of 3 components."),
+        (("--seconds", "0"), "--seconds is 0; a fit needs some."),
+        (("--missing", "guess"), "--missing is 'guess'; it must be one of refuse, drop-rows, drop-columns."),
+        (("--rows", "cel"), "--rows is 'cel', but cells.csv has no such column; did you mean 'cell'?"),
+        (("--ignore", "g"), "--ignore is 'g', but cells.csv has no such column; its columns are cell, a, b, c, d, e, f."),
+    ],
+)  # fmt: skip
+def test_bad_options_get_one_sentence(folder, arguments, sentence):
+    found = run("cells.csv", *arguments)
+    assert (found.exit_code, found.stdout, found.stderr) == (2, "", sentence + "\n")
+    assert not Path("counterpoise-pca").exists()
+
+
+def test_an_interrupted_run_is_kept_and_fails(folder, monkeypatch):
+    fit = NonnegativeSparsePCA.fit
+
+    def cut(self, X, y=None):
+        fit(self, X)
+        self.results_[0].update(status=Status.INTERRUPTED, success=False, message="interrupted")
+        return self
+
+    monkeypatch.setattr(NonnegativeSparsePCA, "fit", cut)
+    found = run("cells.csv", "--components", "1", "--nonzero", "2")
+    assert found.exit_code == 1
+    assert "Component 1: interrupted." in found.output
+    assert Path("counterpoise-pca/loadings.csv").exists()

@@ -1,0 +1,279 @@
+import json
+import math
+import re
+from html.parser import HTMLParser
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from counterpoise.backtest import backtest
+from counterpoise.estimators.pca import NonnegativeSparsePCA
+from counterpoise.estimators.split import balanced_split
+from counterpoise.estimators.tracking import IndexTracker
+from counterpoise.report import (
+    Axis,
+    Cell,
+    Column,
+    Report,
+    Series,
+    as_text,
+    components_report,
+    holdings_table,
+    loadings_table,
+    periods_of,
+    rounded_up,
+    split_report,
+    tracking_claims,
+    tracking_report,
+)
+
+EVIL = "</script><script>alert('x')</script><img src=x onerror=alert(1)> & \"quoted\" \u2028"
+
+
+class Page(HTMLParser):
+    """What a browser would find: tables by id, charts by id, and every tag."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tables, self.tags, self.ids, self.texts = {}, [], [], []
+        self._table = self._row = self._cell = None
+        self.feed(text)
+        data = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
+        self.charts = json.loads(data.group(1))
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.tags.append((tag, attributes))
+        if "id" in attributes:
+            self.ids.append(attributes["id"])
+        if tag == "table":
+            self._table = self.tables.setdefault(attributes["id"], [])
+        elif tag == "tr":
+            self._row = []
+        elif tag in ("td", "th"):
+            self._cell = {"text": "", **attributes}
+
+    def handle_data(self, text):
+        self.texts.append(text)
+        if self._cell is not None:
+            self._cell["text"] += text
+
+    def handle_endtag(self, tag):
+        if tag in ("td", "th"):
+            self._row.append(self._cell)
+            self._cell = None
+        elif tag == "tr":
+            self._table.append(self._row)
+
+    def column(self, table, name):
+        heads, *rows = self.tables[table]
+        k = [head["text"] for head in heads].index(name)
+        return [row[k].get("data-value", row[k]["text"]) for row in rows]
+
+
+@pytest.fixture(scope="module")
+def market():
+    rng = np.random.default_rng(0)
+    days = pd.bdate_range("2024-01-02", periods=60, name="date")
+    names = ["AAA", "BBB", "CCC", "DDD", "EEE", "FFF"]
+    returns = pd.DataFrame(0.01 * rng.standard_normal((60, 6)) + 0.01 * rng.standard_normal((60, 1)), days, names)
+    return returns, (returns @ rng.dirichlet(np.ones(6))).rename("SPX")
+
+
+def test_it_is_one_file_that_loads_nothing():
+    report = Report("A title", "counterpoise demo", {"seed": 0})
+    page = Page(report.html())
+    assert not [a for _, a in page.tags if "src" in a or "href" in a]
+    policy = next(a["content"] for tag, a in page.tags if a.get("http-equiv") == "Content-Security-Policy")
+    assert policy.startswith("default-src 'none'; style-src 'sha256-")
+    assert "unsafe" not in policy
+    urls = set(re.findall(r"https?://[^\s\"']+", report.html()))
+    assert urls == {"http://www.w3.org/2000/svg"}
+    assert report.html() == report.html()
+
+
+def test_it_says_how_to_repeat_it():
+    report = Report("A title", "counterpoise track 'my prices.csv' --index SPX", {"seed": 0, "missing": "refuse"})
+    page = Page(report.html())
+    assert "counterpoise track 'my prices.csv' --index SPX" in page.texts
+    assert {"seed", "0", "missing", "refuse"} <= set(page.texts)
+
+
+def test_everything_is_escaped():
+    report = Report(EVIL, EVIL, {EVIL: EVIL})
+    report.headline(EVIL, EVIL, EVIL)
+    report.heading(EVIL)
+    report.paragraphs(EVIL)
+    report.table("t", EVIL, [Column(EVIL), Column("n", "number")], [[EVIL, 1.0]], EVIL)
+    report.chart("c", EVIL, "bar", Axis(EVIL), Axis(EVIL), [Series(EVIL, [1.0])], [EVIL], note=EVIL)
+    report.chart("p", EVIL, "scatter", Axis(EVIL), Axis(EVIL), [Series(EVIL, [1.0], [2.0], [EVIL])])
+    text = report.html()
+    page = Page(text)
+    assert [tag for tag, _ in page.tags].count("script") == 2
+    assert "img" not in [tag for tag, _ in page.tags]
+    assert not [a for _, a in page.tags if any(name.startswith("on") for name in a)]
+    assert page.charts["c"]["categories"] == [EVIL]
+    assert page.charts["p"]["series"][0]["labels"] == [EVIL]
+    assert page.tables["t"][1][0]["text"] == EVIL
+
+
+def test_missing_values_are_dashes_and_nulls():
+    report = Report("A title")
+    columns = [Column("name"), Column("weight", "percent"), Column("mixed", "number")]
+    report.table("t", "T", columns, [["a", math.nan, Cell(0.5, "percent")], [None, None, 2.0]])
+    days = [pd.Timestamp("2024-01-02"), pd.NaT]
+    series = [Series("s", [np.float64(1.0), math.inf], [math.nan, np.int64(2)])]
+    report.chart("c", "C", "line", Axis("x"), Axis("y"), series, marks=days)
+    page = Page(report.html())
+    assert [cell["text"] for cell in page.tables["t"][1]] == ["a", "–", "50.00 %"]
+    assert page.tables["t"][1][2]["data-value"] == "0.5"
+    assert [cell["text"] for cell in page.tables["t"][2]] == ["–", "–", "2"]
+    assert page.charts["c"]["series"][0]["x"] == [1.0, None]
+    assert page.charts["c"]["series"][0]["y"] == [None, 2]
+    assert page.charts["c"]["marks"] == ["2024-01-02", None]
+
+
+@pytest.mark.parametrize(
+    ("value", "kind", "text"),
+    [
+        (0.12345, "percent", "12.35 %"),
+        (0.00012345, "percent", "0.0123 %"),
+        (0.0, "percent", "0.00 %"),
+        (12345.0, "whole", "12,345"),
+        (0.123456, "number", "0.1235"),
+    ],
+)
+def test_numbers_as_text(value, kind, text):
+    assert as_text(value, kind) == text
+
+
+def test_bad_parts_are_refused_with_a_sentence():
+    report = Report("A title")
+    report.table("weights", "T", [Column("a")], [])
+    with pytest.raises(ValueError, match="name is 'weights', which is taken"):
+        report.table("weights", "T", [Column("a")], [])
+    with pytest.raises(ValueError, match="name is 'a b'; use letters"):
+        report.table("a b", "T", [Column("a")], [])
+    with pytest.raises(ValueError, match="The format of 'a' is 'euro'; use one of text"):
+        report.table("other", "T", [Column("a", "euro")], [])
+    with pytest.raises(ValueError, match="kind is 'pie'; it must be one of line"):
+        report.chart("c", "C", "pie", Axis("x"), Axis("y"), [Series("s", [1])])
+    with pytest.raises(ValueError, match="has no series"):
+        report.chart("c", "C", "bar", Axis("x"), Axis("y"), [])
+    with pytest.raises(ValueError, match="The series 's' of 'c' has 1 values for 2 places"):
+        report.chart("c", "C", "bar", Axis("x"), Axis("y"), [Series("s", [1.0])], ["a", "b"])
+
+
+@pytest.mark.parametrize("gap", [1.41e-9, 9.99e-9, 2.0])
+def test_bounds_are_rounded_up(gap):
+    assert gap <= float(rounded_up(gap)) <= 1.1 * gap
+
+
+@pytest.mark.parametrize(("step", "periods"), [("B", 252.0), ("W", 52.0), ("MS", 12.0), ("QS", 4.0), ("YS", None)])
+def test_rows_a_year(step, periods):
+    assert periods_of(pd.date_range("2010-01-01", periods=12, freq=step)) == periods
+
+
+def test_rows_a_year_need_days():
+    assert periods_of(None) is None
+    assert periods_of(pd.RangeIndex(9)) is None
+
+
+def test_a_trackers_report_shows_its_numbers(market, tmp_path):
+    returns, index = market
+    before = {"AAA": 0.5, "GONE": 0.5}
+    groups = {"AAA": "x", "BBB": "x", "CCC": "y"}
+    tracker = IndexTracker(
+        3, groups=groups, previous_weights=before, transaction_cost=1e-4, method="swap", random_state=0
+    ).fit(returns, index)
+    report = tracking_report(tracker, returns, index, notes=["Left out one day."], command="counterpoise track")
+    page = Page(report.write(tmp_path / "report.html").read_text("utf-8"))
+    held = tracker.weights_[tracker.weights_ != 0.0].sort_values(ascending=False)
+    assert page.column("weights", "name")[: len(held)] == list(held.index)
+    assert [float(value) for value in page.column("weights", "weight")][: len(held)] == list(held)
+    assert "GONE" in page.column("weights", "name")
+    assert page.charts["bars"]["series"][0]["x"][: len(held)] == list(held)
+    assert page.charts["fit-growth"]["series"][0]["x"][0] == "2024-01-02"
+    grown = np.cumprod(1.0 + tracker.predict(returns))
+    np.testing.assert_allclose(page.charts["fit-growth"]["series"][1]["y"], grown, rtol=0, atol=0)
+    assert sum(page.charts["groups"]["series"][0]["x"]) == pytest.approx(1.0)
+    assert "Left out one day." in page.texts
+    assert any("Proved: no change of any two of the 6 weights" in text for text in page.texts)
+    labels = {label for label, _, _ in report.headlines}
+    assert {"names held", "tracking error of the fit", "turnover", "certificate"} <= labels
+    assert dict((label, value) for label, value, _ in report.headlines)["names held"] == str(len(held))
+    assert sorted(set(page.ids)) == sorted(page.ids)
+
+
+def test_a_backtest_comes_first(market):
+    returns, index = market
+    tracker = IndexTracker(3, method="bcd-g", random_state=0)
+    rolled = backtest(tracker, returns, index, 30, 10, cost=0.001)
+    page = Page(tracking_report(tracker.fit(returns, index), returns, index, backtest=rolled).html())
+    assert page.ids.index("out-growth") < page.ids.index("fit-growth")
+    assert page.charts["out-growth"]["series"][1]["y"] == list(rolled.cumulative["portfolio"])
+    assert page.charts["out-growth"]["marks"] == [str(day.date()) for day in rolled.rebalances]
+    assert [float(value) for value in page.column("rebalances", "turnover")] == list(rolled.turnover)
+    figures = dict(zip(page.column("summary", "figure"), page.column("summary", "value"), strict=True))
+    assert float(figures["tracking error"]) == rolled.tracking_error
+    assert float(figures["tracking error annual"]) == rolled.annual_tracking_error(252.0)
+
+
+def test_arrays_have_rows_and_positions_for_names(market):
+    returns, index = (np.asarray(part) for part in market)
+    tracker = IndexTracker(2, method="bcd-g", previous_weights=np.full(6, 1 / 6), random_state=0).fit(returns, index)
+    rolled = backtest(tracker, returns, index, 40, 10)
+    page = Page(tracking_report(tracker, returns, index, backtest=rolled).html())
+    assert page.charts["fit-growth"]["x"] == {"label": "row", "kind": "number"}
+    assert page.charts["fit-growth"]["series"][0]["x"][:2] == [1, 2]
+    assert [int(name) for name in page.column("weights", "name")[:2]] == list(np.argsort(-tracker.weights_)[:2])
+    assert page.charts["out-growth"]["marks"] == []
+    assert holdings_table(tracker).rows[0][1] == tracker.weights_.max()
+
+
+def test_claims_do_not_say_more_than_is_known(market):
+    tracker = IndexTracker(3, method="bcd-g", random_state=0).fit(*market)
+    assert len(tracking_claims(tracker)) == 2
+    tracker.result_["success"] = False
+    tracker.cws_gap_ = 0.25
+    assert re.search(r"^Not settled: .* by up to 2.5e-1", tracking_claims(tracker)[0])
+    tracker.cws_gap_ = math.nan
+    assert "nothing is proved" in tracking_claims(tracker)[0]
+    tracker.cws_gap_ = 0.0
+    assert tracking_claims(tracker)[0].endswith("lowers the objective at all.")
+
+
+def test_a_report_of_components_shows_its_numbers(rng):
+    X = rng.standard_normal((30, 2)) @ np.array([[3, 3, 3, 0, 0, 0.0], [0, 0, 0, 1, 1, 0]])
+    X += 0.1 * rng.standard_normal((30, 6))
+    pca = NonnegativeSparsePCA(2, [3, 2], random_state=0).fit(X)
+    report = components_report(pca, X, names=list("abcdef"), rows=[f"r{k}" for k in range(30)])
+    page = Page(report.html())
+    table = loadings_table(pca, list("abcdef")).rows
+    assert page.column("loadings", "feature") == [row[1] for row in table]
+    assert [float(value) for value in page.column("loadings", "loading")] == [row[2] for row in table]
+    assert page.charts["variance"]["series"][0]["x"] == list(pca.explained_variance_ratio_)
+    ordinary = page.charts["variance"]["series"][1]["x"]
+    assert sum(ordinary) >= sum(pca.explained_variance_ratio_) - 1e-12
+    assert page.charts["scores"]["series"][0]["labels"][0] == "r0"
+    assert page.charts["scores"]["series"][0]["y"] == list(pca.transform(X)[:, 1])
+    assert loadings_table(pca).rows[0][1] in [f"x{k}" for k in range(6)]
+    without = Page(components_report(pca).html())
+    assert "scores" not in without.charts
+    assert len(without.charts["variance"]["series"]) == 1
+
+
+@pytest.mark.parametrize("draws", [1, 6])
+def test_a_report_of_a_split_shows_its_numbers(rng, draws):
+    table = pd.DataFrame({"age": rng.normal(50, 9, 12), "sex": ["f", "m"] * 6})
+    split = balanced_split(table, 6, n_draws=draws, random_state=0)
+    page = Page(split_report(split).html())
+    assert page.column("balance", "covariate") == list(split.balance.index)
+    for name in ("mean 0", "mean 1", "random", "difference"):
+        assert [float(value) for value in page.column("balance", name)] == list(split.balance[name])
+    largest = max(page.charts["balance-dots"]["series"][1]["x"])
+    assert largest == split.max_difference
+    assert ("draws" in page.charts) == (draws > 1)
+    words = " ".join(page.texts)
+    assert ("drawn by lot from 12 near-optimal ones" in words) == (draws > 1)
