@@ -7,10 +7,12 @@ import math
 import time
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
 import joblib
 import numpy as np
+from joblib.parallel import get_active_backend
 
 from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import Vector, number, whole_number
@@ -34,16 +36,26 @@ DEFAULT_WORK = 128
 BATCH = 8
 # Columns by slope and by promise that a search among many columns looks at.
 POOLED = 600
-# A population, and the starts that open it; the first is smaller, for short budgets.
-POPULATION, FIRST_POPULATION = 16, 8
-# A population that so many jobs in a row did not improve is given up for a new one; the best of the old ones remain.
-STALE, ELITE, ELITE_SHARE = 80, 8, 0.2
+# The best of old populations remain, and are a second parent now and then.
+ELITE, ELITE_SHARE = 8, 0.2
 # Below the exactness threshold: pairs per coordinate, steps of the DC method, Newton steps on faces.
 PAIRS_EACH, GLIDE, FACES = 200, 300, 40
 # The share of the time that the last descent and the certificate may take.
 LAST_SHARE = 0.15
 # Points closer than this, relative to |F|, are one.
 SAME = 1e-10
+
+
+class Population(NamedTuple):
+    """How many starts open the first population, how many points a population has, and when it is given up.
+
+    It is, for a new one, after so many jobs in a row that did not improve it. Where jobs take long the first population
+    is smaller, for the sake of short budgets.
+    """
+
+    first: int = 8
+    size: int = 16
+    stale: int = 80
 
 
 class Strategy(Protocol):
@@ -246,6 +258,10 @@ class _Search:
         self.clock = time.perf_counter()
         self.problem, self.tol, self.max_time, self.seed, self.callback = problem, tol, max_time, seed, callback
         self.work, self.n_jobs = work, n_jobs
+        # joblib sets up its threads anew for every batch, which takes as long as the batch.
+        self.threads: ThreadPoolExecutor | None = None
+        if n_jobs is not None and type(get_active_backend(prefer="threads")[0]).__name__ == "ThreadingBackend":
+            self.threads = ThreadPoolExecutor(joblib.effective_n_jobs(n_jobs))
         # Without a seed each search draws one, so that its jobs still agree with each other.
         self.root = int(np.random.SeedSequence(seed).generate_state(1)[0])
         self.exact = strategy_of(problem)
@@ -255,6 +271,8 @@ class _Search:
         self.penalised = Penalised(problem, self.exact)
         if not self.is_exact:
             self.strategies.append(self.penalised)
+        # Supports on the line differ much and are found in a millisecond: there many starts pay.
+        self.plan = Population(32, 32, 160) if self.is_exact and isinstance(self.exact, SparseLine) else Population()
         self.population: list[Member] = []
         self.elite: list[Member] = []
         self.opened, self.idle = 0, 0
@@ -276,6 +294,9 @@ class _Search:
                 status = Status.CERTIFIED
         except KeyboardInterrupt:
             status, polished = Status.INTERRUPTED, None
+        finally:
+            if self.threads is not None:
+                self.threads.shutdown(cancel_futures=True)
         self._record()
         if self.lost:
             warnings.warn(
@@ -319,7 +340,7 @@ class _Search:
         self.idle = 0 if better or self.opened <= self._opening() else self.idle + size
         self._settle_regime()
         self._record()
-        if self.idle >= STALE:
+        if self.idle >= self.plan.stale:
             self._give_up()
         if self.callback is not None and self.callback(Progress(*self.history[-1], self.best.x.copy())):
             return Status.STOPPED_BY_CALLBACK
@@ -343,7 +364,7 @@ class _Search:
 
     def _opening(self) -> int:
         """How many starts open the present population."""
-        return (POPULATION if self.elite else FIRST_POPULATION) * len(self.strategies)
+        return (self.plan.size if self.elite else self.plan.first) * len(self.strategies)
 
     def _give_up(self) -> None:
         """Keep the best point of a population that has come to an end, and begin another."""
@@ -361,6 +382,8 @@ class _Search:
                 found.append(_perform(*job))
             return found
         try:
+            if self.threads is not None:
+                return list(self.threads.map(lambda job: _attempt(*job), jobs))
             workers = joblib.Parallel(n_jobs=self.n_jobs, prefer="threads")
             return list(workers(joblib.delayed(_attempt)(*job) for job in jobs))
         except (OSError, RuntimeError, EOFError) as error:  # a pool whose worker died returns nothing of the batch
@@ -385,7 +408,7 @@ class _Search:
             return
         self.population.append(Member(objective, x))
         self.population.sort(key=lambda member: member.objective)
-        del self.population[POPULATION:]
+        del self.population[self.plan.size :]
 
     def _record(self) -> None:
         self.history.append((self.done, time.perf_counter() - self.clock, self.best.objective))
