@@ -1,0 +1,106 @@
+"""``counterpoise bench``: what the methods reach on this machine, and how soon, on data made here."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.table import Table
+from threadpoolctl import threadpool_limits
+
+import counterpoise as cp
+from counterpoise.checks import number, whole_number
+from counterpoise.cli.base import AsJson, Debug, Quiet, answer, app
+from counterpoise.datasets import simulate_market
+from counterpoise.problems import DCPB2, NNSPCA, SIT
+
+METHODS = ("psg", "mscr", "pdca", "bcd-g", "swap", "search")
+SPARSE, LAM = 30, 1e4
+
+
+@app.command()
+def bench(
+    size: Annotated[int, typer.Option(help="Coordinates of each problem.")] = 400,
+    starts: Annotated[int, typer.Option(help="Starts a method; the table shows medians.")] = 3,
+    seconds: Annotated[float, typer.Option(help="Limit of a run.")] = 1.0,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
+) -> None:
+    """Measure every method on three problems made here, from the same starts, one thread each.
+
+    Example: counterpoise bench --size 200 --starts 5
+    """
+    with answer(debug):
+        size = whole_number(size, "--size", 2 * SPARSE, 6000)
+        starts = whole_number(starts, "--starts", 1, 100)
+        seconds = number(seconds, "--seconds", 0.0)
+        if seconds == 0.0:
+            raise ValueError("--seconds is 0; a run needs some time, such as 1.")
+        console = Console(highlight=False, stderr=as_json, quiet=quiet and not as_json)
+        found: list[dict[str, Any]] = []
+        with threadpool_limits(1, user_api="blas"):
+            for name, make in _problems(size).items():
+                with console.status(f"{name}: compiling (once per installation) and running …"):
+                    rows = _measure(name, make(), starts, seconds)
+                found += rows
+                if not as_json:
+                    console.print(_table(name, size, rows), "")
+        if as_json:
+            typer.echo(json.dumps({"size": size, "starts": starts, "seconds": seconds, "runs": found}, indent=2))
+        elif not quiet:
+            console.print("Medians over the starts. Certified: how many runs ended with a proof over all pairs.")
+
+
+def _problems(n: int) -> dict[str, Callable[[], cp.Problem]]:
+    rng = np.random.default_rng(0)
+    market = simulate_market(252, n, 10, 0)
+    A = rng.standard_normal((n, n))
+    return {
+        "SIT": lambda: SIT(market.returns, market.index, s=SPARSE, lam=LAM),
+        "NNSPCA": lambda: NNSPCA(A, s=SPARSE, lam=LAM),
+        "DCPB2": lambda: DCPB2(A, 0.0, c=n % 2, lam=LAM),
+    }
+
+
+def _measure(name: str, problem: cp.Problem, starts: int, seconds: float) -> list[dict[str, Any]]:
+    """Return a row a method: median objective, seconds and violation, and how many runs were certified."""
+    rows = []
+    for method in METHODS:
+        cp.minimize(problem, problem.start(0), method, max_time=0.05, seed=0)  # compiles
+        results, times = [], []
+        for seed in range(starts):
+            clock = time.perf_counter()
+            results.append(cp.minimize(problem, problem.start(seed), method, max_time=seconds, seed=seed))
+            times.append(time.perf_counter() - clock)
+        rows.append(
+            {
+                "problem": name,
+                "method": method,
+                "objective": float(np.median([result.objective for result in results])),
+                "seconds": float(np.median(times)),
+                "certified": sum(bool(result.success) for result in results),
+                "starts": starts,
+            }
+        )
+    return rows
+
+
+def _table(name: str, size: int, rows: list[dict[str, Any]]) -> Table:
+    table = Table(title=f"{name}, n = {size}", title_justify="left")
+    for head in ("method", "objective", "above the best", "seconds", "certified"):
+        table.add_column(head, justify="left" if head == "method" else "right", no_wrap=True)
+    best = min(row["objective"] for row in rows)
+    for row in rows:
+        gap = (row["objective"] - best) / max(abs(best), 1e-300)
+        style = "bold" if gap <= 1e-9 else ""
+        certified = f"{row['certified']} of {row['starts']}"
+        table.add_row(
+            row["method"], f"{row['objective']:.5g}", f"{gap:.2%}", f"{row['seconds']:.3f}", certified, style=style
+        )
+    return table
