@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from counterpoise.checks import Vector
-from counterpoise.problem import Result, Status
+from counterpoise.checks import Vector, real_array, vector, whole_number
+from counterpoise.kernels import sweep
+from counterpoise.problem import Problem, Result, Status
+from counterpoise.terms.concave import TopSum
+from counterpoise.terms.constraint import Sum
+from counterpoise.terms.separable import one_sided_slopes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -61,6 +65,14 @@ MARKERS = {
 FLOOR = 1e-6
 # Inches that an entry of a legend takes.
 LEGEND_ENTRY = 1.7
+# Points at which the landscape of a pair is evaluated, its marks apart.
+LANDSCAPE = 601
+# Share of a line or arc on either side of a point that is asked for a kink.
+NEARBY = 1e-6
+# A decrease below so many units of rounding of F is none, as in a run.
+NOISE = 64.0
+# Decreases below this share of the largest have the lightest colour.
+FAINTEST = 1e-6
 
 
 def require_matplotlib() -> None:
@@ -74,7 +86,7 @@ def require_matplotlib() -> None:
 
 
 def plot_objective(
-    results: Mapping[str, Result],
+    results: Mapping[str, Result | Sequence[Result]],
     best: float | None = None,
     x: Literal["time", "iteration"] = "time",
     ax: Axes | None = None,
@@ -84,7 +96,9 @@ def plot_objective(
     Parameters
     ----------
     results : mapping of names to results
-        One line each. A name has the same colour and dash in every plot.
+        One line each. A name has the same colour and dash in every plot. With a list of results, from several starts,
+        the line is their median and a band reaches from the least to the largest; a run that has ended keeps its last
+        value.
     best : float, optional
         The best objective known from elsewhere; the least of all is used if it is smaller or this is not given.
     x : {"time", "iteration"}
@@ -95,18 +109,26 @@ def plot_objective(
         raise ValueError(f'x is {x!r}; it must be "time" or "iteration".')
     if not results:
         raise ValueError("results is empty; there is nothing to plot.")
+    started = {name: [entry] if isinstance(entry, Result) else list(entry) for name, entry in results.items()}
+    if empty := [name for name, runs in started.items() if not runs]:
+        raise ValueError(f"results[{empty[0]!r}] is empty; give at least one result.")
     require_matplotlib()
     if ax is None:
         from matplotlib import pyplot
 
         ax = pyplot.subplots(layout="constrained")[1]
-    curves = {name: _curve(result, 1 if x == "time" else 0) for name, result in results.items()}
-    known, floor = _floor([values for _, values in curves.values()], best)
+    curves = {name: [_curve(run, 1 if x == "time" else 0) for run in runs] for name, runs in started.items()}
+    known, floor = _floor([values for several in curves.values() for _, values in several], best)
     styles = styles_of(results)
-    for name, (along, values) in curves.items():
-        _draw(ax, along, values - known + floor, name, styles[name], results[name].status)
+    for name, several in curves.items():
+        above = [(along, values - known + floor) for along, values in several]
+        statuses = [run.status for run in started[name]]
+        if len(above) == 1:
+            _draw(ax, *above[0], name, styles[name], statuses[0])
+        else:
+            _draw_several(ax, above, name, styles[name], statuses)
     _dress(ax, x, known)
-    _legend(ax, [result.status for result in results.values()])
+    _legend(ax, [run.status for runs in started.values() for run in runs])
     return ax
 
 
@@ -136,12 +158,16 @@ def new_figure(width: float, height: float) -> Figure:
 def panels(count: int, per_row: int, width: float = 2.6, height: float = 2.1) -> tuple[Figure, list[Axes]]:
     """Return a figure of so many panels, as many in a row as given."""
     columns, rows = min(count, per_row), -(-count // per_row)
-    figure = new_figure(max(columns, 2) * width, rows * height + 0.5)
+    if columns <= 2:  # one or two panels have the page to themselves
+        width, height = 1.5 * width, 1.4 * height
+    figure = new_figure(max(columns, 2) * width, rows * height)
     grid = list(figure.subplots(rows, columns, squeeze=False).flat)
     for ax in grid[count:]:
         ax.set_axis_off()
     for ax in grid[:count]:
-        ax.tick_params(labelsize=7)
+        ax.tick_params(which="both", labelsize=7)
+        ax.xaxis.label.set_size(8)
+        ax.yaxis.label.set_size(8)
         ax.grid(True, which="major", color="0.9")
         ax.set_axisbelow(True)
         for side in ("top", "right"):
@@ -168,9 +194,10 @@ def share_legend(figure: Figure, axes: Iterable[Axes]) -> None:
     named = {str(line.get_label()): line for ax in axes for line in ax.get_lines()}
     lines = {name: line for name, line in named.items() if not name.startswith("_")}
     if lines:
-        options: dict[str, Any] = {"loc": "outside lower center", "frameon": False, "handlelength": 4.0}
-        fitting = int(figure.get_figwidth() / LEGEND_ENTRY)
-        figure.legend(list(lines.values()), list(lines), ncols=max(1, min(len(lines), fitting)), **options)
+        options: dict[str, Any] = {"loc": "outside lower center", "frameon": False, "handlelength": 4.0, "fontsize": 8}
+        columns = max(1, min(len(lines), int(figure.get_figwidth() / LEGEND_ENTRY)))
+        figure.set_figheight(figure.get_figheight() + 0.2 + 0.2 * -(-len(lines) // columns))
+        figure.legend(list(lines.values()), list(lines), ncols=columns, **options)
 
 
 def shade(place: int, count: int) -> Style:
@@ -233,6 +260,18 @@ def _draw(ax: Axes, along: Vector, above: Vector, name: str, style: Style, statu
     below = 1.5 if opacity < 1.0 else 2.0
     ax.plot(along, above, color=colour, ls=dash, lw=width, alpha=opacity, label=name, zorder=below)
     ax.plot(along[-1:], above[-1:], MARKERS[status], color=colour, mfc="white", ms=7, mew=1.6, zorder=3)
+
+
+def _draw_several(
+    ax: Axes, curves: list[tuple[Vector, Vector]], name: str, style: Style, statuses: list[Status]
+) -> None:
+    """Draw the median of several runs in the band of all, and mark where and why each ended."""
+    along = np.unique(np.concatenate([one for one, _ in curves]))
+    heights = np.array([values[np.maximum(np.searchsorted(one, along, "right") - 1, 0)] for one, values in curves])
+    label = f"{name}, median of {len(curves)}"
+    draw_band(ax, along, heights.min(axis=0), np.median(heights, axis=0), heights.max(axis=0), label, style)
+    for (one, values), status in zip(curves, statuses, strict=True):
+        ax.plot(one[-1:], values[-1:], MARKERS[status], color=style.colour, mfc="white", ms=5, mew=1.2, zorder=3)
 
 
 def _dress(ax: Axes, x: str, known: float) -> None:
@@ -414,3 +453,403 @@ def plot_path(n_assets: Iterable[int], tracking_errors: Iterable[float], ax: Axe
     for side in ("top", "right"):
         ax.spines[side].set_visible(False)
     return ax
+
+
+def plot_weights(weights: Any, ax: Axes | None = None, most: int = 30) -> Axes:
+    """Plot the weights that are not 0 as horizontal bars, the largest first; negative ones are hatched.
+
+    Parameters
+    ----------
+    weights : Series or array
+        One weight per name; without names their positions are written.
+    ax : Axes, optional
+        A new figure's by default.
+    most : int
+        How many bars there are at most. What the others sum to is written below.
+    """
+    values, most = real_array(weights, "weights"), whole_number(most, "most", 1)
+    if values.ndim != 1:
+        raise ValueError(f"weights has shape {values.shape}; it must be one-dimensional, one weight per name.")
+    if not len(values):
+        raise ValueError("weights is empty; there is nothing to plot.")
+    require_matplotlib()
+    order, names = _largest_first(values), _labels_of(weights, len(values))
+    drawn, others = order[:most], order[most:]
+    if ax is None:
+        from matplotlib import pyplot
+
+        ax = pyplot.subplots(layout="constrained", figsize=(6.4, 1.4 + 0.24 * max(len(drawn), 3)))[1]
+    if not len(drawn):
+        leave_empty(ax, "all weights are 0")
+        return ax
+    _bars(ax, [names[k] for k in drawn], values[drawn])
+    rest = f"; {len(others)} others sum to {values[others].sum():.3g}" if len(others) else ""
+    ax.set_xlabel(f"weight{rest}")
+    return ax
+
+
+def plot_loadings(
+    components: Any,
+    shape: tuple[int, int] | None = None,
+    names: Any = None,
+    most: int = 10,
+    titles: Sequence[str] | None = None,
+    axes: Any = None,
+) -> list[Axes]:
+    """Plot each component, as an image or as horizontal bars of its largest loadings; negative ones are marked.
+
+    Parameters
+    ----------
+    components : array or DataFrame, components × features
+        ``components_`` of an estimator; a single vector is one component.
+    shape : (rows, columns), optional
+        Of an image: draw images, all on one scale.
+    names : of the features, optional
+        Of bars. By default the columns of a DataFrame, otherwise positions.
+    most : int
+        How many bars a component has at most.
+    titles : one per component, optional
+        "component 0" and so on by default.
+    axes : Axes, several, optional
+        One per component at least. By default those of a new figure, where images have a colour bar too.
+
+    Returns
+    -------
+    list of Axes
+        One per component.
+    """
+    table, most = np.atleast_2d(real_array(components, "components")), whole_number(most, "most", 1)
+    if table.ndim != 2 or not table.size:
+        raise ValueError(f"components has shape {table.shape}; it must be components × features.")
+    count, n = table.shape
+    if shape is not None:
+        _check_image(shape, names, n)
+    labels = [str(name) for name in (getattr(components, "columns", range(n)) if names is None else names)]
+    if len(labels) != n:
+        raise ValueError(f"names has {len(labels)} names, but a component has {n} loadings.")
+    words = [f"component {k}" for k in range(count)] if titles is None else [*titles]
+    if len(words) != count:
+        raise ValueError(f"titles has {len(words)} titles, but there are {count} components.")
+    require_matplotlib()
+    own = axes is None
+    places = _places(count, most, shape) if own else [*np.ravel(axes)]
+    if len(places) < count:
+        raise ValueError(f"axes has {len(places)} Axes, but there are {count} components.")
+    for ax, title in zip(places, words, strict=False):
+        ax.set_title(title, loc="left", fontsize="medium")
+    if shape is not None:
+        _images(places[:count], table.reshape(count, *shape), own)
+        return places[:count]
+    for ax, row in zip(places, table, strict=False):
+        order = _largest_first(row)[:most]
+        if len(order):
+            _bars(ax, [labels[k] for k in order], row[order])
+            ax.set_xlabel("loading")
+        else:
+            leave_empty(ax, "all loadings are 0")
+    return places[:count]
+
+
+def _check_image(shape: tuple[int, int], names: Any, n: int) -> None:
+    """Refuse a shape that does not hold a component, and names that an image cannot show."""
+    if names is not None:
+        raise ValueError("shape and names are both given; give shape for images, or names for bars.")
+    if len(shape) != 2 or shape[0] * shape[1] != n:
+        raise ValueError(f"shape is {tuple(shape)}, but a component has {n} loadings; give rows and columns of these.")
+
+
+def _places(count: int, most: int, shape: tuple[int, int] | None) -> list[Axes]:
+    """Return the Axes of a new figure, nearly as many rows as columns."""
+    from matplotlib import pyplot
+
+    columns = min(count, 4, max(1, int(np.ceil(np.sqrt(count)))))
+    rows = -(-count // columns)
+    size = (2.0 * columns + 0.8, 2.2 * rows) if shape is not None else (2.9 * columns, (0.9 + 0.2 * most) * rows)
+    grid = pyplot.subplots(rows, columns, squeeze=False, sharex=shape is None, figsize=size, layout="constrained")[1]
+    for ax in grid.flat[count:]:
+        ax.set_axis_off()
+    return [*grid.flat[:count]]
+
+
+def _images(axes: list[Axes], images: Vector, bar: bool) -> None:
+    """Draw images on one scale; where there are signs, minus signs stand on the negative pixels."""
+    signed, reach = bool((images < 0.0).any()), float(np.abs(images).max()) or 1.0
+    scale: dict[str, Any] = {"cmap": "PuOr_r" if signed else "Blues", "vmin": -reach if signed else 0.0, "vmax": reach}
+    for ax, image in zip(axes, images, strict=True):
+        drawn = ax.imshow(image, **scale)
+        rows, columns = np.nonzero(image < 0.0)
+        ax.plot(columns, rows, "_", color="black", ms=4, mew=0.8)
+        ax.set_xticks([])
+        ax.set_yticks([])
+        ax.spines[:].set_color("0.8")
+    if bar:
+        figure = axes[0].get_figure()
+        assert figure is not None
+        figure.colorbar(drawn, ax=axes, label="loading", shrink=0.8)
+
+
+def _largest_first(values: Vector) -> Any:
+    """Return the positions of what is not 0, by size."""
+    order = np.argsort(-np.abs(values), kind="stable")
+    return order[values[order] != 0.0]
+
+
+def _labels_of(values: Any, count: int) -> list[str]:
+    """Return the names of a Series, or positions."""
+    labels = getattr(values, "index", None)
+    return [str(label) for label in (range(count) if labels is None or callable(labels) else labels)]
+
+
+def _bars(ax: Axes, names: list[str], values: Vector) -> None:
+    """Draw horizontal bars from the top down, negative ones in another colour and hatched."""
+    rows = np.arange(len(values))
+    positive: dict[str, Any] = {"color": STYLES["bcd-l"].colour}
+    negative: dict[str, Any] = {"color": "white", "ec": STYLES["psg"].colour, "hatch": "////"}
+    for chosen, look in ((values > 0.0, positive), (values < 0.0, negative)):
+        ax.barh(rows[chosen], values[chosen], height=0.7, **look)
+    ax.set_yticks(rows, names)
+    ax.set_ylim(len(rows) - 0.4, -0.6)
+    if (values < 0.0).any():
+        ax.axvline(0.0, color="0.5", lw=0.8)
+    ax.tick_params(left=False)
+    ax.grid(True, axis="x", color="0.9")
+    ax.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        ax.spines[side].set_visible(False)
+
+
+def plot_pair(problem: Problem, x: Any, i: Any, j: Any, ax: Axes | None = None) -> Axes:
+    """Plot how F changes when two coordinates move and all others stay, and where it is least.
+
+    On ``Sum`` the pair moves on the line x + η(eᵢ − eⱼ) as far as the bounds allow, on ``Sphere`` on the arc
+    xᵢ = v sin α, xⱼ = v cos α. The curve is ``problem.objective`` on a dense grid; the least is the one that the exact
+    step of BCD-g finds. Vertical lines are the breakpoints of ``TopSum``, where a coordinate of the pair comes among
+    the s largest or leaves them.
+
+    Parameters
+    ----------
+    problem : Problem
+    x : Series or array of length n
+        Feasible to 1e-6.
+    i, j : int, or str
+        Two positions, or names if x is a Series.
+    ax : Axes, optional
+        A new figure's by default.
+    """
+    at, names = _feasible(problem, x), _labels_of(x, problem.n)
+    i, j = _position(i, "i", names), _position(j, "j", names)
+    if i == j:
+        raise ValueError(f"i and j are both {i}; a pair has two different coordinates.")
+    require_matplotlib()
+    if ax is None:
+        from matplotlib import pyplot
+
+        ax = pyplot.subplots(layout="constrained")[1]
+    terms = problem.terms()
+    sweep.start(terms, at)
+    track = _line(problem, at, i, j) if isinstance(problem.u, Sum) else _arc(at, i, j)
+    if track.low >= track.high:
+        leave_empty(ax, f"the pair {names[i]}, {names[j]} cannot move")
+        return ax
+    new_i, new_j, gain = sweep.step(terms, at, i, j, 0.0)
+    here, best = track.parameter(at[i], at[j]), track.parameter(new_i, new_j)
+    breaks = _breakpoints(problem, track)
+    along = np.unique(np.r_[np.linspace(track.low, track.high, LANDSCAPE), breaks, here, best])
+    level = problem.objective(at)
+    change = np.array([problem.objective(track.point(float(t))) - level for t in along])
+    for place, t in enumerate(breaks):
+        label = f"breakpoint{'s' * (len(breaks) > 1)} of TopSum" if place == 0 else None
+        ax.axvline(track.unit * t, color="0.6", lw=1.0, ls=(0, (3, 2)), zorder=1, label=label)
+    ax.plot(track.unit * along, change, color=STYLES["bcd-g"].colour, lw=2.0, label="change of F")
+    mark: dict[str, Any] = {"ls": "", "zorder": 4, "clip_on": False}
+    ax.plot(track.unit * here, 0.0, marker="s", ms=8, mew=1.6, color="black", mfc="white", label="here", **mark)
+    if gain > 0.0:
+        ax.plot(track.unit * best, -gain, marker="*", ms=15, color=STYLES["psg"].colour, label="exact step", **mark)
+    ax.set_title(f"F falls by {gain:.3g}" if gain > 0.0 else "here is the least: no step gains", loc="left")
+    ax.set_xlabel(
+        f"η, moved from {names[j]} to {names[i]}"
+        if isinstance(problem.u, Sum)
+        else f"angle in degrees: sine for {names[i]}, cosine for {names[j]}"
+    )
+    ax.set_ylabel(f"F − F(x), where F(x) = {level:.6g}")
+    if not isinstance(problem.u, Sum):
+        ax.set_xticks([0, 15, 30, 45, 60, 75, 90])
+    ax.grid(True, axis="y", color="0.9")
+    ax.set_axisbelow(True)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(False)
+    ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+    return ax
+
+
+class _Track(NamedTuple):
+    """Where a pair may move: an interval, its points, and the inverse."""
+
+    low: float
+    high: float
+    unit: float
+    point: Callable[[float], Vector]
+    parameter: Callable[[float, float], float]
+    crossings: Callable[[float], list[float]]
+    meeting: float
+
+
+def _line(problem: Problem, x: Vector, i: int, j: int) -> _Track:
+    """Return x + η(eᵢ − eⱼ) between the bounds."""
+    h, x_i, x_j = problem.separable, float(x[i]), float(x[j])
+
+    def point(eta: float) -> Vector:
+        moved = x.copy()
+        moved[i], moved[j] = x_i + eta, x_j - eta
+        return moved
+
+    def crossings(level: float) -> list[float]:
+        return [level - x_i, -level - x_i, x_j - level, x_j + level]
+
+    low, high = max(h.lo[i] - x_i, x_j - h.hi[j]), min(h.hi[i] - x_i, x_j - h.lo[j])
+    return _Track(float(low), float(high), 1.0, point, lambda a, b: float(a) - x_i, crossings, 0.5 * (x_j - x_i))
+
+
+def _arc(x: Vector, i: int, j: int) -> _Track:
+    """Return the quarter of a circle on which xᵢ² + xⱼ² stays."""
+    v = float(np.hypot(x[i], x[j]))
+
+    def point(angle: float) -> Vector:
+        moved = x.copy()
+        moved[i], moved[j] = v * np.sin(angle), v * np.cos(angle)
+        return moved
+
+    def crossings(level: float) -> list[float]:
+        return [float(np.arcsin(level / v)), float(np.arccos(level / v))] if level <= v else []
+
+    high = 0.5 * np.pi if v > 0.0 else 0.0
+    return _Track(0.0, high, 180.0 / np.pi, point, lambda a, b: float(np.arctan2(a, b)), crossings, 0.25 * np.pi)
+
+
+def _breakpoints(problem: Problem, track: _Track) -> Vector:
+    """Return where −λ‖x‖_[s] has a kink inside the interval.
+
+    A coordinate of the pair is then level with one of the others of rank s − 1 or s, or with its partner.
+    """
+    g = problem.g
+    if not isinstance(g, TopSum) or g.lam == 0.0:
+        return np.empty(0)
+    first, last = track.point(track.low), track.point(track.high)
+    others = np.sort(np.abs(first[first == last]))[::-1][max(g.s - 2, 0) : g.s]
+    maybe = np.unique([track.meeting, *(t for level in (0.0, *others) for t in track.crossings(float(level)))])
+    near = NEARBY * (track.high - track.low)
+
+    def bends(t: float) -> bool:
+        before, at, after = (g.value(track.point(each)) for each in (t - near, t, t + near))
+        return abs(before - 2.0 * at + after) > 1e-3 * g.lam * near * float(np.abs(first - last).max())
+
+    inside = maybe[(maybe > track.low + near) & (maybe < track.high - near)]
+    return np.array([t for t in inside if bends(float(t))])
+
+
+def _feasible(problem: Problem, x: Any) -> Vector:
+    """Return a copy of x within its bounds, refusing a point that violates the constraints."""
+    x = vector(x, "x", problem.n)
+    violation = problem.violation(x)
+    if violation > 1e-6:
+        raise ValueError(f"x violates the constraints by {violation:g}; give problem.project(x) instead.")
+    at: Vector = np.clip(x, problem.separable.lo, problem.separable.hi)
+    return at
+
+
+def _position(item: Any, what: str, names: list[str]) -> int:
+    """Return the position of a coordinate that is given by name or position."""
+    if isinstance(item, str):
+        if item not in names:
+            raise ValueError(f"{what} is {item!r}, which is no name of x; give one of its {len(names)} names.")
+        return names.index(item)
+    return whole_number(item, what, 0, len(names) - 1)
+
+
+def plot_gap(problem: Problem, x: Any, ax: Axes | None = None, most: int = 40) -> Axes:
+    """Plot how much F falls by the exact step of each pair, as a heat map; where none gains, the picture says so.
+
+    The largest decrease of all is ``cws_gap`` of :func:`counterpoise.certify`, and its pair is always shown, with a
+    star. Decreases below what double precision resolves of F count as none.
+
+    Parameters
+    ----------
+    problem : Problem
+    x : Series or array of length n
+        Feasible to 1e-6.
+    ax : Axes, optional
+        A new figure's by default.
+    most : int
+        How many coordinates are shown at most: held ones, that is above their lower bound, and those of the smallest
+        slopes, to which it pays most to move. A quarter of the places is for the latter.
+    """
+    at, names, most = _feasible(problem, x), _labels_of(x, problem.n), whole_number(most, "most", 2)
+    require_matplotlib()
+    if ax is None:
+        from matplotlib import pyplot
+
+        ax = pyplot.subplots(layout="constrained", figsize=(7.2, 6.0))[1]
+    terms = problem.terms()
+    sweep.start(terms, at)
+    gap, *pair = sweep.scan(terms, at, 0.0, np.inf)[:3]
+    resolved = NOISE * problem.value_and_resolution(at)[1]
+    if gap <= resolved:
+        leave_empty(ax, "no pair gains")
+        ax.set_title(f"none of the {problem.n * (problem.n - 1) // 2:,} pairs lowers F", loc="left")
+        return ax
+    chosen, held = _relevant(problem, at, [int(k) for k in pair], most)
+    count = len(chosen)
+    decrease = np.zeros((count, count))
+    for a, b in zip(*np.triu_indices(count, 1), strict=True):
+        first, second = sorted((chosen[a], chosen[b]))
+        decrease[a, b] = decrease[b, a] = sweep.step(terms, at, first, second, 0.0)[2]
+    _heat(ax, np.ma.masked_less_equal(decrease, resolved))
+    if 0 < held < count:
+        for rule in (ax.axvline, ax.axhline):
+            rule(held - 0.5, color="0.4", lw=0.8, ls=(0, (3, 2)))
+    places = [chosen.index(int(k)) for k in pair]
+    ax.plot(places, places[::-1], "*", color=SPARE[0].colour, mec="white", mew=0.8, ms=13)
+    words: dict[str, Any] = {"fontsize": 9 if count <= 20 else 6}
+    ax.set_xticks(range(count), [names[k] for k in chosen], rotation=90, **words)
+    ax.set_yticks(range(count), [names[k] for k in chosen], **words)
+    ax.set_title(f"largest decrease: {gap:.3g}, by {names[pair[0]]} and {names[pair[1]]}", loc="left")
+    part = "" if count == problem.n else f"{count} of {problem.n} coordinates: "
+    ax.set_xlabel(f"{part}{held} held, {count - held} at their lower bound")
+    return ax
+
+
+def _relevant(problem: Problem, x: Vector, pair: list[int], most: int) -> tuple[list[int], int]:
+    """Return the coordinates to show, held ones before others, and how many are held.
+
+    Of too many held ones those remain whose slopes differ most from the middle; the pair always does.
+    """
+    gradient = problem.f.gradient(x)
+    right = one_sided_slopes(problem.separable, x)[1]
+    slope = gradient + right + problem.g.subgradient(x, gradient + right)
+    if not isinstance(problem.u, Sum):
+        slope = slope - (x @ slope) * x
+    above = x > problem.separable.lo
+    odd = np.abs(slope - np.median(slope[above])) if above.any() else np.zeros(len(x))
+    odd[pair] = np.inf
+    sought = slope.copy()
+    sought[pair] = -np.inf
+    held, others = np.flatnonzero(above), np.flatnonzero(~above)
+    held, others = held[np.argsort(-odd[held], kind="stable")], others[np.argsort(sought[others], kind="stable")]
+    kept = held[: max(most - max(most // 4, 1), most - len(others))]
+    entering = others[: most - len(kept)]
+    kept, entering = kept[np.argsort(-x[kept], kind="stable")], entering[np.argsort(slope[entering], kind="stable")]
+    return [*map(int, kept), *map(int, entering)], len(kept)
+
+
+def _heat(ax: Axes, decrease: Any) -> None:
+    """Draw a heat map on a logarithmic scale, dark for much and white for nothing."""
+    from matplotlib.colors import LinearSegmentedColormap, LogNorm
+
+    largest, least = float(decrease.max()), float(decrease.min())
+    floor = min(max(least, FAINTEST * largest), 0.1 * largest)
+    colours = LinearSegmentedColormap.from_list("decrease", SHADES)
+    image = ax.imshow(decrease, cmap=colours, norm=LogNorm(floor, largest), interpolation="nearest")
+    figure = ax.get_figure()
+    assert figure is not None
+    extend = "min" if least < floor else "neither"
+    figure.colorbar(image, ax=ax, label="decrease of F; white: none", extend=extend, shrink=0.8)

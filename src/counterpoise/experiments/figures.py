@@ -27,14 +27,14 @@ INSTANTS = 160
 def styles(methods: Sequence[Method]) -> dict[str, plotting.Style]:
     """Return a style a method: the strongest setting is the thin brother of the paper's, blocks are shades of one."""
     found = {}
-    blocks = [m.name for m in methods if m.stages[0]["method"] == "bcd-l" and not m.name.endswith("*")]
+    blocks = list(dict.fromkeys(m.name.rstrip("*") for m in methods if m.stages[0]["method"] == "bcd-l"))
     for method in methods:
         stages = [str(stage["method"]) for stage in method.stages]
         style = plotting.styles_of(["+".join(stages)])["+".join(stages)]
+        if method.name.rstrip("*") in blocks and len(blocks) > 1:
+            style = plotting.shade(blocks.index(method.name.rstrip("*")), len(blocks))
         if method.name.endswith("*"):
             style = style._replace(width=0.8, dash="-")
-        if method.name in blocks and len(blocks) > 1:
-            style = plotting.shade(blocks.index(method.name), len(blocks))
         found[method.name] = style
     return found
 
