@@ -5,7 +5,20 @@ import numpy as np
 import pytest
 
 import counterpoise as cp
-from counterpoise.plotting import MARKERS, SPARE, STYLES, plot_objective, save_objective, styles_of
+from counterpoise.kernels import sweep
+from counterpoise.plotting import (
+    MARKERS,
+    SPARE,
+    STYLES,
+    plot_gap,
+    plot_loadings,
+    plot_objective,
+    plot_pair,
+    plot_weights,
+    save_objective,
+    styles_of,
+)
+from counterpoise.problems import DCPB1, NNSPCA, SIT
 from counterpoise.solvers.hybrid import join
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -130,3 +143,265 @@ def test_a_missing_extra_is_named(monkeypatch):
 def test_matplotlib_is_not_imported_with_the_command():
     code = "import sys, counterpoise.cli, counterpoise.plotting; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], timeout=120).returncode == 0
+
+
+def test_several_starts_are_a_median_in_a_band(ax):
+    starts = [run([9.0, 4.0, 1.0]), run([8.0, 3.0]), run([7.0, 6.0, 5.0], cp.Status.TIME_LIMIT)]
+    plot_objective({"bcd-g": starts, "psg": RUNS["other"]}, x="iteration", ax=ax)
+    drawn, floor = lines(ax), 1e-6 * 8.0
+    middle = drawn["bcd-g, median of 3"]
+    assert middle.get_xdata().tolist() == [8.0, 16.0, 32.0]
+    # The second run ended at 16 and keeps its 3.
+    np.testing.assert_allclose(middle.get_ydata(), np.array([8.0, 4.0, 3.0]) - 1.0 + floor)
+    corners = ax.collections[0].get_paths()[0].vertices
+    for at, low, high in ((8.0, 7.0, 9.0), (16.0, 3.0, 6.0), (32.0, 1.0, 5.0)):
+        heights = corners[corners[:, 0] == at, 1]
+        np.testing.assert_allclose([heights.min(), heights.max()], np.array([low, high]) - 1.0 + floor)
+    assert drawn["psg"].get_xdata().tolist() == [8.0, 16.0, 32.0, 48.0]
+    words = [text.get_text() for text in ax.get_legend().get_texts()]
+    assert words == ["bcd-g, median of 3", "psg", "certified", "time limit"]
+    assert [line.get_marker() for line in ax.get_lines()].count(MARKERS[cp.Status.CERTIFIED]) == 2
+
+
+def test_a_list_of_one_start_is_that_start(ax):
+    plot_objective({"bcd-g": [RUNS["bcd-g"]]}, ax=ax)
+    assert lines(ax)["bcd-g"].get_ydata()[0] == pytest.approx(8.0, rel=1e-4)
+    assert not ax.collections
+
+
+def test_a_method_without_starts_is_named():
+    with pytest.raises(ValueError, match=r"^results\['psg'\] is empty; give at least one result\.$"):
+        plot_objective({"psg": []})
+
+
+def bars(ax):
+    """Names and lengths of horizontal bars, from the top down."""
+    found = {round(bar.get_y() + 0.35): bar.get_width() for bar in ax.patches}
+    return [(text.get_text(), found[k]) for k, text in enumerate(ax.get_yticklabels())]
+
+
+def test_weights_are_drawn_by_size(ax):
+    assert plot_weights(np.array([0.1, 0.0, 0.6, 0.3]), ax=ax) is ax
+    assert bars(ax) == [("2", 0.6), ("3", 0.3), ("0", 0.1)]
+    assert ax.get_xlabel() == "weight"
+    low, high = ax.get_ylim()
+    assert low > high
+
+
+def test_weights_have_the_names_of_a_series(ax):
+    pandas = pytest.importorskip("pandas")
+    plot_weights(pandas.Series([0.125, 0.75, -0.25, 0.0625], index=["A", "B", "C", "D"]), ax=ax, most=2)
+    assert bars(ax) == [("B", 0.75), ("C", -0.25)]
+    assert ax.get_xlabel() == "weight; 2 others sum to 0.188"
+    assert [bool(bar.get_hatch()) for bar in ax.patches] == [False, True]
+
+
+def test_weights_of_nothing_say_so(ax):
+    plot_weights(np.zeros(3), ax=ax)
+    assert [text.get_text() for text in ax.texts] == ["all weights are 0"]
+
+
+def test_components_are_images_on_one_scale():
+    from matplotlib import pyplot
+
+    components = np.abs(np.random.default_rng(0).standard_normal((5, 6)))
+    axes = plot_loadings(components, shape=(2, 3))
+    assert [ax.get_title("left") for ax in axes] == [f"component {k}" for k in range(5)]
+    for ax, row in zip(axes, components, strict=True):
+        np.testing.assert_array_equal(ax.images[0].get_array(), row.reshape(2, 3))
+        assert ax.images[0].get_clim() == (0.0, components.max())
+    axes[0].figure.canvas.draw()
+    pyplot.close(axes[0].figure)
+
+
+def test_negative_pixels_have_a_minus():
+    from matplotlib.figure import Figure
+
+    axes = Figure().subplots(2, 2)
+    drawn = plot_loadings([[0.5, -0.1], [-0.5, 0.0]], shape=(1, 2), titles=["a", "b"], axes=axes)
+    assert drawn == [axes[0, 0], axes[0, 1]]
+    assert [ax.get_title("left") for ax in drawn] == ["a", "b"]
+    assert [[x for line in ax.get_lines() for x in line.get_xdata()] for ax in drawn] == [[1], [0]]
+    assert drawn[0].images[0].get_clim() == (-0.5, 0.5)
+
+
+def test_components_are_bars_of_words():
+    from matplotlib import pyplot
+
+    axes = plot_loadings([[0.1, 0.0, 0.7], [0.0, -0.8, 0.6], [0.0, 0.0, 0.0]], names=["one", "two", "three"], most=2)
+    assert [bars(ax) for ax in axes] == [[("three", 0.7), ("one", 0.1)], [("two", -0.8), ("three", 0.6)], []]
+    assert [text.get_text() for text in axes[2].texts] == ["all loadings are 0"]
+    assert axes[1].get_xlabel() == "loading"
+    assert axes[0].get_xlim() == axes[1].get_xlim() == pytest.approx((-0.84, 0.735))
+    assert len(axes[0].get_xticks())
+    pyplot.close(axes[0].figure)
+
+
+def test_words_may_be_the_columns_of_a_frame(ax):
+    pandas = pytest.importorskip("pandas")
+    plot_loadings(pandas.DataFrame([[0.6, 0.8]], columns=["up", "down"]), axes=ax)
+    assert bars(ax) == [("down", 0.8), ("up", 0.6)]
+
+
+LINE = cp.Problem(
+    f=cp.Quadratic(4.0 * np.eye(4), [-0.12, 0.0, 0.0, 0.0]), h=cp.Bounds(0, 1), g=cp.TopSum(s=2, lam=1.0), u=cp.Sum(1)
+)
+ON_LINE = np.array([0.115, 0.335, 0.28, 0.27])
+
+
+def breaks(ax):
+    return sorted(line.get_xdata()[0] for line in ax.get_lines() if line.get_color() == "0.6")
+
+
+def test_the_landscape_on_a_line(ax):
+    assert plot_pair(LINE, ON_LINE, 0, 1, ax=ax) is ax
+    drawn, level = lines(ax), LINE.objective(ON_LINE)
+    eta, change = drawn["change of F"].get_data()
+    assert (eta[0], eta[-1]) == pytest.approx((-0.115, 0.335))
+    for k in range(0, len(eta), 50):
+        moved = ON_LINE + eta[k] * np.array([1.0, -1.0, 0.0, 0.0])
+        assert change[k] == pytest.approx(LINE.objective(moved) - level, abs=1e-14)
+    terms, at = LINE.terms(), ON_LINE.copy()
+    sweep.start(terms, at)
+    new_i, _, gain = sweep.step(terms, at, 0, 1, 0.0)
+    assert change.min() + level == pytest.approx(level - gain, abs=1e-14)
+    assert eta[change.argmin()] == pytest.approx(new_i - 0.115)
+    assert [drawn["exact step"].get_xdata()[0], drawn["exact step"].get_ydata()[0]] == pytest.approx([0.25, -gain])
+    assert [drawn["here"].get_xdata()[0], drawn["here"].get_ydata()[0]] == [0.0, 0.0]
+    # x_1 falls out of the two largest at the second of the others, 0.27; x_0 comes among them there.
+    assert breaks(ax) == pytest.approx([0.065, 0.155])
+    assert ax.get_xlabel() == "η, moved from 1 to 0"
+    assert ax.get_title("left") == f"F falls by {gain:.3g}"
+    assert len(ax.get_legend().get_texts()) == 4
+
+
+def test_the_breakpoint_where_the_pair_is_level(ax):
+    # One of the largest two is 0.5 whatever the pair does; the other is its larger coordinate.
+    plot_pair(LINE, [0.3, 0.2, 0.5, 0.0], 0, 1, ax=ax)
+    assert breaks(ax) == pytest.approx([-0.05])
+
+
+def test_breakpoints_of_signs(ax):
+    problem = cp.Problem(f=cp.Quadratic(np.eye(3)), h=cp.Bounds(-1, 1), g=cp.TopSum(s=3, lam=1.0), u=cp.Sum(0))
+    plot_pair(problem, [0.5, -0.25, -0.25], 0, 1, ax=ax)
+    assert breaks(ax) == pytest.approx([-0.5, -0.25])
+
+
+def test_the_landscape_on_an_arc(ax):
+    problem = NNSPCA(np.array([[1.2, 0.0, 0.2], [0.0, 1.0, 0.1]]), s=1, lam=0.9)
+    point = np.array([0.5, 0.5, np.sqrt(0.5)])
+    plot_pair(problem, point, 0, 2, ax=ax)
+    angle, change = lines(ax)["change of F"].get_data()
+    v = np.hypot(point[0], point[2])
+    for degrees, each in list(zip(angle, change, strict=True))[::60]:
+        moved = [v * np.sin(np.radians(degrees)), 0.5, v * np.cos(np.radians(degrees))]
+        assert each == pytest.approx(problem.objective(moved) - problem.objective(point), abs=1e-13)
+    terms, at = problem.terms(), point.copy()
+    sweep.start(terms, at)
+    assert change.min() == pytest.approx(-sweep.step(terms, at, 0, 2, 0.0)[2], abs=1e-13)
+    assert (angle[0], angle[-1]) == pytest.approx((0.0, 90.0))
+    assert breaks(ax) == pytest.approx([45.0])
+    assert lines(ax)["here"].get_xdata()[0] == pytest.approx(np.degrees(np.arctan2(point[0], point[2])))
+
+
+def test_pairs_of_names_and_pairs_that_stay(ax):
+    pandas = pytest.importorskip("pandas")
+    problem = cp.Problem(f=cp.Quadratic(np.eye(3)), h=cp.Bounds(0, 1), u=cp.Sum(1))
+    point = pandas.Series([0.5, 0.5, 0.0], index=["A", "B", "C"])
+    plot_pair(problem, point, "A", "B", ax=ax)
+    assert ax.get_xlabel() == "η, moved from B to A"
+    assert ax.get_title("left") == "no step of this pair gains"
+    assert "exact step" not in lines(ax)
+    assert point.tolist() == [0.5, 0.5, 0.0]
+    with pytest.raises(ValueError, match=r"^j is 'D', which is no name of x; give one of its 3 names\.$"):
+        plot_pair(problem, point, "A", "D", ax=ax)
+
+
+def test_a_pair_that_cannot_move_says_so(ax):
+    plot_pair(LINE, [0.5, 0.5, 0.0, 0.0], 2, 3, ax=ax)
+    assert [text.get_text() for text in ax.texts] == ["the pair 2, 3 cannot move"]
+
+
+def gap_problem(name, n=12):
+    A = np.random.default_rng(3).standard_normal((20, n))
+    if name == "SIT":
+        return SIT(A, A[:, :3].mean(axis=1), s=3, lam=0.5)
+    return NNSPCA(A, s=3, lam=0.5) if name == "NNSPCA" else DCPB1(A, A[:, 0], 0.0, 0.5)
+
+
+@pytest.mark.parametrize("name", ["SIT", "NNSPCA", "DCPB1"])
+def test_the_heat_map_holds_the_gap_of_the_certificate(ax, name):
+    problem = gap_problem(name)
+    x = problem.start(1)
+    before = x.copy()
+    assert plot_gap(problem, x, ax=ax) is ax
+    np.testing.assert_array_equal(x, before)
+    shown = ax.images[0].get_array()
+    certificate = cp.certify(problem, x, scan="all")
+    assert shown.shape == (12, 12)
+    assert shown.max() == pytest.approx(certificate.cws_gap, rel=1e-12)
+    np.testing.assert_array_equal(shown.filled(0.0), shown.filled(0.0).T)
+    labels = [int(text.get_text()) for text in ax.get_xticklabels()]
+    assert sorted(labels) == list(range(12))
+    terms, at = problem.terms(), x.copy()
+    sweep.start(terms, at)
+    for a, b in ((0, 1), (3, 7), (11, 2)):
+        first, second = sorted((labels[a], labels[b]))
+        expected = sweep.step(terms, at, first, second, 0.0)[2]
+        assert shown.filled(0.0)[a, b] == pytest.approx(expected, rel=1e-12, abs=1e-12)
+    star = ax.get_lines()[-1]
+    assert {labels[int(k)] for k in star.get_xdata()} == set(certificate.worst_pair)
+    assert ax.get_title("left").startswith(f"largest decrease: {certificate.cws_gap:.3g}, by ")
+    assert ax.figure.axes[1].get_yscale() == "log"
+    ax.figure.canvas.draw()
+
+
+@pytest.mark.parametrize("held", [1, 3, 12])
+def test_a_part_of_the_heat_map_still_holds_the_gap(ax, held):
+    problem = gap_problem("SIT")
+    x = np.zeros(12)
+    x[-held:] = 1.0 / held
+    plot_gap(problem, x, ax=ax, most=4)
+    shown = ax.images[0].get_array()
+    assert shown.shape == (4, 4)
+    assert shown.max() == pytest.approx(cp.certify(problem, x).cws_gap, rel=1e-12)
+    kept = {1: 1, 3: 3, 12: 4}[held]
+    assert ax.get_xlabel() == f"4 of 12 coordinates: {kept} held, {4 - kept} at their lower bound"
+
+
+def test_where_no_pair_gains_there_is_no_map(ax):
+    problem = cp.Problem(f=cp.Quadratic(np.eye(3)), h=cp.Bounds(0, 1), u=cp.Sum(1))
+    plot_gap(problem, np.full(3, 1.0 / 3.0), ax=ax)
+    assert not ax.images
+    assert [text.get_text() for text in ax.texts] == ["no pair gains"]
+    assert ax.get_title("left") == "none of the 3 pairs lowers F"
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: plot_weights(np.ones((2, 3))), r"weights has shape \(2, 3\); it must be one-dimensional, .*"),
+        (lambda: plot_weights([]), r"weights is empty; there is nothing to plot\."),
+        (lambda: plot_weights([1.0], most=0), r"most is 0; it must be at least 1\."),
+        (lambda: plot_loadings(np.ones((2, 3, 4))), r"components has shape \(2, 3, 4\); .*"),
+        (
+            lambda: plot_loadings(np.ones((2, 6)), shape=(2, 2)),
+            r"shape is \(2, 2\), but a component has 6 loadings; .*",
+        ),
+        (lambda: plot_loadings(np.ones((2, 3)), names=["a"]), r"names has 1 names, but a component has 3 loadings\."),
+        (lambda: plot_loadings(np.ones((2, 2)), (1, 2), names=["a", "b"]), r"shape and names are both given; .*"),
+        (lambda: plot_loadings(np.ones((2, 2)), titles=["a"]), r"titles has 1 titles, but there are 2 components\."),
+        (lambda: plot_loadings(np.ones((2, 2)), axes=[]), r"axes has 0 Axes, but there are 2 components\."),
+        (lambda: plot_pair(LINE, ON_LINE, 1, 1), r"i and j are both 1; a pair has two different coordinates\."),
+        (lambda: plot_pair(LINE, ON_LINE, 0, 4), r"j is 4; it must be between 0 and 3\."),
+        (lambda: plot_pair(LINE, ON_LINE[:3], 0, 1), r"x has shape \(3,\); it must be \(4,\)\."),
+        (
+            lambda: plot_gap(LINE, 2.0 * ON_LINE),
+            r"x violates the constraints by 1; give problem\.project\(x\) instead\.",
+        ),
+        (lambda: plot_gap(LINE, ON_LINE, most=1), r"most is 1; it must be at least 2\."),
+    ],
+)
+def test_pictures_refuse_in_one_sentence(call, message):
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        call()

@@ -496,14 +496,16 @@ def plot_loadings(
     titles: Sequence[str] | None = None,
     axes: Any = None,
 ) -> list[Axes]:
-    """Plot each component, as an image or as horizontal bars of its largest loadings; negative ones are marked.
+    """Plot each component, as an image or as horizontal bars of its largest loadings, all on one scale.
+
+    Negative loadings have a minus sign in an image, and hatched bars.
 
     Parameters
     ----------
     components : array or DataFrame, components × features
         ``components_`` of an estimator; a single vector is one component.
     shape : (rows, columns), optional
-        Of an image: draw images, all on one scale.
+        Of an image: draw images, not bars.
     names : of the features, optional
         Of bars. By default the columns of a DataFrame, otherwise positions.
     most : int
@@ -544,6 +546,7 @@ def plot_loadings(
         order = _largest_first(row)[:most]
         if len(order):
             _bars(ax, [labels[k] for k in order], row[order])
+            ax.set_xlim(1.05 * min(float(table.min()), 0.0), 1.05 * max(float(table.max()), 0.0))
             ax.set_xlabel("loading")
         else:
             leave_empty(ax, "all loadings are 0")
@@ -565,7 +568,7 @@ def _places(count: int, most: int, shape: tuple[int, int] | None) -> list[Axes]:
     columns = min(count, 4, max(1, int(np.ceil(np.sqrt(count)))))
     rows = -(-count // columns)
     size = (2.0 * columns + 0.8, 2.2 * rows) if shape is not None else (2.9 * columns, (0.9 + 0.2 * most) * rows)
-    grid = pyplot.subplots(rows, columns, squeeze=False, sharex=shape is None, figsize=size, layout="constrained")[1]
+    grid = pyplot.subplots(rows, columns, squeeze=False, figsize=size, layout="constrained")[1]
     for ax in grid.flat[count:]:
         ax.set_axis_off()
     return [*grid.flat[:count]]
@@ -577,8 +580,9 @@ def _images(axes: list[Axes], images: Vector, bar: bool) -> None:
     scale: dict[str, Any] = {"cmap": "PuOr_r" if signed else "Blues", "vmin": -reach if signed else 0.0, "vmax": reach}
     for ax, image in zip(axes, images, strict=True):
         drawn = ax.imshow(image, **scale)
-        rows, columns = np.nonzero(image < 0.0)
-        ax.plot(columns, rows, "_", color="black", ms=4, mew=0.8)
+        for chosen, colour in ((image < -0.5 * reach, "white"), ((image < 0.0) & (image >= -0.5 * reach), "black")):
+            rows, columns = np.nonzero(chosen)
+            ax.plot(columns, rows, "_", color=colour, ms=4, mew=0.8)
         ax.set_xticks([])
         ax.set_yticks([])
         ax.spines[:].set_color("0.8")
@@ -652,10 +656,11 @@ def plot_pair(problem: Problem, x: Any, i: Any, j: Any, ax: Axes | None = None) 
         leave_empty(ax, f"the pair {names[i]}, {names[j]} cannot move")
         return ax
     new_i, new_j, gain = sweep.step(terms, at, i, j, 0.0)
+    level, rounding = problem.value_and_resolution(at)
+    gains = gain > NOISE * rounding
     here, best = track.parameter(at[i], at[j]), track.parameter(new_i, new_j)
     breaks = _breakpoints(problem, track)
     along = np.unique(np.r_[np.linspace(track.low, track.high, LANDSCAPE), breaks, here, best])
-    level = problem.objective(at)
     change = np.array([problem.objective(track.point(float(t))) - level for t in along])
     for place, t in enumerate(breaks):
         label = f"breakpoint{'s' * (len(breaks) > 1)} of TopSum" if place == 0 else None
@@ -663,9 +668,9 @@ def plot_pair(problem: Problem, x: Any, i: Any, j: Any, ax: Axes | None = None) 
     ax.plot(track.unit * along, change, color=STYLES["bcd-g"].colour, lw=2.0, label="change of F")
     mark: dict[str, Any] = {"ls": "", "zorder": 4, "clip_on": False}
     ax.plot(track.unit * here, 0.0, marker="s", ms=8, mew=1.6, color="black", mfc="white", label="here", **mark)
-    if gain > 0.0:
+    if gains:
         ax.plot(track.unit * best, -gain, marker="*", ms=15, color=STYLES["psg"].colour, label="exact step", **mark)
-    ax.set_title(f"F falls by {gain:.3g}" if gain > 0.0 else "here is the least: no step gains", loc="left")
+    ax.set_title(f"F falls by {gain:.3g}" if gains else "no step of this pair gains", loc="left")
     ax.set_xlabel(
         f"η, moved from {names[j]} to {names[i]}"
         if isinstance(problem.u, Sum)
