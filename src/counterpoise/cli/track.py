@@ -39,6 +39,7 @@ from counterpoise.cli.base import (
     write_files,
 )
 from counterpoise.prices import MISSING, to_returns
+from counterpoise.solvers.run import Progress
 
 FILES = ("weights.csv", "report.html")
 # Longer tables are for the files.
@@ -269,15 +270,29 @@ def _fit(
 ) -> _Found:
     """Fit on all rows, or on those before the split and hold on the others, or both fit and roll."""
     from counterpoise.backtest import backtest
+    from counterpoise.estimators.callbacks import listening
 
     rows = (data.returns, data.index)
-    say(f"Looking for {tracker.n_assets} of {data.returns.shape[1]} names")
+    looking = f"Looking for {tracker.n_assets} of {data.returns.shape[1]} names"
+    began = time.perf_counter()
+
+    def hear(progress: Progress, share: float | None) -> None:
+        elapsed = time.perf_counter() - began
+        if tracker.max_time is not None:
+            left = f", {math.ceil(max(0.0, tracker.max_time - elapsed))} s left"
+        else:
+            left = f", about {math.ceil(elapsed / share - elapsed)} s left" if share else ""
+        say(f"{looking}, objective {progress.objective:.4g}{left}")
+
+    say(looking)
     if split is not None:
         parts = [(np.arange(split), np.arange(split, len(data.returns)))]
-        rolled = backtest(tracker, *rows, splitter=parts, cost=cost)
+        with listening(hear):
+            rolled = backtest(tracker, *rows, splitter=parts, cost=cost)
         fitted = rolled.trackers[0]
         return _Found(fitted, (data.returns.iloc[:split], data.index.iloc[:split]), rolled, _interrupted(fitted))
-    fitted = tracker.fit(*rows)
+    with listening(hear):
+        fitted = tracker.fit(*rows)
     if spans is None or _interrupted(fitted):
         return _Found(fitted, rows, None, _interrupted(fitted))
     clock = time.perf_counter()

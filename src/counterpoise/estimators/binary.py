@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,13 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from counterpoise.certificates import certify
 from counterpoise.checks import Vector, is_sparse, whole_number
+from counterpoise.estimators.callbacks import CallbackSupport, Tasks, batches, with_callbacks
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.problems import DCPB1
 from counterpoise.solvers import minimize
 from counterpoise.solvers.exact import Proof
+from counterpoise.solvers.run import Progress
+from counterpoise.solvers.search import DEFAULT_WORK
 from counterpoise.terms.smooth import GRAM_LIMIT
 
 METHODS = ("search", "exact", "bcd-g", "bcd-l")
@@ -24,7 +28,7 @@ METHODS = ("search", "exact", "bcd-g", "bcd-l")
 ABOVE_THRESHOLD = 1.01
 
 
-class BinaryLeastSquares(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Minimise ½‖Ax − y‖² over x ∈ {−1, 1}ⁿ, with 1ᵀx = total if a total is given.
 
     The problem is :class:`counterpoise.problems.DCPB1` with a λ above its exactness threshold, whose objective at
@@ -86,6 +90,7 @@ class BinaryLeastSquares(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    @with_callbacks
     def fit(self, A: Any, y: Any, sample_weight: Any = None) -> BinaryLeastSquares:
         """Find the coefficients.
 
@@ -96,6 +101,7 @@ class BinaryLeastSquares(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         sample_weight : array of length m, optional
             w ≥ 0: the objective is ½Σ wₖ(Ax − y)ₖ².
         """
+        given = A, y, sample_weight
         A, y = validate_data(self, A, y, accept_sparse=("csc", "csr"), dtype=np.float64, y_numeric=True)
         if self.method not in METHODS:
             raise ValueError(f"method is {self.method!r}; it must be one of {', '.join(map(repr, METHODS))}.")
@@ -111,15 +117,22 @@ class BinaryLeastSquares(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             weight = _check_sample_weight(sample_weight, A, dtype=np.float64, ensure_non_negative=True)
             A, y = _scale_rows(A, np.sqrt(weight)), np.sqrt(weight) * y
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        if total is not None:
-            self.result_ = self._minimize(DCPB1(A, y, total, _lam(A)), seed)
-        elif self.method == "exact" and n > 1:
-            self.result_ = self._prove_every_total(A, y, seed)
+        if total is None and self.method == "exact" and n > 1:
+            tasks = Tasks.of_fit(self, n + 1, *given)
+            self.result_ = self._prove_every_total(A, y, seed, tasks)
         else:
-            self.result_ = self._minimize(_free_sum(A, y), seed)
+            count = None
+            if self.method == "search":
+                work = None if self.work is None else whole_number(self.work, "work", 1)
+                count = batches(work, self.max_time, DEFAULT_WORK)
+            tasks = Tasks.of_fit(self, count, *given)
+            problem = _free_sum(A, y) if total is None else DCPB1(A, y, total, _lam(A))
+            follow = tasks.follow("batch", lambda x: {"coef_": np.where(x[:n] > 0.0, 1.0, -1.0)})
+            self.result_ = self._minimize(problem, seed, callback=follow)
             self.result_["x"] = self.result_.x[:n]
         self.coef_ = self.result_.x
         self.cws_gap_ = float(self.result_.cws_gap)
+        tasks.finish(fitted=True)
         return self
 
     def predict(self, A: Any) -> Vector:
@@ -128,25 +141,33 @@ class BinaryLeastSquares(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         A = validate_data(self, A, accept_sparse=("csc", "csr"), dtype=np.float64, reset=False)
         return np.asarray(A @ self.coef_, dtype=np.float64)
 
-    def _minimize(self, problem: Problem, seed: int, max_time: float | None = None) -> Result:
+    def _minimize(
+        self,
+        problem: Problem,
+        seed: int,
+        max_time: float | None = None,
+        callback: Callable[[Progress], Any] | None = None,
+    ) -> Result:
         """Return a binary point; one that a limit left in between is rounded: its largest entries become 1."""
         options: dict[str, Any] = {"max_time": self.max_time if max_time is None else max_time, "seed": seed}
         if self.method == "search":
             options.update(work=self.work, n_jobs=self.n_jobs)
-        result = minimize(problem, method=self.method, **options)
+        result = minimize(problem, method=self.method, callback=callback, **options)
         ones = round((problem.n + float(getattr(problem.u, "c", 0.0))) / 2)
         x = np.full(problem.n, -1.0)
         x[np.argsort(-result.x, kind="stable")[:ones]] = 1.0
         result.update(x=x, objective=problem.f.value(x))
         return result
 
-    def _prove_every_total(self, A: Any, y: Vector, seed: int) -> Result:
+    def _prove_every_total(self, A: Any, y: Vector, seed: int, tasks: Tasks) -> Result:
         """Return the best over all totals: 2ⁿ sign vectors, where the columns of zeros would make C(2n, n) of them."""
         n, clock = A.shape[1], time.perf_counter()
         found: list[Result] = []
         for total in range(-n, n + 1, 2):
             left = None if self.max_time is None else max(1e-3, self.max_time - (time.perf_counter() - clock))
+            tasks.begin("total")
             found.append(self._minimize(DCPB1(A, y, total, _lam(A)), seed, left))
+            tasks.end()
         best = min(found, key=lambda result: float(result.objective))
         best["time"] = time.perf_counter() - clock
         unproved = next((result for result in found if result.status is not Status.OPTIMAL), None)

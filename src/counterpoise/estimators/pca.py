@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from counterpoise.certificates import certify
 from counterpoise.checks import is_sparse, number, whole_number
+from counterpoise.estimators.callbacks import CallbackSupport, Tasks, with_callbacks
 from counterpoise.kernels import swap_arc
 from counterpoise.problem import Result, Status
 from counterpoise.problems import NNSPCA
@@ -53,7 +54,12 @@ KICKED, FEW = 2, 256
 FIRST_SHARE = 0.5
 
 
-class NonnegativeSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class NonnegativeSparsePCA(
+    CallbackSupport,  # type: ignore[misc]
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    BaseEstimator,  # type: ignore[misc]
+):
     r"""Principal components with few loadings, none of them negative.
 
     Component k maximises vᵀC_k v over v ≥ 0, ‖v‖ = 1 with at most ``n_nonzero`` non-zeros. C₁ = C is the covariance of
@@ -166,8 +172,10 @@ class NonnegativeSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    @with_callbacks
     def fit(self, X: Any, y: Any = None) -> NonnegativeSparsePCA:
         """Find the components of X, an array, DataFrame or sparse matrix, n_samples × n_features."""
+        given = X
         X = self._validated(X, reset=True)
         sizes = self._sizes(*X.shape)
         plan = self._plan(sizes)
@@ -177,7 +185,8 @@ class NonnegativeSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
                 f"X is constant: none of its {X.shape[1]} columns varies over {X.shape[0]} samples; "
                 "principal components need variance."
             )
-        found = _fit(data, plan)
+        tasks = Tasks.of_fit(self, len(sizes) + plan.joint, given, y)
+        found = _fit(data, plan, tasks)
         self.mean_ = data.mean.astype(X.dtype)
         self.components_ = np.ascontiguousarray(found.V.T, dtype=X.dtype)
         self.n_nonzero_ = np.array(sizes)
@@ -185,6 +194,7 @@ class NonnegativeSparsePCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.explained_variance_ratio_ = (found.variances / data.variance.sum()).astype(X.dtype)
         self.results_ = found.results
         self.n_iter_ = found.rounds
+        tasks.finish(fitted=True)
         return self
 
     def transform(self, X: Any) -> npt.NDArray[Any]:
@@ -457,6 +467,11 @@ class _Plan(NamedTuple):
     seed: int
     n_jobs: int | None
 
+    @property
+    def joint(self) -> bool:
+        """Whether components are backfitted."""
+        return self.backfit > 0 and len(self.sizes) > 1
+
     def options(self, seconds: float | None) -> dict[str, Any]:
         """Return the options of the method."""
         options: dict[str, Any] = {"seed": self.seed, "max_time": seconds}
@@ -477,11 +492,13 @@ class _Found(NamedTuple):
 class _Fit:
     """Components on a pool, one after the other and then together."""
 
-    def __init__(self, plan: _Plan) -> None:
-        self.plan = plan
+    def __init__(self, plan: _Plan, tasks: Tasks) -> None:
+        self.plan, self.tasks = plan, tasks
+        # The rounds of backfitting are subtasks of one.
+        self.backfitting: Tasks | None = None
         self.deadline = None if plan.max_time is None else time.perf_counter() + plan.max_time
         self.rng = np.random.default_rng(plan.seed)
-        self.joint = plan.backfit > 0 and len(plan.sizes) > 1
+        self.joint = plan.joint
         # Components of different sizes keep the order in which the user gave these.
         self.by_size = self.joint and len(set(plan.sizes)) == 1
         self.rounds = 0
@@ -495,12 +512,18 @@ class _Fit:
             left = self._left()
             if left is not None:
                 left *= (FIRST_SHARE if self.joint else 1.0) / (len(self.plan.sizes) - k)
+            # A pool that has grown may bring the same component again, which is no new task.
+            if k >= self.tasks.done:
+                self.tasks.begin("component")
             results.append(minimize(problem, x0, method=self.plan.method, **self.plan.options(left)))
             V = np.column_stack([V, _sparse(results[-1].x, s)])
+            self.tasks.end()
         return V, results
 
     def together(self, C: _Covariance, V: Matrix, kicks: bool) -> Matrix:
         """Backfit: with kicks among the columns of the largest variance, then among all."""
+        if self.backfitting is None:
+            self.backfitting = self.tasks.nested("backfit")
         few = np.union1d(np.argsort(-np.diag(C.C), kind="stable")[:FEW], np.flatnonzero(V.any(axis=1)))
         if kicks and len(few) < len(C):
             V = _embedded(self._rounds(_Covariance(C.C[np.ix_(few, few)]), V[few], True), few, len(C))
@@ -515,10 +538,15 @@ class _Fit:
             if self.expired():
                 break
             before = total
+            assert self.backfitting is not None
+            self.backfitting.begin("round")
             V, total = self._round(C, V, total)
+            stop = self.backfitting.end()
             self.rounds += 1
             if total > best_total:
                 best, best_total = V, total
+            if stop:
+                break
             settled = SETTLED if total >= best_total else HOPELESS
             if total <= before * (1.0 + settled):
                 if not kicks:
@@ -541,6 +569,8 @@ class _Fit:
                 result = _as_it_is(problem, here, self.plan.seed)
             total = changed
             results.append(result)
+        if self.backfitting is not None:
+            self.backfitting.finish()
         return V, results
 
     def _round(self, C: _Covariance, V: Matrix, total: float) -> tuple[Matrix, float]:
@@ -614,11 +644,11 @@ def _as_it_is(problem: NNSPCA, x: Matrix, seed: int) -> Result:
 # The pool and the columns outside.
 
 
-def _fit(data: _Centred, plan: _Plan) -> _Found:
+def _fit(data: _Centred, plan: _Plan, tasks: Tasks) -> _Found:
     """Fit on the whole covariance, or on a pool that grows until no column outside would raise a component."""
     whole = len(data.varying) <= WHOLE
     pool = data.varying if whole else data.pool(POOLED, len(plan.sizes), plan.seed)
-    fit, V = _Fit(plan), None
+    fit, V = _Fit(plan, tasks), None
     results: list[Result] = []
     pricings = 0
     while True:

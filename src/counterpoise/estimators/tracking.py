@@ -6,7 +6,7 @@ import dataclasses
 import difflib
 import math
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,9 +17,11 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from counterpoise.checks import Vector, number, whole_number
+from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, batches, with_callbacks
 from counterpoise.estimators.covariates import is_pandas, some
 from counterpoise.problem import Result
-from counterpoise.solvers.holdings import Holdings, best_holdings
+from counterpoise.solvers.holdings import DEFAULT_WORK, Holdings, best_holdings
+from counterpoise.solvers.run import Progress
 from counterpoise.terms.smooth import GRAM_LIMIT
 
 if TYPE_CHECKING:
@@ -34,7 +36,7 @@ NUMBERS = ("floating", "integer", "mixed-integer-float", "decimal", "boolean", "
 LEAST_HELD = 1e-4
 
 
-class IndexTracker(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A portfolio of at most ``n_assets`` names whose returns follow those of an index.
 
     Minimises
@@ -158,6 +160,7 @@ class IndexTracker(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    @with_callbacks
     def fit(self, returns: Any, y: Any = None, sample_weight: Any = None, *, index: Any = None) -> IndexTracker:
         """Find the weights.
 
@@ -171,9 +174,12 @@ class IndexTracker(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         index : optional
             Another name of y.
         """
-        task = self._task(returns, y if index is None else index, sample_weight)
+        index = y if index is None else index
+        task = self._task(returns, index, sample_weight)
         size = whole_number(self.n_assets, "n_assets", 1)
-        result = task.solve(size)
+        problem = task.problem(size)
+        tasks = Tasks.of_fit(self, task.batches(problem), returns, index, sample_weight)
+        result = task.solve(problem, callback=tasks.follow("batch", lambda x: {"coef_": x}))
         task.warn(result.x)
         self.result_ = result
         self.coef_ = result.x
@@ -182,6 +188,7 @@ class IndexTracker(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.tracking_error_ = task.tracking_error(result.x)
         self.turnover_ = task.rules.turnover(result.x)
         self.cws_gap_ = float(result.cws_gap)
+        tasks.finish(fitted=True)
         return self
 
     def predict(self, returns: Any) -> Vector:
@@ -225,10 +232,11 @@ class IndexTracker(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         found: dict[int, Result] = {}
         best: Result | None = None
         for size in sorted(set(asked)):
-            runs = [task.solve(size, None if best is None else best.x)]
+            problem = task.problem(size)
+            runs = [task.solve(problem, None if best is None else best.x)]
             if best is not None:
                 # A descent from a warm start is not always the better one; a search has starts of its own.
-                runs += [best] if self.method == "search" else [task.solve(size), best]
+                runs += [best] if self.method == "search" else [task.solve(problem), best]
             best = min(runs, key=lambda run: float(run.objective))
             found[size] = best
         results = tuple(found[size] for size in asked)
@@ -382,10 +390,10 @@ class _Task(NamedTuple):
     rules: _Rules
     options: dict[str, Any]
 
-    def solve(self, size: int, x0: Vector | None = None) -> Result:
-        """Return the weights of at most ``size`` names, with the objective from the residuals themselves."""
+    def problem(self, size: int) -> Holdings:
+        """Return the problem of at most ``size`` names; refuse rules that contradict each other."""
         rules = _feasible(self.rules, size, self.names)
-        problem = Holdings(
+        return Holdings(
             Q=self.A.T @ self.A,
             b=-(self.A.T @ self.y),
             s=min(size, len(self.names.labels)),
@@ -401,9 +409,20 @@ class _Task(NamedTuple):
             names=tuple(str(label) for label in self.names.labels),
             group_names=rules.group_names,
         )
-        if x0 is None and problem.violation(rules.centre) <= ROOM:
-            x0 = rules.centre
-        result = best_holdings(problem, x0, **self.options)
+
+    def solve(
+        self, problem: Holdings, x0: Vector | None = None, callback: Callable[[Progress], Any] | None = None
+    ) -> Result:
+        """Return the weights, with the objective from the residuals themselves."""
+        if x0 is None and problem.violation(problem.centre) <= ROOM:
+            x0 = problem.centre
+
+        def report(progress: Progress) -> Any:
+            # The search without groups and least weights leaves constants out.
+            assert callback is not None
+            return callback(progress._replace(objective=problem.value(progress.x)))
+
+        result = best_holdings(problem, x0, **self.options, callback=None if callback is None else report)
         broken = problem.violation(result.x)
         if broken > ROOM:
             raise RuntimeError(
@@ -411,9 +430,18 @@ class _Task(NamedTuple):
                 "try another method or looser rules."
             )
         residual = self.A @ result.x - self.y
-        costs = float(rules.cost @ np.abs(result.x - rules.centre)) + rules.sold_cost
+        costs = float(problem.cost @ np.abs(result.x - problem.centre)) + self.rules.sold_cost
         result["objective"] = 0.5 * float(residual @ residual) + costs
         return result
+
+    def batches(self, problem: Holdings) -> int | None:
+        """Return how often a search reports at most, None if that is not known."""
+        if self.options["method"] != "search":
+            return None
+        count = batches(self.options["work"], self.options["max_time"], DEFAULT_WORK)
+        # With groups or least weights the same work follows under all rules.
+        plain = len(problem.least) == 0 and not (problem.lo[~problem.must] > 0.0).any()
+        return count if count is None or plain else 2 * count
 
     def tracking_error(self, x: Vector) -> float:
         """Return the root mean square of the difference."""
@@ -438,7 +466,7 @@ class _Task(NamedTuple):
                 warnings.warn(
                     f"{some(self.names.of(still))} has the same return on every day and is held; exclude it if its "
                     "prices are missing or were carried forward.",
-                    stacklevel=3,
+                    stacklevel=3 + FRAMES,
                 )
 
 

@@ -1,0 +1,174 @@
+"""Callbacks of scikit-learn during a fit, such as its progress bar, where the installed version has them."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from typing import Any, TypeVar, cast
+
+from counterpoise.checks import Vector
+from counterpoise.solvers.run import Progress
+from counterpoise.solvers.search import BATCH
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+# What follows a fit from outside: it gets the progress, and the share of the fit that is done, if that is known.
+Listener = Callable[[Progress, float | None], Any]
+
+# Seconds between two subtasks of a run of unknown length; scikit-learn keeps every one of them.
+PAUSE = 0.1
+
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+def batches(work: int | None, max_time: float | None, default: int) -> int | None:
+    """Return how often a search of this much work reports, None if its time alone limits it."""
+    if work is None and max_time is not None:
+        return None
+    return -(-(default if work is None else work) // BATCH)
+
+
+class NoContext:
+    """The context of a fit that nobody follows."""
+
+    def subcontext(self, **_: Any) -> NoContext:
+        """Return itself."""
+        return self
+
+    def call_on_fit_task_begin(self, **_: Any) -> NoContext:
+        """Do nothing."""
+        return self
+
+    def call_on_fit_task_end(self, **_: Any) -> bool:
+        """Do nothing, and do not stop."""
+        return False
+
+
+class NoCallbackSupport:
+    """The mixin for versions of scikit-learn without callbacks: there is no ``set_callbacks``."""
+
+    def _init_callback_context(self, **_: Any) -> NoContext:
+        return NoContext()
+
+
+CallbackSupport: Any
+_with_callbacks: Any
+try:
+    import sklearn.callback
+except ImportError:  # scikit-learn < 1.9
+    CallbackSupport, _with_callbacks = NoCallbackSupport, None
+else:
+    CallbackSupport, _with_callbacks = sklearn.callback.CallbackSupportMixin, sklearn.callback.with_callbacks
+
+# Frames that with_callbacks puts between a method and its caller, for the stacklevel of warnings.
+FRAMES = 0 if _with_callbacks is None else 1
+
+
+def with_callbacks(method: Method) -> Method:
+    """Let the callbacks tidy up after the method, however it ends."""
+    return method if _with_callbacks is None else cast(Method, _with_callbacks(method))
+
+
+@contextlib.contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Let a function hear of the progress of fits in this thread."""
+    token = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(token)
+
+
+class Tasks:
+    """A task of a fit and its subtasks, one after the other.
+
+    Parameters
+    ----------
+    estimator : estimator with CallbackSupport
+    context : CallbackContext
+        Of the task.
+    total : int or None
+        How many subtasks there will be at most; further ones are not reported.
+    data : dict
+        X, y and metadata, for callbacks that want them.
+    """
+
+    def __init__(self, estimator: Any, context: Any, total: int | None, data: dict[str, Any]) -> None:
+        self.estimator, self.context, self.total, self.data = estimator, context, total, data
+        self.done = 0
+        self.subtask: Any = None
+        context.call_on_fit_task_begin(estimator=estimator, **data)
+
+    @classmethod
+    def of_fit(cls, estimator: Any, total: int | None, X: Any, y: Any = None, sample_weight: Any = None) -> Tasks:
+        """Begin a fit."""
+        context = estimator._init_callback_context(max_subtasks=total)
+        metadata = None if sample_weight is None else {"sample_weight": sample_weight}
+        return cls(estimator, context, total, {"X": X, "y": y, "metadata": metadata})
+
+    def begin(self, name: str) -> None:
+        """Begin the next subtask."""
+        if self.total is None or self.done < self.total:
+            self.subtask = self.context.subcontext(task_name=name)
+            self.subtask.call_on_fit_task_begin(estimator=self.estimator, **self.data)
+
+    def nested(self, name: str) -> Tasks:
+        """Begin the next subtask, one with an unknown number of subtasks of its own, and return it."""
+        self.subtask = None
+        self.done += 1
+        return Tasks(self.estimator, self.context.subcontext(task_name=name, max_subtasks=None), None, self.data)
+
+    def end(self, attributes: Callable[[], dict[str, Any]] | None = None) -> bool:
+        """End the subtask that has begun, if any, and return whether a callback asks for no more of them.
+
+        ``attributes`` returns those of an estimator that would be fitted had the fit ended here.
+        """
+        if self.subtask is None:
+            return False
+        subtask, self.subtask = self.subtask, None
+        self.done += 1
+        return bool(self._end(subtask, attributes))
+
+    def finish(self, fitted: bool = False) -> None:
+        """End the task; with ``fitted`` the estimator is."""
+        self.end()
+        self._end(self.context, dict if fitted else None)
+
+    def _end(self, context: Any, attributes: Callable[[], dict[str, Any]] | None) -> Any:
+        return context.call_on_fit_task_end(estimator=self.estimator, reconstruction_attributes=attributes, **self.data)
+
+    def follow(
+        self, name: str, attributes: Callable[[Vector], dict[str, Any]] | None = None
+    ) -> Callable[[Progress], bool] | None:
+        """Return a callback of a run that makes each of its reports the end of a subtask; None if nobody wants it.
+
+        Parameters
+        ----------
+        name : str
+            Of the subtasks.
+        attributes : callable, optional
+            From the best point so far to the attributes of a fitted estimator.
+        """
+        listener = _listener.get()
+        if listener is None and not getattr(self.estimator, "_skl_callbacks", None):
+            return None
+        self.begin(name)
+        last, stop = time.perf_counter(), False
+
+        def report(progress: Progress) -> bool:
+            nonlocal last, stop
+            if stop:  # a method may have stages, of which each is to be stopped
+                return True
+            if self.total is None:
+                if time.perf_counter() - last < PAUSE:
+                    return False
+                last = time.perf_counter()
+            stop = self.end(None if attributes is None else lambda: attributes(progress.x))
+            if listener is not None:
+                listener(progress, None if self.total is None else self.done / self.total)
+            if not stop:
+                self.begin(name)
+            return stop
+
+        return report
