@@ -27,7 +27,7 @@ test-browser: $(STAMP)
 
 # Kernels run as plain Python here, so that coverage sees them.
 coverage: $(STAMP)
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -m "not compiled"
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -n $(WORKERS) -m "not compiled"
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
