@@ -8,9 +8,11 @@ named by COUNTERPOISE_DATA.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +21,9 @@ from rich.console import Console
 from rich.table import Table
 from sklearn.datasets import load_digits
 from sklearn.decomposition import NMF, SparsePCA
+
+sys.path.insert(0, str(Path(__file__).parent / "nnspca"))
+from benchmark_utils.power import truncate
 
 import counterpoise as cp
 from counterpoise.estimators.pca import NonnegativeSparsePCA
@@ -104,17 +109,6 @@ def one_by_one(X: Any, s: int, count: int, solve: Callable[[Any, int], Any], def
 
 
 # Peers for one component of a covariance.
-
-
-def truncate(z: Any, s: int) -> Any:
-    """Return the unit vector along the s largest positive entries of z, or the axis of its largest entry."""
-    x = np.zeros(len(z))
-    top = np.argpartition(-z, s - 1)[:s] if s < len(z) else np.arange(len(z))
-    x[top] = np.maximum(z[top], 0.0)
-    norm = float(np.linalg.norm(x))
-    if norm == 0.0:
-        x[np.argmax(z)] = norm = 1.0
-    return x / norm
 
 
 def power_iterations(C: Any, x: Any, s: int) -> Any:

@@ -11,9 +11,9 @@ tracker's after one that compiles.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import sys
 import time
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 sys.path.insert(0, str(Path(__file__).parent / "sit"))
-from benchmark_utils.portfolios import forward_selection, on_support, simplex_qp
+from benchmark_utils.portfolios import by_skfolio, forward_selection, simplex_qp
 
 from counterpoise.checks import Vector
 from counterpoise.estimators.tracking import IndexTracker
@@ -43,29 +43,11 @@ def tracker(s: int, seconds: float) -> Fit:
     return fit
 
 
-def by_skfolio(s: int, seconds: float) -> Fit | None:
+def skfolio(s: int, seconds: float) -> Fit | None:
     """Return the fit of skfolio's mixed-integer program; None if it is not installed."""
-    try:
-        from skfolio import RiskMeasure
-        from skfolio.optimization import BenchmarkTracker
-    except ImportError:
+    if importlib.util.find_spec("skfolio") is None:
         return None
-
-    def fit(A: Vector, y: Vector) -> Vector:
-        peer = BenchmarkTracker(
-            risk_measure=RiskMeasure.VARIANCE,
-            cardinality=s,
-            solver="SCIP",
-            solver_params={"scip_params": {"limits/time": seconds}},
-            raise_on_failure=False,
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # a time limit makes the solution "inaccurate"
-            peer.fit(np.vstack([A, -A]) / 100.0, np.append(y, -y) / 100.0)
-        weights = -np.sum((A - y[:, None]) ** 2, axis=0) if peer.weights_ is None else peer.weights_
-        return np.asarray(on_support(A, y, np.argsort(-weights)[:s]), dtype=np.float64)
-
-    return fit
+    return lambda A, y: np.asarray(by_skfolio(A, y, s, seconds), dtype=np.float64)
 
 
 def convex(A: Vector, y: Vector) -> Vector:
@@ -89,7 +71,7 @@ def main() -> None:
     folder = sets.data_folder()
     fits: dict[str, Fit | None] = {
         "IndexTracker": tracker(asked.assets, asked.seconds),
-        "skfolio, SCIP": by_skfolio(asked.assets, asked.limit),
+        "skfolio, SCIP": skfolio(asked.assets, asked.limit),
         "forward + QP": lambda A, y: np.asarray(forward_selection(A, y, asked.assets, 20), dtype=np.float64),
         "convex, not sparse": convex,
     }

@@ -256,6 +256,14 @@ def test_swap_refuses_other_problems(rng):
         cp.certify(instance("SIT", rng), instance("SIT", rng).start(), level="block")
 
 
+def test_swap_ends_where_the_largest_cannot_hold_the_sum():
+    h = cp.Bounds(0, [1.0, 0.6, 0.6])
+    problem = cp.Problem(cp.LeastSquares(np.eye(3), np.zeros(3)), h, cp.TopSum(1, 100.0), cp.Sum(1))
+    result = cp.minimize(problem, [0.0, 0.5, 0.5], "swap", max_time=60.0)
+    assert result.status is cp.Status.SWAP_OPTIMAL
+    assert result.x.tolist() == [1.0, 0.0, 0.0]
+
+
 @pytest.mark.parametrize("name", ["DCPB1", "DCPB2"])
 def test_swap_on_binary_problems_is_never_worse_than_pairs(rng, name):
     better = 0

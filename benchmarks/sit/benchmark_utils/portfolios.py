@@ -6,6 +6,7 @@ non-zeros has, scaled to sum 1, the very minimisers of index tracking, whatever 
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -58,3 +59,27 @@ def forward_selection(A: Any, y: Any, s: int, candidates: int) -> Any:
         support = [k for k, w in zip([*support, j], trial, strict=True) if w > 0.0]
         weights, value = trial[trial > 0.0], least
     return on_support(A, y, support)
+
+
+def by_skfolio(A: Any, y: Any, s: int, seconds: float) -> Any:
+    """Return the portfolio of skfolio's BenchmarkTracker with a cardinality, by SCIP, solved again on its support.
+
+    skfolio tracks the variance, which ignores the mean. Every day is given twice, once with its sign turned: then the
+    mean is 0, and the variance is the objective of index tracking. If SCIP finds nothing in time, the support is that
+    of the s stocks nearest to the index.
+    """
+    from skfolio import RiskMeasure
+    from skfolio.optimization import BenchmarkTracker
+
+    tracker = BenchmarkTracker(
+        risk_measure=RiskMeasure.VARIANCE,
+        cardinality=s,
+        solver="SCIP",
+        solver_params={"scip_params": {"limits/time": seconds}},
+        raise_on_failure=False,
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # a time limit makes the solution "inaccurate"
+        tracker.fit(np.vstack([A, -A]) / 100.0, np.append(y, -y) / 100.0)
+    weights = -np.sum((A - y[:, None]) ** 2, axis=0) if tracker.weights_ is None else tracker.weights_
+    return on_support(A, y, np.argsort(-weights)[:s])
