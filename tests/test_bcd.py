@@ -91,11 +91,9 @@ def test_interrupt_returns_the_best_point_so_far(rng):
     cp.minimize(problem, working_set="cyclic", max_iter=5)  # compile before the clock starts
     timer = threading.Timer(0.2, signal.raise_signal, [signal.SIGINT])
     timer.start()
-    started = time.perf_counter()
     result = cp.minimize(problem, working_set="cyclic", tol=0.0, callback=lambda p: time.sleep(0.02))
     timer.join()
     assert result.status is cp.Status.INTERRUPTED
-    assert time.perf_counter() - started < 30
     assert problem.violation(result.x) <= 1e-12
     assert result.objective < problem.objective(problem.start(0))
 
@@ -235,9 +233,9 @@ def test_epochs_shorter_than_the_patience_of_a_rule_still_settle(rng, monkeypatc
     """Idle iterations are counted across epochs: otherwise a cyclic run on many pairs would never end."""
     monkeypatch.setattr("counterpoise.solvers.run.EPOCH_SECONDS", 0.0)
     problem, _, _ = build("SIT", rng, n=30)
-    result = cp.minimize(problem, working_set="cyclic", max_time=20.0)
+    result = cp.minimize(problem, working_set="cyclic", max_iter=10**6)
     assert result.status is cp.Status.CERTIFIED
-    assert cp.minimize(problem, method="bcd-l", k=5, max_time=20.0).status is cp.Status.CERTIFIED
+    assert cp.minimize(problem, method="bcd-l", k=5, max_iter=10**5).status is cp.Status.CERTIFIED
 
 
 @pytest.mark.compiled

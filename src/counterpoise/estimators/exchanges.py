@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import time
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -28,6 +27,7 @@ import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from counterpoise.checks import Vector
+from counterpoise.clock import working_seconds
 from counterpoise.kernels import exchange
 
 Labels = npt.NDArray[np.int64]
@@ -291,7 +291,7 @@ def _distinct(groups: Groups, found: list[Found]) -> list[Found]:
 
 def _batches(job: Callable[[int], Found], budget: Budget, size: int) -> Iterator[list[Found]]:
     """Yield the results of jobs 0, 1, …, so many at a time, until the work is done or the time is over."""
-    clock = time.perf_counter()
+    clock = working_seconds()
     workers = 1 if budget.n_jobs is None else min(size, joblib.effective_n_jobs(budget.n_jobs))
     # The products are small: threads of a linear algebra library would only wait for each other.
     with threadpool_limits(limits=1, user_api="blas"), joblib.Parallel(n_jobs=workers, prefer="threads") as pool:
@@ -303,7 +303,7 @@ def _batches(job: Callable[[int], Found], budget: Budget, size: int) -> Iterator
                 parts = pool(joblib.delayed(_do)(job, numbers[w::workers]) for w in range(workers))
                 # In the order of the jobs, whoever did them, so that workers do not matter.
                 yield [parts[k % workers][k // workers] for k in range(len(numbers))]
-            if budget.max_time is not None and time.perf_counter() - clock >= budget.max_time:
+            if budget.max_time is not None and working_seconds() - clock >= budget.max_time:
                 return
 
 

@@ -7,7 +7,6 @@ NNSPCA in the exact regime. The others are the same problem on what the componen
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from counterpoise.certificates import certify
 from counterpoise.checks import is_sparse, number, whole_number
+from counterpoise.clock import working_seconds
 from counterpoise.estimators.callbacks import CallbackSupport, Tasks, with_callbacks
 from counterpoise.kernels import swap_arc
 from counterpoise.problem import Result, Status
@@ -496,7 +496,7 @@ class _Fit:
         self.plan, self.tasks = plan, tasks
         # The rounds of backfitting are subtasks of one.
         self.backfitting: Tasks | None = None
-        self.deadline = None if plan.max_time is None else time.perf_counter() + plan.max_time
+        self.deadline = None if plan.max_time is None else working_seconds() + plan.max_time
         self.rng = np.random.default_rng(plan.seed)
         self.joint = plan.joint
         # Components of different sizes keep the order in which the user gave these.
@@ -605,11 +605,11 @@ class _Fit:
 
     def _left(self) -> float | None:
         # A method must have some time to return a point at all.
-        return None if self.deadline is None else max(self.deadline - time.perf_counter(), 1e-3)
+        return None if self.deadline is None else max(self.deadline - working_seconds(), 1e-3)
 
     def expired(self) -> bool:
         """Return whether the time is up."""
-        return self.deadline is not None and time.perf_counter() >= self.deadline
+        return self.deadline is not None and working_seconds() >= self.deadline
 
 
 def _sparse(x: Matrix, s: int) -> Matrix:

@@ -37,6 +37,7 @@ def minimize(problem: Problem, x0: Any = None, method: str = "bcd-g", **options:
     method : {"bcd-g", "bcd-l", "swap", "search", "exact", "psg", "mscr", "pdca"}
     **options
         Of the method. All take max_time, seed and callback, all but search and exact max_iter, all but exact tol.
+        ``max_time`` and the times of a result leave out the compilation of kernels, which comes once an installation.
 
         bcd-g : k, working_set, theta; see :func:`counterpoise.solvers.bcd.bcd_g`
         bcd-l : k, subproblem, working_set, theta; see :func:`counterpoise.solvers.bcd.bcd_l`

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
@@ -20,6 +19,7 @@ import scipy.linalg
 import scipy.sparse.linalg
 
 from counterpoise.checks import Vector, is_sparse, number
+from counterpoise.clock import working_seconds
 from counterpoise.kernels.separable import Separable
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers.run import EPOCH_SECONDS, Epoch, Progress, Run
@@ -319,7 +319,7 @@ class Drive:
         self.until = math.inf if run.max_time is None else now + (run.max_time - now) / left
 
     def _now(self) -> float:
-        return time.perf_counter() - self.run.clock
+        return working_seconds() - self.run.clock
 
     def epoch(self, trials: int) -> Epoch:
         """Iterate for about ``trials`` iterations or 50 ms; report the best scored point."""
@@ -438,7 +438,7 @@ def _reach(G: Vector, L: float) -> float:
 def _deadline(run: Run) -> Callable[[], bool]:
     """Return a function that says whether the run's time is over."""
     end = math.inf if run.max_time is None else run.clock + run.max_time
-    return lambda: time.perf_counter() >= end
+    return lambda: working_seconds() >= end
 
 
 def _stored(f: LeastSquares) -> int:

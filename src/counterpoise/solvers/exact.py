@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -12,6 +11,7 @@ import numpy as np
 
 from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import Vector, number
+from counterpoise.clock import working_seconds
 from counterpoise.kernels import enumerate as enumeration
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers.run import Progress
@@ -72,7 +72,7 @@ def exact(
     Result
         With ``proof``, a :class:`Proof`, if its status is OPTIMAL.
     """
-    clock = time.perf_counter()
+    clock = working_seconds()
     strategy = strategy_of(problem)
     threshold = exactness_threshold(problem)
     if threshold is None or problem.g.lam <= threshold:
@@ -94,7 +94,7 @@ def exact(
     try:
         for part in parts(x):
             solved += part
-            history.append((found.nit, time.perf_counter() - clock, problem.objective(x)))
+            history.append((found.nit, working_seconds() - clock, problem.objective(x)))
             if callback is not None and callback(Progress(*history[-1], x.copy())):
                 status = Status.STOPPED_BY_CALLBACK
                 break
@@ -105,7 +105,7 @@ def exact(
         status = Status.INTERRUPTED
     if problem.objective(x) > found.objective:
         x = found.x
-    seconds = time.perf_counter() - clock
+    seconds = working_seconds() - clock
     fields = {
         "x": x,
         "objective": problem.objective(x),
@@ -230,7 +230,7 @@ def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0
     if number(max_time, "max_time", 0.0) <= 0.0:
         raise ValueError("max_time is 0; a proof needs a positive budget.")
     start = search(problem, x, work=INCUMBENT_WORK, seed=seed)
-    clock = time.perf_counter()
+    clock = working_seconds()
     model = pyscipopt.Model()
     model.hideOutput()
     model.setParam("limits/time", float(max_time))
@@ -251,7 +251,7 @@ def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0
             "message": status.value,
             "bound": bound,
             "gap": (objective - bound) / max(abs(objective), 1e-300),
-            "time": start.time + time.perf_counter() - clock,
+            "time": start.time + working_seconds() - clock,
         }
     )
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -14,6 +13,7 @@ import numpy.typing as npt
 
 from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import Vector, whole_number
+from counterpoise.clock import working_seconds
 from counterpoise.kernels import holdings as kernel
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers.bcd import bcd_g
@@ -165,7 +165,7 @@ class _Walk:
         n_jobs: int | None,
         callback: Callable[[Progress], Any] | None,
     ) -> None:
-        self.clock = time.perf_counter()
+        self.clock = working_seconds()
         self.problem, self.rules, self.s = problem, problem.rules(), min(problem.s, problem.n)
         self.x0, self.method, self.max_time, self.seed = x0, method, max_time, seed
         self.work = DEFAULT_WORK if work is None and max_time is None else work
@@ -201,7 +201,7 @@ class _Walk:
             message=status.value,
             nit=self.done,
             nacc=len(self.history),
-            time=time.perf_counter() - self.clock,
+            time=working_seconds() - self.clock,
             history=np.array(self.history),
             cws_gap=self.gap,
             tolerance=self._tolerance(),
@@ -271,7 +271,7 @@ class _Walk:
             rounds = ROUNDS if self.work is None else min(ROUNDS, self.work - self.done)
             if rounds <= 0:
                 return Status.ITERATION_LIMIT
-            if self.max_time is not None and time.perf_counter() - self.clock >= self.max_time:
+            if self.max_time is not None and working_seconds() - self.clock >= self.max_time:
                 return Status.TIME_LIMIT
             x = self.best.copy()
             kernel.wander(self.rules, x, self.s, TOL, self.tries, rounds, self.rng)
@@ -307,7 +307,7 @@ class _Walk:
             objective = self.problem.value(x)
             if objective < self.least:
                 self.best, self.least = x, objective
-        self.history.append((self.done, time.perf_counter() - self.clock, self.least))
+        self.history.append((self.done, working_seconds() - self.clock, self.least))
 
 
 def _can_hold(problem: Holdings, held: list[int]) -> bool:

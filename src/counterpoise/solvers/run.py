@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterpoise.checks import Vector, number, vector, whole_number
+from counterpoise.clock import working_seconds
 from counterpoise.problem import Problem, Result, Status
 
 # Iterations of the first epoch; later ones grow until they last so many seconds, for limits, Ctrl-C and progress.
@@ -63,7 +63,7 @@ class Run:
         seed: int | None,
         callback: Callable[[Progress], Any] | None,
     ) -> None:
-        self.clock = time.perf_counter()
+        self.clock = working_seconds()
         self.problem, self.seed, self.callback = problem, seed, callback
         self.tol = number(tol, "tol", 0.0)
         self.max_iter = None if max_iter is None else whole_number(max_iter, "max_iter", 1)
@@ -74,7 +74,7 @@ class Run:
         self.done = self.accepted = 0
         self.objective, self.noise = self.measure(self.start)
         self.least = self.objective
-        self.history = [(0, time.perf_counter() - self.clock, self.objective)]
+        self.history = [(0, working_seconds() - self.clock, self.objective)]
 
     def measure(self, x: Vector) -> tuple[float, float]:
         """Return F(x), and the decrease of F that cannot be told from rounding."""
@@ -107,7 +107,7 @@ class Run:
             message=status.value,
             nit=self.done,
             nacc=self.accepted,
-            time=time.perf_counter() - self.clock,
+            time=working_seconds() - self.clock,
             history=np.array(self.history),
             cws_gap=float(gap),
             tolerance=self.tolerance,
@@ -121,7 +121,7 @@ class Run:
         if self.objective <= self.least:
             self.least = self.objective
             self.best[:] = report.x
-        seconds = time.perf_counter() - self.clock
+        seconds = working_seconds() - self.clock
         self.history.append((self.done, seconds, self.objective))
         status = report.status
         if status is None and self.max_iter is not None and self.done >= self.max_iter:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +15,7 @@ from joblib.parallel import get_active_backend
 
 from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import Vector, number, whole_number
+from counterpoise.clock import working_seconds
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import pool
 from counterpoise.solvers.baselines import pdca
@@ -206,10 +206,10 @@ def _on_pool(
     callback: Callable[[Progress], Any] | None,
 ) -> Result:
     """Search among the columns that promise most at a certified point, then exchange against all columns."""
-    clock = time.perf_counter()
+    clock = working_seconds()
     first = bcd_g(problem, x0, tol=tol, max_time=budget["max_time"], seed=seed)
     if budget["max_time"] is not None:
-        left = budget["max_time"] - (time.perf_counter() - clock)
+        left = budget["max_time"] - (working_seconds() - clock)
         if left <= 0.0 or first.status is not Status.CERTIFIED:
             return first
         budget = {**budget, "max_time": left}
@@ -255,7 +255,7 @@ class _Search:
         seed: int | None,
         callback: Callable[[Progress], Any] | None,
     ) -> None:
-        self.clock = time.perf_counter()
+        self.clock = working_seconds()
         self.problem, self.tol, self.max_time, self.seed, self.callback = problem, tol, max_time, seed, callback
         self.work, self.n_jobs = work, n_jobs
         # joblib sets up its threads anew for every batch, which takes as long as the batch.
@@ -312,7 +312,7 @@ class _Search:
             message=status.value,
             nit=self.done,
             nacc=len(self.history),
-            time=time.perf_counter() - self.clock,
+            time=working_seconds() - self.clock,
             history=np.array(self.history),
             cws_gap=polished.cws_gap if polished is not None and certified else math.nan,
             tolerance=polished.tolerance if polished is not None else math.nan,
@@ -411,18 +411,18 @@ class _Search:
         del self.population[self.plan.size :]
 
     def _record(self) -> None:
-        self.history.append((self.done, time.perf_counter() - self.clock, self.best.objective))
+        self.history.append((self.done, working_seconds() - self.clock, self.best.objective))
 
     def _expired(self) -> bool:
         """Whether the jobs have had their time; below the exactness threshold the last descent needs some, too."""
         share = 1.0 if self.is_exact else 1.0 - LAST_SHARE
-        return self.max_time is not None and time.perf_counter() - self.clock >= share * self.max_time
+        return self.max_time is not None and working_seconds() - self.clock >= share * self.max_time
 
     def _left(self, least: float) -> float | None:
         """Return the seconds left, at least that share of all of them."""
         if self.max_time is None:
             return None
-        return max(self.max_time - (time.perf_counter() - self.clock), max(least, 0.01) * self.max_time)
+        return max(self.max_time - (working_seconds() - self.clock), max(least, 0.01) * self.max_time)
 
 
 def _perform(strategy: Strategy, k: int, parents: list[Vector] | None, rng: np.random.Generator) -> Vector:

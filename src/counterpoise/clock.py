@@ -1,0 +1,48 @@
+"""The clock of all runs: it stands still while kernels are compiled, or read from disk, for the first time."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from numba.core import event
+
+
+class _Compilation(event.Listener):  # type: ignore[misc]
+    """Adds up the time in which at least one thread holds, or waits for, Numba's compiler lock."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Lock()
+        self._depth, self._since, self._total = 0, 0.0, 0.0
+
+    def on_start(self, event: object) -> None:
+        """Note the outermost of nested compilations; those of several threads are one while they overlap."""
+        with self._guard:
+            if self._depth == 0:
+                self._since = time.perf_counter()
+            self._depth += 1
+
+    def on_end(self, event: object) -> None:
+        """Add the interval when the last one ends."""
+        with self._guard:
+            self._depth -= 1
+            if self._depth == 0:
+                self._total += time.perf_counter() - self._since
+
+    def reading(self) -> float:
+        """Return the reading of the clock."""
+        with self._guard:
+            return (self._since if self._depth else time.perf_counter()) - self._total
+
+
+_compilation = _Compilation()
+event.register("numba:compiler_lock", _compilation)
+
+
+def working_seconds() -> float:
+    """Return seconds since some fixed moment, without those of compilation.
+
+    A limit such as ``max_time=1`` is thus the same on the first call after installation, which compiles, as on the
+    second. Only differences between two readings mean anything.
+    """
+    return _compilation.reading()
