@@ -92,6 +92,42 @@ def folder(tmp_path_factory):
     return path
 
 
+# Two targets: curves of three problems along c and s, and histories.
+OWN = """
+title = "Own {kind}"
+kind = "{kind}"
+measure = "{measure}"
+starts = [0, 1]
+methods = ["PDCA", "PDCA*", "BCD-g"]
+[[grids]]
+problem = "NNSPCA"
+sets = ["small-a", "none-a"]
+s = [2, 4, 6]
+lam = [10.0]
+[[grids]]
+problem = "DCPB2"
+sets = ["small-a"]
+c = [0, 4]
+lam = [10.0]
+"""
+
+
+@pytest.fixture(scope="module")
+def rerun(tmp_path_factory):
+    """The page of two targets that ``counterpoise reproduce`` wrote, one after the other."""
+    pytest.importorskip("matplotlib")
+    path = tmp_path_factory.mktemp("rerun")
+    (path / "data" / "blocks").mkdir(parents=True)
+    A = np.random.default_rng(2).standard_normal((8, 8))
+    np.savez(path / "data" / "blocks" / "small-a.npz", A=A, seed=3)
+    for kind, measure in (("curves", "quality"), ("histories", "timing")):
+        (path / f"own-{kind}.toml").write_text(OWN.format(kind=kind, measure=measure))
+        given = ["reproduce", path / f"own-{kind}.toml", "--data", path / "data", "--output", path / "out"]
+        found = CliRunner().invoke(app, [*map(str, given), "--jobs", "1"])
+        assert found.exit_code == 0, found.output
+    return path / "out"
+
+
 @pytest.fixture(scope="module")
 def profile(tmp_path_factory):
     return tmp_path_factory.mktemp("profile")
@@ -200,10 +236,11 @@ def test_pictures_can_be_taken(folder, profile, tmp_path, size):
     assert len(content) > 20_000
 
 
-@pytest.mark.parametrize("command", ["track", "pca", "split"])
-def test_it_fits_a_phone(folder, profile, tmp_path, command):
+@pytest.mark.parametrize("command", ["track", "pca", "split", "reproduce"])
+def test_it_fits_a_phone(folder, rerun, profile, tmp_path, command):
     # A window is never narrower than 500 pixels, a frame is.
-    frame = html.escape((folder / command / "report.html").read_text("utf-8"))
+    path = rerun / "index.html" if command == "reproduce" else folder / command / "report.html"
+    frame = html.escape(path.read_text("utf-8"))
     script = """addEventListener("load", () => setTimeout(() => {
         const page = document.querySelector("iframe").contentDocument;
         const widths = [...page.querySelectorAll("svg")].map((svg) => svg.viewBox.baseVal.width);
@@ -217,3 +254,67 @@ def test_it_fits_a_phone(folder, profile, tmp_path, command):
     assert page <= 360
     assert charts >= 2
     assert widest <= 360
+
+
+def test_the_page_of_a_rerun_draws_its_charts_without_a_complaint(rerun, profile):
+    text, complaints = browse(rerun / "index.html", profile, "--dump-dom")
+    assert complaints == []
+    page = Tree(text)
+    assert "NaN" not in text.replace("isNaN", "")
+    for name, curves in (("own-curves-curves-chart", 3), ("own-histories-histories-chart", 3)):
+        assert len(within(page[name], "path", "curve")) == curves
+        assert [e["text"] for e in within(page[name], "option")] == ["NNSPCA in small-a", "DCPB2 in small-a"]
+        assert [e["text"] for e in within(page[name], "button")] == ["PDCA", "PDCA*", "BCD-g"]
+        assert len(within(page[name], "text", "tick")) >= 6
+    # One family, one colour; the strongest setting is dashed.
+    pdca, strongest, ours = within(page["own-curves-curves-chart"], "path", "curve")
+    assert ["s0" in e["class"].split() for e in (pdca, strongest, ours)] == [True, True, False]
+    assert ["dashed" in e["class"].split() for e in (pdca, strongest, ours)] == [False, True, False]
+    assert [e["href"] for e in page.all if e["tag"] == "a"] == ["#target-own-curves", "#target-own-histories"]
+
+
+def test_a_logarithmic_scale_is_one(rerun, profile):
+    page = Tree(browse(rerun / "index.html", profile, "--dump-dom")[0])
+    chart = page["own-histories-histories-chart"]
+    below = max(float(e["y"]) for e in within(chart, "text", "tick"))
+    ticks = [
+        (float(e["text"].replace("−", "-")), float(e["x"]))
+        for e in within(chart, "text", "tick")
+        if float(e["y"]) == below
+    ]
+    values, places = np.array(ticks).T
+    slopes = np.diff(places) / np.diff(np.log10(values))
+    assert len(values) >= 3
+    np.testing.assert_allclose(slopes, slopes[0], rtol=1e-6)
+
+
+def test_the_tables_of_a_rerun_sort_and_hold_what_the_csv_holds(rerun, profile):
+    rows = rows_of(rerun / "own-curves-nnspca.csv")
+    asked = "#sort=own-curves-nnspca-table:BCD-g:descending"
+    text, complaints = browse(rerun / "index.html", profile, "--dump-dom", hash=asked)
+    assert complaints == []
+    table = Tree(text)["own-curves-nnspca-table"]
+    heads = [e["data-column"] for e in within(table, "th")]
+    assert heads == list(rows[0])
+    cells = [[e.get("data-value", e["text"]) for e in within(row, "td")] for row in within(table, "tr")[1:]]
+    shown = [dict(zip(heads, row, strict=True)) for row in cells]
+    by_value = sorted(rows, key=lambda row: -float(row["BCD-g"]))
+    assert [row["s"] for row in by_value] != [row["s"] for row in rows]
+    for ours, theirs in zip(shown, by_value, strict=True):
+        assert ours["set"] == theirs["set"]
+        assert {h: float(ours[h]) for h in heads[1:]} == {h: float(theirs[h]) for h in heads[1:]}
+
+
+def test_the_values_of_a_chart_are_those_of_the_csv(rerun, profile):
+    rows = rows_of(rerun / "own-curves-dcpb2.csv")
+    name = "own-curves-curves-chart"
+    asked = f"#panel={name}:DCPB2 in small-a&hide={name}:PDCA*&at={name}:1"
+    text, complaints = browse(rerun / "index.html", profile, "--dump-dom", hash=asked.replace(" ", "%20"))
+    assert complaints == []
+    chart = Tree(text)[name]
+    assert len(within(chart, "path", "curve")) == 2
+    lines = [e["text"] for e in within(within(chart, "div", "tip")[0], "div")]
+    assert within(chart, "div", "tip")[0]["text"].startswith("c: 4")
+    for line, method in zip(lines, ("PDCA", "BCD-g"), strict=True):
+        said = re.fullmatch(rf"{method}: (\S+)( \(\S+ to \S+\))?", line).group(1)
+        assert float(said.replace("−", "-")) == pytest.approx(float(rows[1][method]), rel=1e-4)

@@ -1,15 +1,22 @@
+import io
+import json
 import re
 import subprocess
 import sys
+import time
 
+import numpy as np
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import counterpoise as cp
 from counterpoise.cli import app
+from counterpoise.cli.base import Line, status_line, tell
 from counterpoise.cli.demo import _by_more_than, tracking_error
 from counterpoise.datasets import simulate_market
 from counterpoise.problems import SIT
+from counterpoise.solvers.run import Progress
 
 SMALL = ("--stocks", "60", "--days", "120", "--hold", "5")
 ROW = re.compile(r"│ ([A-Z]{3}) +│ ([A-Za-z ]+?) +│ +([\d.]+) % │ +([\d.]+) % │")
@@ -102,7 +109,10 @@ def test_a_bug_is_not_dressed_up_as_a_bad_option(monkeypatch):
         raise RuntimeError("a bug")
 
     monkeypatch.setattr("counterpoise.cli.demo.simulate_market", broken)
-    assert isinstance(run("demo", *SMALL).exception, RuntimeError)
+    found = run("demo", *SMALL)
+    sentence = "This is a fault of counterpoise and not of the input: RuntimeError: a bug; --debug shows where.\n"
+    assert (found.exit_code, found.stdout, found.stderr) == (1, "", sentence)
+    assert isinstance(run("demo", *SMALL, "--debug").exception, RuntimeError)
 
 
 def test_version():
@@ -125,3 +135,141 @@ def test_the_certified_bound_is_rounded_up(gap):
 
 def test_a_gap_of_zero_is_said_plainly():
     assert _by_more_than(0.0) == "at all"
+
+
+def process(*arguments):
+    """Run the command as a user does."""
+    command = [sys.executable, "-m", "counterpoise.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+
+
+def test_demo_prints_json_only():
+    found = process("demo", *SMALL, "--json")
+    assert (found.returncode, found.stderr) == (0, "")
+    said = json.loads(found.stdout)
+    market = simulate_market(n_days=120, n_stocks=60)
+    result = cp.minimize(SIT(market.returns, market.index, s=5, lam=1e3))
+    assert said["weights"] == {market.tickers[i]: result.x[i] for i in np.argsort(-result.x)[:5]}
+    assert (said["status"], said["certified"], said["objective"]) == ("CERTIFIED", True, result.objective)
+    assert said["tracking_error_annual"] == pytest.approx(tracking_error(market, result.x) / 100.0)
+    assert (said["stocks"], said["days"], said["hold"], said["seed"], said["lam"]) == (60, 120, 5, 0, 1000.0)
+    assert said["second_call"] > 0.0
+
+
+def test_demo_can_be_quiet_and_show_where_an_error_arose():
+    assert run("demo", *SMALL, "-q").output == ""
+    found = process("demo", "--hold", "0", "--debug")
+    assert found.returncode == 1
+    assert "Traceback" in found.stderr and "--hold is 0" in found.stderr
+
+
+def test_data_is_listed_as_json(tmp_path):
+    (tmp_path / "blocks").mkdir()
+    np.savez(tmp_path / "blocks" / "small-a.npz", A=np.ones((3, 4)), seed=3)
+    (tmp_path / "blocks" / "broken-a.npz").write_bytes(b"no archive")
+    found = process("data", "--data", tmp_path, "--json")
+    assert (found.returncode, found.stderr) == (0, "")
+    said = json.loads(found.stdout)
+    rows = {row["set"]: row for row in said["sets"]}
+    assert said["folder"] == str(tmp_path)
+    assert rows["NAS-16"]["state"] == "absent" and rows["NAS-16"]["m"] is None
+    assert (rows["small-a"]["state"], rows["small-a"]["m"], rows["small-a"]["n"]) == ("here", 3, 4)
+    quiet = run("data", "--data", str(tmp_path), "--quiet")
+    assert (quiet.exit_code, quiet.stdout) == (0, "")
+    assert rows["broken-a"]["state"] == "damaged" and quiet.stderr == rows["broken-a"]["from"] + "\n"
+
+
+def test_data_is_prepared_and_added_with_the_same_manners(tmp_path):
+    made = json.loads(run("data", "prepare", "randn-a", "--into", str(tmp_path), "--json").stdout)
+    assert made["files"] == [str(tmp_path / "blocks" / "randn-a.npz")]
+    assert run("data", "prepare", "randn-a", "--into", str(tmp_path), "-q").output == ""
+    prices = tmp_path / "prices.csv"
+    prices.write_text("date,A,B,SPX\n" + "".join(f"2024-01-0{k},{k},{k + 1},{k + 2}\n" for k in range(1, 6)))
+    arguments = ("data", "add", str(prices), "--index", "SPX", "--into", str(tmp_path))
+    said = json.loads(run(*arguments, "--name", "MINE", "--json").stdout)
+    assert (said["set"], said["m"], said["n"], said["notes"]) == ("MINE", 4, 2, [])
+    assert run(*arguments, "--name", "YOURS", "-q").output == ""
+    assert (tmp_path / "index_tracking" / "YOURS.npz").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "sentence"),
+    [
+        (("data", "--data", "nowhere"), 2, "--data is nowhere, which is not a folder.\n"),
+        (("data", "--json", "prepare", "randn-a"), 2, "--json is given before prepare; give it after.\n"),
+        (("data", "fetch", "cakes"), 2, "NAME is 'cakes'; it must be one of 20News, MNIST.\n"),
+        (("reproduce", "table-9"), 2, None),
+        (("reproduce", "table-1", "-q", "-v"), 2, "--quiet and --verbose are both given; give one of them.\n"),
+        (
+            ("reproduce", "theory", "--tables-only"),
+            2,
+            "--tables-only is given, but theory keeps no records; run it without.\n",
+        ),
+    ],
+)
+def test_bad_input_is_exit_code_2_and_debug_shows_where(arguments, code, sentence, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = run(*arguments)
+    assert (found.exit_code, found.stdout) == (code, "")
+    assert found.stderr.count("\n") == 1 and (sentence is None or found.stderr == sentence)
+    if arguments[1] != "--json":
+        assert isinstance(run(*arguments, "--debug").exception, ValueError | OSError)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "command", ["demo", "data", "data prepare", "data add", "data fetch", "reproduce", "solve", "bench"]
+)
+def test_help_has_an_example(command):
+    shown = run(*command.split(), "--help")
+    assert shown.exit_code == 0
+    assert f"Example: counterpoise {command} " in " ".join(shown.output.split())
+
+
+def test_the_line_of_progress_says_what_is_known(monkeypatch):
+    now, shown = [100.0], []
+    monkeypatch.setattr("counterpoise.cli.base.time.perf_counter", lambda: now[0])
+    line = Line(shown.append)
+    line("Reading")
+    assert (shown[-1], line.left()) == ("Reading …", "")
+    line("3 of 9 names", 10.0)
+    line.hear(Progress(1, 0.5, 1.2345678, np.zeros(1)))
+    assert shown[-1] == "3 of 9 names: objective 1.235, gap –"
+    now[0] += 0.5
+    assert line.left() == "", "a short run has no time left to speak of"
+    now[0] += 1.0
+    assert line.left() == "9 s left"
+    line("psg, 2 of 2", aside=" (bcd-g: 1, gap 0)")
+    line.hear(Progress(1, 0.5, 2.0, np.zeros(1)))
+    assert shown[-1] == "psg, 2 of 2: objective 2, gap – (bcd-g: 1, gap 0)"
+    now[0] += 2.0
+    assert line.left() == "", "without a limit or a count nothing is known"
+    line.reach(0.25)
+    assert line.left() == "about 6 s left"
+    now[0] += 7.0
+    assert line.left() == "about 0 s left"
+
+
+@pytest.mark.parametrize("columns", [40, 80, 120])
+def test_the_line_of_progress_stays_one_line(monkeypatch, columns):
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=columns, height=20, color_system=None, _environ={})
+    monkeypatch.setattr("counterpoise.cli.base.Console", lambda stderr: console)
+    with status_line() as say:
+        say("[bold] is no markup " + "a" * 100, 3600.0)
+        say.began -= 100.0
+        time.sleep(0.3)
+    seen = [line for line in re.split(r"[\r\n]|\x1b\[[\d;?]*[A-Za-z]", screen.getvalue()) if "bold" in line]
+    assert seen and all(len(line) <= columns for line in seen)
+    assert "[bold]" in seen[-1] and seen[-1].endswith("3500 s left")
+    assert re.search(r" \d:\d\d:\d\d", seen[-1]), "the time elapsed is never cut"
+
+
+def test_sentences_break_between_words_on_a_terminal_and_nowhere_else():
+    sentence = "No change of any two coordinates lowers the objective by more than a little."
+    for terminal in (True, False):
+        screen = io.StringIO()
+        tell(Console(file=screen, width=30, force_terminal=terminal, color_system=None), sentence)
+        lines = screen.getvalue().splitlines()
+        assert " ".join(line.strip() for line in lines) == sentence
+        assert (len(lines) > 1) == terminal

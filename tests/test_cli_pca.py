@@ -1,3 +1,4 @@
+import contextlib
 import csv
 import json
 from pathlib import Path
@@ -9,6 +10,7 @@ from typer.testing import CliRunner
 
 from counterpoise import Status
 from counterpoise.cli import app
+from counterpoise.cli.base import Line
 from counterpoise.estimators.pca import NonnegativeSparsePCA
 
 FEATURES = ["a", "b", "c", "d", "e", "f"]
@@ -87,11 +89,11 @@ def test_empty_cells_are_treated_by_the_rule(folder):
     refused = run("gaps.csv", "--components", "1")
     assert refused.exit_code == 2
     assert refused.stderr == (
-        "1 cells are empty, the first at gaps.csv, line 6, column 'b'; choose a rule with --missing: drop-rows, "
+        "1 cell is empty, the first at gaps.csv, line 6, column 'b'; choose a rule with --missing: drop-rows, "
         "drop-columns.\n"
     )
     rows = run("gaps.csv", "--components", "1", "--nonzero", "3", "--missing", "drop-rows", "--output", "rows")
-    assert "Left out 1 of 30 rows, which have empty cells." in rows.output
+    assert "Left out 1 of 30 rows, for their empty cells." in rows.output
     assert "1 column does not vary and has no loading: still." in rows.output
     columns = run("gaps.csv", "--components", "1", "--nonzero", "3", "--missing", "drop-columns", "--output", "columns")
     assert "Left out 1 column with empty cells: b." in columns.output
@@ -103,7 +105,7 @@ def test_empty_cells_are_treated_by_the_rule(folder):
     [
         ("a,b\n1,2\n3,x\n5,6\n", "bad.csv, line 3, column 'b' is 'x'; it must be a number."),
         ("a,b\n1,2\n3,inf\n5,6\n", "bad.csv, line 3, column 'b' is inf; it must be finite."),
-        ("a,b\n1,2\n3,4\n", "There are 2 rows and 2 columns; components need 3 rows and 2 columns at least."),
+        ("a,b\n1,2\n3,4\n", "The table has 2 rows and 2 columns; components need 3 rows and 2 columns at least."),
         ("name,b\nx,2\ny,4\nz,4\n", "bad.csv has 1 column of numbers; components need at least 2."),
         (
             "a,b\n1,2\n1,2\n1,2\n",
@@ -150,3 +152,23 @@ def test_an_interrupted_run_is_kept_and_fails(folder, monkeypatch):
     assert found.exit_code == 1
     assert "Component 1: interrupted." in found.output
     assert Path("counterpoise-pca/loadings.csv").exists()
+
+
+def test_the_line_counts_components(folder, monkeypatch):
+    pytest.importorskip("sklearn.callback", reason="scikit-learn has no callbacks before 1.9")
+    shown = []
+
+    @contextlib.contextmanager
+    def listen(quiet=False):
+        yield Line(shown.append)
+
+    plain = json.loads(run("cells.csv", "--components", "2", "--nonzero", "2", "--json", "--output", "plain").stdout)
+    monkeypatch.setattr("counterpoise.cli.pca.status_line", listen)
+    found = run("cells.csv", "--components", "2", "--nonzero", "2", "--json")
+    assert found.exit_code == 0, found.output
+    assert shown[2:5] == [
+        "Looking for 2 components …",
+        "Looking for 2 components, 1 found …",
+        "Looking for 2 components, 2 found …",
+    ]
+    assert json.loads(found.stdout)["components"] == plain["components"]

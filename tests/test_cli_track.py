@@ -1,6 +1,8 @@
+import contextlib
 import csv
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -10,6 +12,7 @@ import pytest
 from typer.testing import CliRunner
 
 from counterpoise.cli import app, base
+from counterpoise.cli.base import Line
 from counterpoise.estimators.tracking import IndexTracker
 from counterpoise.prices import to_returns
 
@@ -126,7 +129,7 @@ def test_rules_come_from_files(folder):
         *("--include", "DDD", "--exclude", "BBB"),
     )
     assert found.exit_code == 0, found.output
-    assert "Left out 1 names of g.csv that have no prices: ZZZ." in found.output
+    assert "Left out 1 name of g.csv without prices: ZZZ." in found.output
     rows = rows_of(folder / "counterpoise-track" / "weights.csv")
     weights = {row["name"]: float(row["weight"]) for row in rows}
     assert {"DDD", "OLD"} <= set(weights)
@@ -147,8 +150,8 @@ def test_what_is_left_out_is_said(folder):
     found = run("stocks.csv", *arguments)
     assert found.exit_code == 0, found.output
     assert "Left out 2 days that only the stocks have: 2024-01-02, 2024-01-03." in found.output
-    assert "Left out 1 stocks with missing prices: BBB." in found.output
-    assert "Left out 1 stocks with missing prices: BBB." in (folder / "counterpoise-track" / "report.html").read_text(
+    assert "Left out 1 stock with missing prices: BBB." in found.output
+    assert "Left out 1 stock with missing prices: BBB." in (folder / "counterpoise-track" / "report.html").read_text(
         "utf-8"
     )
 
@@ -217,11 +220,11 @@ BAD_FILES = {
     "few": ("".join(WIDE.splitlines(True)[:3]), "There are 2 days of prices; at least 3 are needed."),
     "one stock": (
         "date,AAA,SPX\n2024-01-02,1,3\n2024-01-03,1,3\n2024-01-04,1,3\n",
-        "There are 1 stocks; at least 2 are needed.",
+        "There is 1 stock; at least 2 are needed.",
     ),
     "gap": (
         WIDE.replace("2.1", ""),
-        "1 prices are missing, of 1 stocks on 1 days, such as BBB on 2024-01-03; choose a rule with --missing: "
+        "1 price is missing, of 1 stock on 1 day, such as BBB on 2024-01-03; choose a rule with --missing: "
         "drop-stocks, drop-days, carry-forward.",
     ),
     "zero": (WIDE.replace("2.1", "0"), "The price of BBB on 2024-01-03 is 0; prices must be positive and finite."),
@@ -406,6 +409,59 @@ def test_an_interrupted_run_is_kept_and_fails(folder, monkeypatch):
     assert found.exit_code == 1
     assert "Interrupted: what was finished is shown." in found.output
     assert (folder / "counterpoise-track" / "weights.csv").exists()
+
+
+def test_a_real_spreadsheet_is_read(folder):
+    pytest.importorskip("openpyxl", reason="openpyxl is not installed")
+    frame = prices()
+    with pd.ExcelWriter("prices.xlsx") as book:
+        # An empty row in the midst, a margin to the right, another sheet behind.
+        frame.reset_index().reindex([*range(10), 99, *range(10, len(frame))]).assign(**{"Unnamed: 9": None}).to_excel(
+            book, sheet_name="prices", index=False
+        )
+        pd.DataFrame({"note": ["from the terminal"]}).to_excel(book, sheet_name="notes", index=False)
+    found = run("prices.xlsx", "--index", "SPX", "--assets", "2", "--json", "--output", "xlsx")
+    assert (found.exit_code, found.stderr) == (0, ""), found.output
+    said = json.loads(found.stdout)
+    plain = json.loads(run("prices.csv", "--index", "SPX", "--assets", "2", "--json", "--output", "csv").stdout)
+    assert list(said["weights"]) == list(plain["weights"])
+    assert list(said["weights"].values()) == pytest.approx(list(plain["weights"].values()), rel=1e-6)
+    assert (said["first"], said["last"], said["rows"]) == (plain["first"], plain["last"], plain["rows"])
+
+
+def test_a_bad_cell_of_a_spreadsheet_is_named_by_its_row(folder):
+    pytest.importorskip("openpyxl", reason="openpyxl is not installed")
+    frame = prices().reset_index().astype(object)
+    frame.loc[2, "BBB"] = "n.v."
+    frame.to_excel("prices.xlsx", index=False)
+    found = run("prices.xlsx", "--index", "SPX", "--assets", "2")
+    # The names are in row 1 of the sheet.
+    sentence = "prices.xlsx, row 4, column 'BBB' is 'n.v.'; prices must be numbers.\n"
+    assert (found.exit_code, found.stdout, found.stderr) == (2, "", sentence)
+    prices().reset_index(drop=True).to_excel("counted.xlsx")
+    assert "counted.xlsx has no days" in run("counted.xlsx", "--index", "SPX", "--assets", "2").stdout
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What the line of progress says."""
+    said = []
+
+    @contextlib.contextmanager
+    def listen(quiet=False):
+        yield Line(said.append)
+
+    monkeypatch.setattr("counterpoise.cli.track.status_line", listen)
+    return said
+
+
+def test_the_line_shows_objective_gap_and_windows(folder, shown):
+    found = run("prices.csv", "--index", "SPX", "--assets", "2", "--backtest", "20/10", "--json")
+    assert found.exit_code == 0, found.output
+    assert shown[:3] == ["Starting …", "Reading prices.csv …", "2 of 5 names …"]
+    objective = json.loads(found.stdout)["objective"]
+    assert f"2 of 5 names: objective {objective:.4g}, gap –" in shown
+    assert re.fullmatch(rf"Backtest, window 2 of 2: fit {objective:.4g}, gap \de[-+]\d+", shown[-1])
 
 
 def test_days_in_other_clothes(folder):

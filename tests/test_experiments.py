@@ -6,6 +6,7 @@ import dataclasses
 import json
 import math
 import os
+import re
 import signal
 import sqlite3
 import subprocess
@@ -17,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from counterpoise.cli import app
-from counterpoise.experiments import compare, figures, pages, plan, runner, sets, tables
+from counterpoise.experiments import compare, figures, pages, plan, runner, sets, tables, theory, theory_pages
 from counterpoise.experiments.store import Record, Store
 
 TINY = """
@@ -434,6 +435,115 @@ def test_latex_escapes_what_latex_reads():
     assert "<td><b>1</b></td>" not in table.html() and '<td class="number"><b>1</b></td>' in table.html()
 
 
+def test_the_page_gathers_all_targets_and_adds_up_their_counts(tmp_path):
+    target = dataclasses.replace(
+        plan.read_target("table-3"), methods=METHODS, grids=(plan.Grid("SIT", ("NAS-16",), (30.0,), (1.0, 10.0)),)
+    )
+    records = [
+        dataclasses.replace(record(method, 0, value, ("SIT", "NAS-16", 30.0, lam)), status=status, cws_gap=gap)
+        for lam, ours, gap in ((1.0, 1.25, 5e-7), (10.0, 4.0, 0.0))
+        for method, value, status in (("PDCA", 1.5, "STATIONARY"), ("BCD-g", ours, "CERTIFIED"))
+    ]
+    records[-1] = dataclasses.replace(records[-1], status="TIME_LIMIT", cws_gap=1.0)
+    for name in ("table-3", "my own & <b>"):
+        goal = dataclasses.replace(target, name=name)
+        pages.write(pages.chapter(goal, records, 5, {}, f"counterpoise reproduce {name}"), tmp_path)
+    page = (tmp_path / "index.html").read_text("utf-8")
+    assert page.index('id="target-table-3"') < page.index('id="target-my_20_own')
+    assert "my own &amp; &lt;b&gt;: Objective values" in page and "<b>" not in page
+    tally = pages.chapter(target, records, 5, {}, "").tally
+    assert tally == pages.Tally(4, 5, 2, 1, 0, 1, 1, 2, 1)
+    assert tally + tally == pages.Tally(8, 10, 4, 2, 0, 2, 2, 4, 2)
+    # What another version wrote, or a killed process, is left out.
+    whole = (tmp_path / f"table-3{pages.SECTION}").read_text("utf-8")
+    (tmp_path / f"fig-s{pages.SECTION}").write_text(whole[:-100], encoding="utf-8")
+    (tmp_path / f"fig-c{pages.SECTION}").write_text(whole.replace('"layout":1', '"layout":0'), encoding="utf-8")
+    assert pages.write_index(tmp_path).read_text("utf-8") == page
+    headlines = {label: (value, note) for label, value, note in _report(tmp_path).headlines}
+    assert headlines["targets"] == ("1 of 9", "and 1 of your own")
+    assert headlines["runs"] == ("8", "of 10")
+    assert headlines["cells that BCD-g loses"] == ("2", "2 of them to methods not ours")
+    assert headlines["certified"] == ("2", "of 4 runs of BCD-g")
+    # The gap is relative to F = 1.25, and rounded up.
+    assert (
+        "1 of 2 runs of BCD-g ended with a proof: no change of any two coordinates lowers the objective by more" in page
+    )
+    assert "by more than 4.0e-7 of it. That no other point is better is not proved." in page
+    assert "counterpoise reproduce table-3\ncounterpoise reproduce my own" in page
+    assert "SIT with s = 30 and λ = 1, 10 on NAS-16; starts 0, 1" in page
+    assert not re.search(r"<(img|link|iframe)|src=|url\(|https?://(?!www\.w3\.org/2000/svg)", page)
+
+
+def _report(output):
+    found = [pages._unpacked(file.read_text("utf-8")) for file in sorted(output.glob(f"*{pages.SECTION}"))]
+    return pages.report([chapter for chapter in found if chapter is not None])
+
+
+def test_the_theory_has_a_panel_a_problem(tmp_path):
+    gap = np.array([1.0, 0.5, 0.0])
+    findings = theory.Findings(
+        rates=tuple(
+            theory.Rate(name, 4, ratio, gap, 3, True, False, -0.7, 0.0, 0.9, (0, 2))
+            for name in ("SIT", "DCPB1")
+            for ratio in (0.01, 1.5)
+        ),
+        complexities=(theory.Complexity("SIT", 4, 2, 1.0, 1.0, np.array([1, 9]), np.array([1e-3, 1e-5])),),
+        decreases=(),
+        exactness=(
+            theory.Exactness(
+                "SIT", 4, 2, 2.0, math.nan, np.array([0.1, 1.5]), np.array([0.0, 1.0]), np.ones(2), (0, 1), (0, 0), None
+            ),
+        ),
+        hierarchy=(
+            theory.Hierarchy(
+                "SIT", 4, 2, 1, 2, 9, np.array([9, 4, 2, 1]), dict.fromkeys(theory.FINDERS, 4),
+                dict.fromkeys(theory.FINDERS, np.array([4, 3, 2, 1])), 0,
+            ),
+        ),
+    )  # fmt: skip
+    rate, complexity, exactness, hierarchy = theory_pages.charts(findings)
+    assert [panel.label for panel in rate.panels] == ["SIT", "DCPB1"]
+    assert list(rate.panels[0].series[0].y) == [1.0, 0.5], "0 has no logarithm"
+    assert complexity.panels[0].series[1].y == [findings.complexities[0].needed(e) for e in (1e-2, 1e-3, 1e-4, 1e-5)]
+    assert (exactness.panels[0].marks, list(exactness.panels[0].series[0].x)) == ([2.0], [0.2, 3.0])
+    assert list(hierarchy.panels[0].series[0].x) == [0.75, 0.5, 0.25]
+    chapter = pages.Chapter("theory", "The theory", [], [], {}, theory_pages.charts(findings), command="c")
+    pages.write(chapter, tmp_path)
+    page = (tmp_path / "index.html").read_text("utf-8")
+    assert all(f'id="theory-{name}-chart"' in page for name in ("rate", "complexity", "exactness", "hierarchy"))
+
+
+def test_certificates_do_not_claim_what_is_not_known():
+    records = [record("PDCA", 0, 2.0), record("BCD-g", 0, 2.0)]
+    records[0] = dataclasses.replace(records[0], cws_gap=math.nan, violation=0.5, status="ITERATION_LIMIT")
+    records[1] = dataclasses.replace(records[1], cws_gap=1e-3, status="TIME_LIMIT")
+    rows = compare.certificates("t", records, METHODS).rows
+    assert rows == [["PDCA", 1, 0, None, 0.5], ["BCD-g", 1, 0, 5e-4, 0.0]]
+    said = "0 of 1 runs of BCD-g ended with a proof. That no other point is better is not proved."
+    assert compare.claims(records) == [said]
+    assert compare.claims(records[:1]) == []
+
+
+def test_charts_show_what_the_figures_draw(tiny, folder, tmp_path):
+    target, tasks, _ = all_tasks(tiny(kind="curves"), folder)
+    with Store(tmp_path / "s.sqlite") as store:
+        runner.run(tasks, folder, store)
+        records = store.fetch([task.key(runner.code_identity()) for task in tasks])
+    cells = compare.group(records, target.methods)
+    first, second = figures.curve_panels(target, cells)
+    assert [first.label, second.label] == ["SIT in OWN", "DCPB2 in small-a"]
+    drawn = figures.curves(target, cells, {}).axes[2].get_lines()
+    for line, series in zip(drawn, second.series, strict=True):
+        assert series.name == line.get_label()
+        assert list(series.x) == list(line.get_xdata()) and list(series.y) == list(line.get_ydata())
+    panel = figures.history_panels(target, records)[1]
+    assert panel.x.kind == panel.y.kind == "log"
+    assert len({tuple(series.x) for series in panel.series}) == 1
+    finals = {s.name: s.y[-1] for s in panel.series}
+    means = {method: np.median(values) for method, values in cells[-1].finals.items()}
+    assert min(finals, key=finals.get) == min(means, key=means.get)
+
+
 @pytest.mark.parametrize("kind", ["curves", "histories"])
 def test_figures_have_a_panel_for_every_set_and_say_what_is_absent(tiny, folder, tmp_path, kind):
     target, tasks, absent = all_tasks(tiny(kind=kind, measure="timing"), folder)
@@ -462,7 +572,7 @@ def test_the_command_writes_everything_and_says_so(tiny, folder, tmp_path):
     assert "18 of 18 runs to do" in shown.output
     assert "Cells in which BCD-g loses" in shown.output
     page = (output / "index.html").read_text("utf-8")
-    assert '<section id="tiny">' in page and "SIT: mean objective over 2 starts, s = 2" in page
+    assert '<h2 id="target-tiny">' in page and "SIT: mean objective over 2 starts, s = 2" in page
     again = invoke(path, "--data", folder, "--output", output)
     assert "All 18 runs are in the records." in again.output
     only = invoke(path, "--data", folder, "--output", tmp_path / "none", "--tables-only")
@@ -508,3 +618,46 @@ def test_a_failing_run_is_reported_and_the_rest_is_written(tiny, folder, tmp_pat
     assert shown.exit_code == 1
     assert "slow failed on SIT OWN: k is 50" in shown.output
     assert (tmp_path / "out" / "index.html").exists()
+
+
+def test_json_and_quiet_and_verbose(tiny, folder, tmp_path):
+    path, output = tiny(), tmp_path / "out"
+    command = [sys.executable, "-m", "counterpoise.cli", "reproduce", str(path), "--data", str(folder), "--jobs", "1"]
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    found = subprocess.run(
+        [*command, "--output", str(output), "--json"], env=environment, capture_output=True, text=True
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+    said = json.loads(found.stdout)
+    (target,) = said["targets"]
+    assert (target["target"], target["runs"], target["wanted"], target["cells"]) == ("tiny", 18, 18, 3)
+    assert target["won"] + target["tied"] + target["lost"] == 3
+    assert target["certified"] == target["of_lead"] == 6
+    assert said["failures"] == [] and said["page"] == str(output / "index.html")
+    standings = {row["method"]: row for row in target["tables"]["tiny-standings"]}
+    assert standings["BCD-g"]["wins"] == target["won"]
+    assert all((output / file).exists() for file in target["files"])
+    quiet = invoke(path, "--data", folder, "--output", output, "--jobs", "1", "-q")
+    assert (quiet.exit_code, quiet.output) == (0, "")
+    told = invoke(path, "--data", folder, "--output", tmp_path / "other", "--jobs", "1", "--quick", "-v")
+    assert re.search(r"SIT OWN, s = 2, λ = 1, start 0: BCD-g \S+, certified after \S+ m?s\.", told.output)
+
+
+def test_a_failing_run_is_in_the_json_too(tiny, folder, tmp_path):
+    path = tiny()
+    path.write_text(path.read_text("utf-8").replace('"psg", max_iter = 30', '"bcd-l", k = 50'), encoding="utf-8")
+    shown = invoke(path, "--data", folder, "--output", tmp_path / "out", "--jobs", "1", "--json")
+    assert shown.exit_code == 1
+    assert json.loads(shown.stdout)["failures"][0].startswith("slow failed on SIT OWN: k is 50")
+    assert shown.stderr.startswith("slow failed on SIT OWN: k is 50")
+
+
+def test_a_disk_that_fills_up_is_exit_code_1(folder, tmp_path, monkeypatch):
+    def full(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pages, "write", full)
+    shown = invoke("table-1", "--data", folder, "--output", tmp_path / "out", "--json")
+    assert (shown.exit_code, shown.stdout) == (1, "")
+    assert "No space left on device" in shown.stderr
+    assert isinstance(invoke("table-1", "--data", folder, "--output", tmp_path / "out", "--debug").exception, OSError)

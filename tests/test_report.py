@@ -15,6 +15,7 @@ from counterpoise.report import (
     Axis,
     Cell,
     Column,
+    Panel,
     Report,
     Series,
     as_text,
@@ -163,6 +164,49 @@ def test_bad_parts_are_refused_with_a_sentence():
         report.chart("c", "C", "bar", Axis("x"), Axis("y"), [])
     with pytest.raises(ValueError, match="The series 's' of 'c' has 1 values for 2 places"):
         report.chart("c", "C", "bar", Axis("x"), Axis("y"), [Series("s", [1.0])], ["a", "b"])
+
+
+def test_panels_share_a_place_and_keep_their_bands():
+    report = Report("A title")
+    series = Series("mean", [1.0, 2.0], [3.0, 4.0], low=[2.0, 3.0], high=np.array([5.0, math.inf]), family="f")
+    panels = [Panel("one", Axis("s"), Axis("F", "log"), [series]), Panel("two", Axis("c"), Axis("F"), [series])]
+    report.panels("curves", "Curves", "line", panels, "A note.")
+    page = Page(report.html())
+    first, second = page.charts["curves"]["panels"]
+    assert (first["label"], first["y"]["kind"], second["x"]["label"]) == ("one", "log", "c")
+    assert first["series"] == second["series"]
+    assert (first["series"][0]["low"], first["series"][0]["high"]) == ([2.0, 3.0], [5.0, None])
+    assert first["series"][0]["family"] == "f"
+    assert page.ids.count("curves") == 1
+    with pytest.raises(ValueError, match="The chart 'none' has no panels"):
+        report.panels("none", "T", "line", [])
+    short = series._replace(low=[1.0])
+    with pytest.raises(ValueError, match="The series 'mean' of 'other' has 2 values for 2 places, 1 of them low"):
+        report.panels("other", "T", "line", [Panel("one", Axis("s"), Axis("F"), [short])])
+
+
+def test_named_sections_make_a_list_of_contents():
+    report = Report("A title")
+    report.heading("One & only", "one")
+    assert "<nav" not in report.html()
+    report.heading("Two", "two")
+    report.subheading("Part")
+    report.heading("Unlisted")
+    page = Page(report.html())
+    assert [a["href"] for tag, a in page.tags if tag == "a"] == ["#one", "#two"]
+    assert {"one", "two"} <= set(page.ids)
+    assert [tag for tag, _ in page.tags].count("h3") == 1
+    with pytest.raises(ValueError, match="name is 'one', which is taken"):
+        report.heading("Again", "one")
+
+
+def test_cells_may_have_words_of_their_own_and_be_bold():
+    report = Report("A title")
+    cells = [Cell(0.125, "long", "12.5%"), Cell(1.23456789, "long", strong=True)]
+    report.table("t", "T", [Column("a", "number"), Column("b", "long")], [cells])
+    first, second = Page(report.html()).tables["t"][1]
+    assert (first["text"], first["data-value"], first["class"]) == ("12.5%", "0.125", "number")
+    assert (second["text"], second["data-value"], second["class"]) == ("1.2346", "1.23456789", "number strong")
 
 
 @pytest.mark.parametrize("gap", [1.41e-9, 9.99e-9, 2.0])

@@ -74,7 +74,7 @@ def test_other_days_are_refused_or_left_out_by_the_rule(prices, spx):
 @pytest.mark.parametrize(
     ("rule", "columns", "rows", "note"),
     [
-        ("drop-stocks", ["AAA", "CCC"], 11, "Left out 1 stocks with missing prices: BBB."),
+        ("drop-stocks", ["AAA", "CCC"], 11, "Left out 1 stock with missing prices: BBB."),
         ("drop-days", ["AAA", "BBB", "CCC"], 9, "Left out 2 days with missing prices."),
         ("carry-forward", ["AAA", "BBB", "CCC"], 11, "Took the last price 2 times where one was missing."),
     ],
@@ -83,7 +83,7 @@ def test_other_days_are_refused_or_left_out_by_the_rule(prices, spx):
 def test_missing_prices_follow_the_rule_and_are_told(prices, spx, rule, columns, rows, note, with_index):
     prices.loc[DAYS[[4, 5]], "BBB"] = np.nan
     index = spx if with_index else None
-    with pytest.raises(ValueError, match=r"2 prices are missing, of 1 stocks on 2 days, such as BBB on 2024-01-08"):
+    with pytest.raises(ValueError, match=r"2 prices are missing, of 1 stock on 2 days, such as BBB on 2024-01-08"):
         to_returns(prices, index)
     made = to_returns(prices, index, rule)
     assert list(made.returns) == columns and len(made.returns) == rows and made.notes == [note]
@@ -92,10 +92,10 @@ def test_missing_prices_follow_the_rule_and_are_told(prices, spx, rule, columns,
 
 def test_a_missing_price_of_the_index_is_not_passed_over(prices, spx):
     spx.iloc[2] = np.nan
-    with pytest.raises(ValueError, match=r"1 prices of SPX are missing, such as that of 2024-01-04; choose a rule"):
+    with pytest.raises(ValueError, match=r"1 price of SPX is missing, such as that of 2024-01-04; choose a rule"):
         to_returns(prices, spx)
     made = to_returns(prices, spx, "drop-days")
-    assert made.notes == ["Left out 1 days on which SPX has no price."] and len(made.returns) == 10
+    assert made.notes == ["Left out 1 day on which SPX has no price."] and len(made.returns) == 10
 
 
 @pytest.mark.parametrize(
@@ -110,7 +110,7 @@ def test_a_missing_price_of_the_index_is_not_passed_over(prices, spx):
         (lambda p, i: (pandas.concat([p, p], axis=1), i), {}, ValueError, "prices has more than one column 'AAA'"),
         (lambda p, i: (p.assign(BBB="x"), i), {}, ValueError, "Column BBB of prices holds words, row 1: 'x'"),
         (lambda p, i: (p.assign(BBB=-1.0), i), {}, ValueError, "The price of BBB on 2024-01-02 is -1; prices must be"),
-        (lambda p, i: (p[["AAA"]], i), {}, ValueError, "There are 1 stocks; at least 2 are needed"),
+        (lambda p, i: (p[["AAA"]], i), {}, ValueError, "There is 1 stock; at least 2 are needed"),
         (lambda p, i: (p, p), {}, ValueError, "index has 3 columns; it must be a Series or have one column"),
         (lambda p, i: (p, i), {"align": "outer"}, ValueError, "align is 'outer'; it must be one of refuse, inner"),
         (lambda p, i: (p, i), {"missing": "zero"}, ValueError, "missing is 'zero'; it must be one of refuse, drop"),

@@ -141,7 +141,7 @@ def test_days_are_put_in_order(prices, tmp_path):
 @pytest.mark.parametrize(
     ("rule", "shape", "note"),
     [
-        ("drop-stocks", (11, 2), "Left out 1 stocks with missing prices: BBB."),
+        ("drop-stocks", (11, 2), "Left out 1 stock with missing prices: BBB."),
         ("drop-days", (9, 3), "Left out 2 days with missing prices."),
         ("carry-forward", (11, 3), "Took the last price 2 times where one was missing."),
     ],
@@ -151,7 +151,7 @@ def test_missing_prices_follow_the_rule_and_are_reported(prices, tmp_path, rule,
     frame.loc[[4, 5], "BBB"] = np.nan
     frame.to_csv(tmp_path / "gaps.csv", index=False)
     table = read_prices(tmp_path / "gaps.csv", "SPX")
-    with pytest.raises(ValueError, match=r"2 prices are missing, of 1 stocks on 2 days, such as BBB on 2024-01-08"):
+    with pytest.raises(ValueError, match=r"2 prices are missing, of 1 stock on 2 days, such as BBB on 2024-01-08"):
         returns_of(table)
     made = returns_of(table, rule)
     assert made.returns.shape == shape and note in made.notes
@@ -174,7 +174,7 @@ def test_a_stock_listed_late_is_named(prices, tmp_path):
     frame.to_csv(tmp_path / "late.csv", index=False)
     made = returns_of(read_prices(tmp_path / "late.csv", "SPX"), "carry-forward")
     assert made.tickers == ["AAA", "BBB"]
-    assert made.notes[0] == "Left out 1 stocks without a price on the first day: CCC."
+    assert made.notes[0] == "Left out 1 stock without a price on the first day: CCC."
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_a_stock_listed_late_is_named(prices, tmp_path):
         (lambda frame: frame.assign(BBB=["x"] * 12), "SPX", "Column BBB of .* holds words, row 1: 'x'"),
         (lambda frame: frame.assign(AAA=0.0), "SPX", "The price of AAA on 2024-01-02 is 0"),
         (lambda frame: frame.iloc[:2], "SPX", "There are 2 days of prices"),
-        (lambda frame: frame[["Date", "SPX", "AAA"]], "SPX", "There are 1 stocks; at least 2"),
+        (lambda frame: frame[["Date", "SPX", "AAA"]], "SPX", "There is 1 stock; at least 2"),
         (lambda frame: frame.assign(Date="soon"), "SPX", "does not hold dates"),
     ],
 )

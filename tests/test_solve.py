@@ -1,3 +1,4 @@
+import contextlib
 import io
 import json
 import re
@@ -14,6 +15,7 @@ import counterpoise as cp
 from counterpoise import solvers
 from counterpoise.cli import app
 from counterpoise.cli import solve as command
+from counterpoise.cli.base import Line
 from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
 from counterpoise.solvers.hybrid import join
 
@@ -352,7 +354,24 @@ def test_a_disk_that_fills_up_is_exit_code_1(folder, monkeypatch, tmp_path):
 
 def test_a_bug_is_not_dressed_up(folder, monkeypatch):
     monkeypatch.setitem(solvers.METHODS, "buggy", refuse_later(RuntimeError("a bug")))
-    assert isinstance(solve(folder / "both.npz", *SIT_OPTIONS, "--method", "buggy").exception, RuntimeError)
+    arguments = (folder / "both.npz", *SIT_OPTIONS, "--method", "buggy")
+    found = solve(*arguments)
+    sentence = "This is a fault of counterpoise and not of the input: RuntimeError: a bug; --debug shows where.\n"
+    assert (found.exit_code, found.stdout, found.stderr) == (1, "", sentence)
+    assert isinstance(solve(*arguments, "--debug").exception, RuntimeError)
+
+
+@pytest.mark.parametrize("error", [ValueError("no luck."), FloatingPointError("no luck."), MemoryError("no luck.")])
+def test_debug_lets_failures_and_bad_input_through(folder, monkeypatch, error):
+    monkeypatch.setitem(solvers.METHODS, "unlucky", refuse_later(error))
+    assert solve(folder / "both.npz", *SIT_OPTIONS, "--method", "unlucky", "--debug").exception is error
+    assert isinstance(solve(folder / "both.npz", "--problem", "sit", "--debug").exception, ValueError)
+
+
+def test_quiet_prints_nothing_and_writes_all(folder, tmp_path):
+    found = solve(folder / "both.npz", *SIT_OPTIONS, "--quiet", "--save", tmp_path / "x.npz")
+    assert (found.exit_code, found.output) == (0, "")
+    assert (tmp_path / "x.npz").exists()
 
 
 def test_an_interrupt_ends_the_comparison_with_what_was_found(folder, monkeypatch):
@@ -385,6 +404,28 @@ def test_data_of_zeros_has_a_penalty_still(folder, tmp_path):
     np.savez(tmp_path / "zero.npz", A=np.zeros((2, 4)), y=np.zeros(2))
     found = json.loads(solve(tmp_path / "zero.npz", *SIT_OPTIONS, "--json").stdout)
     assert found["lam"] == 1.0
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What the line of progress says."""
+    said = []
+
+    @contextlib.contextmanager
+    def listen(quiet=False):
+        yield Line(said.append)
+
+    monkeypatch.setattr("counterpoise.cli.solve.status_line", listen)
+    return said
+
+
+def test_the_line_shows_objective_and_gap(folder, shown):
+    found = solve(folder / "both.npz", *SIT_OPTIONS, "--method", "bcd-g", "--method", "psg", "--lam", "10", "--json")
+    first, second = json.loads(found.stdout)["results"]
+    assert f"bcd-g, 1 of 2: objective {first['objective']:.4g}, gap –" in shown
+    aside = f"(bcd-g: {first['objective']:.4g}, gap {max(0.0, first['cws_gap']):.0e})"
+    assert f"psg, 2 of 2: objective {second['objective']:.4g}, gap – {aside}" in shown
+    assert found.exit_code == 0
 
 
 def test_in_a_process_without_a_traceback(folder):

@@ -161,7 +161,7 @@ def to_returns(prices: pd.DataFrame, index: Any = None, missing: str = "refuse",
     >>> returns.round(3).to_numpy().tolist()
     [[0.1, 0.0], [1.0, 0.2]]
     >>> notes
-    ['Left out 1 day that only the index has: 2024-01-06.', 'Left out 1 days with missing prices.']
+    ['Left out 1 day that only the index has: 2024-01-06.', 'Left out 1 day with missing prices.']
     """
     pandas = _pandas()
     if align not in ALIGN:
@@ -182,7 +182,7 @@ def to_returns(prices: pd.DataFrame, index: Any = None, missing: str = "refuse",
     if missing == "refuse" and label is not None and frame[label].isna().any():
         gaps = frame[label].isna().to_numpy()
         raise ValueError(
-            f"{int(gaps.sum())} prices of {label} are missing, such as that of "
+            f"{counted(gaps.sum(), 'price')} of {label} {'is' if gaps.sum() == 1 else 'are'} missing, such as that of "
             f"{day_label(frame.index[gaps.argmax()])}; choose a rule: {', '.join(MISSING[1:])}."
         )
     frame, values, said = _checked(frame, label, missing)
@@ -222,7 +222,7 @@ def _joined(prices: pd.DataFrame, index: Any, align: str, pandas: Any) -> tuple[
             f"other {day_label(index.index[0])} as {index.index.dtype}; both must use the same kind of days."
         )
     notes = [
-        f"Left out {len(days)} {'day' if len(days) == 1 else 'days'} that only {who}: {_some(map(day_label, days))}."
+        f"Left out {counted(len(days), 'day')} that only {who}: {_some(map(day_label, days))}."
         for days, who in ((only_stocks, "the stocks have"), (only_index, "the index has"))
         if len(days)
     ]
@@ -264,10 +264,10 @@ def _checked(frame: pd.DataFrame, index: Any, missing: str) -> tuple[pd.DataFram
         raise ValueError(f"missing is {missing!r}; it must be one of {', '.join(MISSING)}.")
     frame, notes = _without_gaps(frame, index, missing)
     if len(frame) < LEAST_DAYS:
-        raise ValueError(f"There are {len(frame)} days of prices; at least {LEAST_DAYS} are needed.")
+        raise ValueError(f"There {_are(len(frame), 'day')} of prices; at least {LEAST_DAYS} are needed.")
     stocks = frame.shape[1] - (index is not None)
     if stocks < 2:
-        raise ValueError(f"There are {stocks} stocks; at least 2 are needed.")
+        raise ValueError(f"There {_are(stocks, 'stock')}; at least 2 are needed.")
     values = frame.to_numpy(np.float64)
     bad = np.argwhere(~(values > 0.0) | np.isinf(values))
     if len(bad):
@@ -282,11 +282,11 @@ def _without_gaps(frame: pd.DataFrame, index: Any, missing: str) -> tuple[pd.Dat
     notes = []
     doubled = frame.index.duplicated(keep="last")
     if doubled.any():
-        notes.append(f"Left out {int(doubled.sum())} rows of days that come again; the last of each day counts.")
+        notes.append(f"Left out {counted(doubled.sum(), 'row')} of days that come again; the last of each day counts.")
         frame = frame[~doubled]
     lacking = frame[index].isna() if index is not None else np.zeros(len(frame), bool)
     if lacking.any():
-        notes.append(f"Left out {int(lacking.sum())} days on which {index} has no price.")
+        notes.append(f"Left out {counted(lacking.sum(), 'day')} on which {index} has no price.")
         frame = frame[~lacking]
     gaps = frame.isna()
     if not gaps.to_numpy().any():
@@ -295,23 +295,25 @@ def _without_gaps(frame: pd.DataFrame, index: Any, missing: str) -> tuple[pd.Dat
     first = next(name for name in frame.columns if stocks[name])
     if missing == "refuse":
         raise ValueError(
-            f"{count} prices are missing, of {int(stocks.sum())} stocks on {int(days.sum())} days, such as {first} on "
+            f"{counted(count, 'price')} {'is' if count == 1 else 'are'} missing, of {counted(stocks.sum(), 'stock')} "
+            f"on {counted(days.sum(), 'day')}, such as {first} on "
             f"{day_label(frame.index[gaps[first].to_numpy().argmax()])}; choose a rule: {', '.join(MISSING[1:])}."
         )
     if missing == "drop-stocks":
-        notes.append(f"Left out {int(stocks.sum())} stocks with missing prices: {_some(frame.columns[stocks])}.")
+        which = _some(frame.columns[stocks])
+        notes.append(f"Left out {counted(stocks.sum(), 'stock')} with missing prices: {which}.")
         return frame.loc[:, ~stocks], notes
     if missing == "drop-days":
-        notes.append(f"Left out {int(days.sum())} days with missing prices.")
+        notes.append(f"Left out {counted(days.sum(), 'day')} with missing prices.")
         return frame[~days], notes
     late = gaps.iloc[0]
     if late.any():
         notes.append(
-            f"Left out {int(late.sum())} stocks without a price on the first day: {_some(frame.columns[late])}."
+            f"Left out {counted(late.sum(), 'stock')} without a price on the first day: {_some(frame.columns[late])}."
         )
         frame = frame.loc[:, ~late]
     carried = int(frame.isna().to_numpy().sum())
-    notes.append(f"Took the last price {carried} times where one was missing.")
+    notes.append(f"Took the last price {'once' if carried == 1 else f'{carried} times'} where one was missing.")
     return frame.ffill(), notes
 
 
@@ -344,6 +346,21 @@ def _no_column(path: Path | str, name: Any, columns: Any) -> str:
 def _some(names: Any, most: int = 5) -> str:
     names = [str(name) for name in names]
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "day"), counted(2000, "day")
+    ('1 day', '2000 days')
+    """
+    return f"{number} {noun if number == 1 else f'{noun}s'}"
+
+
+def _are(number: int, noun: str) -> str:
+    return f"{'is' if number == 1 else 'are'} {counted(number, noun)}"
 
 
 def day_label(label: Any) -> str:

@@ -1,12 +1,14 @@
 "use strict";
 // Draws the charts of a report and sorts its tables. The page needs no other file and no network.
 //
-// The address may ask for a view: #sort=weights:weight  #hide=growth:index  #at=growth:12  #theme=dark, joined by &.
+// The address may ask for a view: #sort=weights:weight  #hide=growth:index  #at=growth:12  #panel=curves:SIT
+// #theme=dark, joined by &.
 (() => {
   const SVG = "http://www.w3.org/2000/svg";
   const DAY = 86400000;
   const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
   const LETTER = 7; // width of a character at 12 px, on average
+  const FEW = 24; // points of a line that get a dot each
   const charts = {};
 
   // Elements.
@@ -21,7 +23,9 @@
   }
 
   function colour(series) {
-    return series.place === undefined ? series.style : `s${series.place % 6} ${series.style}`;
+    if (series.place === undefined) return series.style;
+    // With more series than colours the dashes tell them apart.
+    return `s${series.place % 6} ${series.place < 6 ? "" : "dotted"} ${series.style}`;
   }
 
   // Numbers and days as text.
@@ -33,10 +37,10 @@
     return text.replace("-", "−");
   }
 
-  function shown(value, kind) {
+  function shown(value, kind, digits = 5) {
     if (value === null) return "–";
     if (kind === "date") return new Date(value).toISOString().slice(0, 10);
-    return kind === "percent" ? precise(100 * value, 4) + " %" : precise(value, 5);
+    return kind === "percent" ? precise(100 * value, digits - 1) + " %" : precise(value, digits);
   }
 
   // Ticks.
@@ -86,8 +90,43 @@
     return ticks;
   }
 
+  function logTicks(low, high, count) {
+    const value = (power, times) => Number(`${times}e${power}`);
+    const text = (each) => (each < 1e-4 || each >= 1e7 ? each.toExponential() : String(each)).replace("-", "−");
+    const between = (multiples, step) => {
+      const ticks = [];
+      for (let power = Math.floor(low); power <= high; power++) {
+        if (power % step) continue;
+        for (const each of multiples.map((times) => value(power, times))) {
+          if (Math.log10(each) >= low - 1e-9 && Math.log10(each) <= high + 1e-9) ticks.push({ value: each, text: text(each) });
+        }
+      }
+      return ticks;
+    };
+    // Whole powers as long as three of them fit, then parts of them.
+    for (let step = Math.max(1, Math.ceil((high - low) / count)); step >= 1; step--) {
+      const ticks = between([1], step);
+      if (ticks.length >= 3) return ticks;
+    }
+    for (const multiples of [[1, 3], [1, 2, 5], [1, 1.5, 2, 3, 4, 5, 6, 7, 8, 9]]) {
+      const ticks = between(multiples, 1);
+      if (ticks.length >= 3) return ticks;
+    }
+    return stepTicks(10 ** low, 10 ** high, count, "number");
+  }
+
+  // Positions on an axis are those of `onScale(value)`.
+
+  function onScale(value, kind) {
+    return kind === "log" ? Math.log10(value) : value;
+  }
+
+  function hasPlace(value, kind) {
+    return value !== null && (kind !== "log" || value > 0);
+  }
+
   function axis(values, kind, withZero) {
-    const finite = values.filter((value) => value !== null);
+    const finite = values.filter((value) => hasPlace(value, kind)).map((value) => onScale(value, kind));
     let low = Math.min(...extent(finite)[0], withZero ? 0 : Infinity);
     let high = Math.max(...extent(finite)[1], withZero ? 0 : -Infinity);
     if (!(high > low)) [low, high] = kind === "date" ? [low - DAY, low + DAY] : [low - (Math.abs(low) || 1) / 10, low + (Math.abs(low) || 1) / 10];
@@ -106,14 +145,15 @@
   }
 
   function ticksOf(range, count) {
+    if (range.kind === "log") return logTicks(range.low, range.high, count);
     return range.kind === "date" ? dateTicks(range.low, range.high, count) : niceTicks(range.low, range.high, count, range.kind);
   }
 
   function widen(range) {
     // Some room, so that no dot lies on the frame; bars and dots keep their zero.
     const room = 0.04 * (range.high - range.low);
-    if (range.low !== 0) range.low -= room;
-    if (range.high !== 0) range.high += room;
+    if (range.low !== 0 || range.kind === "log") range.low -= room;
+    if (range.high !== 0 || range.kind === "log") range.high += room;
   }
 
   // Drawing. `stops` are the places at which values can be read: where, what to say, which dots to ring.
@@ -129,7 +169,7 @@
     const seen = spec.series.filter((series) => !series.hidden);
     const byRow = spec.kind === "bar" || spec.kind === "dot";
     const x = axis(seen.flatMap((series) => series.x), spec.x.kind, byRow);
-    const y = byRow ? null : axis(seen.flatMap((series) => series.y), spec.y.kind, false);
+    const y = byRow ? null : axis(seen.flatMap((series) => [series.y, series.low || [], series.high || []].flat()), spec.y.kind, false);
     if (spec.kind !== "line") widen(x);
     if (y) widen(y);
     const place = byRow ? rowFrame(spec, seen, width) : pointFrame(spec, y, width);
@@ -138,8 +178,8 @@
       "aria-label": `${figure.querySelector("figcaption").textContent}. Arrow keys read the values.`,
     });
     const right = width - 12;
-    const atX = (value) => place.left + ((value - x.low) / (x.high - x.low)) * (right - place.left);
-    const atY = y && ((value) => place.bottom - ((value - y.low) / (y.high - y.low)) * (place.bottom - place.top));
+    const atX = (value) => place.left + ((onScale(value, x.kind) - x.low) / (x.high - x.low)) * (right - place.left);
+    const atY = y && ((value) => place.bottom - ((onScale(value, y.kind) - y.low) / (y.high - y.low)) * (place.bottom - place.top));
     for (const tick of ticksOf(x, Math.max(2, Math.floor((right - place.left) / 75)))) {
       if (spec.kind !== "line") add(svg, "line", { class: "grid", x1: atX(tick.value), x2: atX(tick.value), y1: place.top, y2: place.bottom });
       const half = (LETTER * tick.text.length) / 2;
@@ -156,7 +196,7 @@
       add(svg, "line", { class: "axis", x1: place.left, x2: right, y1: place.bottom, y2: place.bottom });
     }
     for (const mark of spec.marks) {
-      if (mark >= x.low && mark <= x.high) add(svg, "line", { class: "mark", x1: atX(mark), x2: atX(mark), y1: place.top, y2: place.bottom });
+      if (onScale(mark, x.kind) >= x.low && onScale(mark, x.kind) <= x.high) add(svg, "line", { class: "mark", x1: atX(mark), x2: atX(mark), y1: place.top, y2: place.bottom });
     }
     const frame = { ...place, right, atX, atY };
     if (spec.kind === "line") drawLines(chart, svg, frame);
@@ -184,21 +224,33 @@
 
   function drawLines(chart, svg, { atX, atY }) {
     const stops = new Map();
-    chart.spec.series.forEach((series, k) => {
-      if (series.hidden) return;
+    const { spec } = chart;
+    const seen = spec.series.map((series, k) => [series, k]).filter(([series]) => !series.hidden);
+    const canDraw = (value, height) => hasPlace(value, spec.x.kind) && hasPlace(height, spec.y.kind);
+    for (const [series, k] of seen) {
+      if (!series.low) continue;
+      const edge = (heights) => series.x.map((value, i) => (canDraw(value, heights[i]) ? `${atX(value).toFixed(1)} ${atY(heights[i]).toFixed(1)}` : null)).filter((point) => point !== null);
+      const around = [...edge(series.high), ...edge(series.low).reverse()];
+      add(svg, "path", { class: `area ${colour(series)}`, d: `M${around.join("L")}Z`, "data-series": k });
+    }
+    for (const [series, k] of seen) {
       let path = "";
       let pen = "M";
+      const points = [];
       series.x.forEach((value, i) => {
-        if (series.y[i] === null) { pen = "M"; return; }
+        if (!canDraw(value, series.y[i])) { pen = "M"; return; }
         const [px, py] = [atX(value), atY(series.y[i])];
+        points.push([px, py]);
         path += `${pen}${px.toFixed(1)} ${py.toFixed(1)}`;
         pen = "L";
-        if (!stops.has(value)) stops.set(value, { x: px, title: shown(value, chart.spec.x.kind), values: [], dots: [] });
-        stops.get(value).values.push([k, shown(series.y[i], chart.spec.y.kind)]);
+        if (!stops.has(value)) stops.set(value, { x: px, title: shown(value, spec.x.kind), values: [], dots: [] });
+        const from = series.low && series.low[i] !== series.high[i] ? ` (${shown(series.low[i], spec.y.kind, 3)} to ${shown(series.high[i], spec.y.kind, 3)})` : "";
+        stops.get(value).values.push([k, shown(series.y[i], spec.y.kind) + from]);
         stops.get(value).dots.push([px, py]);
       });
       add(svg, "path", { class: `curve ${colour(series)}`, d: path, "data-series": k });
-    });
+      if (points.length <= FEW) for (const [px, py] of points) add(svg, "circle", { class: `dot ${colour(series)}`, cx: px.toFixed(1), cy: py.toFixed(1), r: 2.5, "data-series": k });
+    }
     chart.stops = [...stops.entries()].sort((one, two) => one[0] - two[0]).map(([, stop]) => stop);
   }
 
@@ -286,7 +338,8 @@
     if (stop.band) add(chart.layer, "rect", { class: "band", x: 0, y: stop.band[1], width: stop.band[2], height: stop.band[3] });
     for (const [x, y] of stop.dots) add(chart.layer, "circle", { class: "ring", cx: x, cy: y, r: 4.5 });
     chart.tip.replaceChildren();
-    if (stop.title) add(chart.tip, "b", {}, stop.title);
+    const along = chart.spec.kind === "line" && chart.spec.x.label ? `${chart.spec.x.label}: ` : "";
+    if (stop.title) add(chart.tip, "b", {}, along + stop.title);
     for (const [series, text] of stop.values) {
       const line = add(chart.tip, "div");
       if (series !== null) add(line, "span", { class: `swatch ${colour(chart.spec.series[series])}` });
@@ -309,26 +362,51 @@
     draw(chart);
   }
 
-  function begin(figure, spec) {
+  function prepare(spec) {
     const days = (values) => values.map((value) => (value === null ? null : Date.parse(value)));
     for (const series of spec.series) if (spec.x.kind === "date") series.x = days(series.x);
     if (spec.x.kind === "date") spec.marks = days(spec.marks);
-    // What is muted takes no colour.
-    spec.series.filter((series) => !series.style.includes("muted")).forEach((series, place) => { series.place = place; });
-    const chart = { figure, spec, stops: [], shown: null };
-    charts[figure.id] = chart;
-    if (spec.series.length > 1) {
-      const legend = add(figure, "div", { class: "legend", role: "group", "aria-label": "Series" });
-      spec.series.forEach((series, k) => {
-        const button = add(legend, "button", { type: "button", "aria-pressed": "true", title: "Show or hide" });
-        add(button, "span", { class: `swatch ${colour(series)}` });
-        button.append(series.name);
-        button.addEventListener("click", () => toggle(chart, k, !series.hidden));
+    // What is muted takes no colour, a family takes one.
+    const coloured = spec.series.filter((series) => !series.style.includes("muted"));
+    const families = [...new Set(coloured.map((series) => series.family || series.name))];
+    for (const series of coloured) series.place = families.indexOf(series.family || series.name);
+  }
+
+  function choose(chart, k) {
+    // What is hidden stays so, by name.
+    const hidden = chart.spec ? chart.spec.series.filter((series) => series.hidden).map((series) => series.name) : [];
+    chart.spec = chart.panels[k];
+    chart.shown = null;
+    const { series } = chart.spec;
+    for (const each of series) each.hidden = hidden.includes(each.name);
+    if (series.every((each) => each.hidden)) series[0].hidden = false;
+    chart.legend.replaceChildren();
+    if (series.length > 1) {
+      series.forEach((each, place) => {
+        const button = add(chart.legend, "button", { type: "button", "aria-pressed": String(!each.hidden), title: "Show or hide" });
+        add(button, "span", { class: `swatch ${colour(each)}` });
+        button.append(each.name);
+        button.addEventListener("click", () => toggle(chart, place, !each.hidden));
       });
     }
+    if (chart.list) chart.list.value = k;
+    draw(chart);
+  }
+
+  function begin(figure, given) {
+    const chart = { figure, panels: given.panels || [given], stops: [], shown: null };
+    chart.panels.forEach(prepare);
+    charts[figure.id] = chart;
+    if (chart.panels.length > 1) {
+      const label = add(figure, "label", { class: "picker" }, "Show ");
+      chart.list = add(label, "select");
+      chart.panels.forEach((panel, k) => add(chart.list, "option", { value: k }, panel.label));
+      chart.list.addEventListener("change", () => choose(chart, Number(chart.list.value)));
+    } else if (given.panels) add(figure, "p", { class: "note" }, given.panels[0].label);
+    chart.legend = add(figure, "div", { class: "legend", role: "group", "aria-label": "Series" });
     chart.canvas = add(figure, "div", { class: "canvas" });
     chart.tip = add(figure, "div", { class: "tip", role: "status", hidden: "" });
-    draw(chart);
+    choose(chart, 0);
     let width = chart.canvas.clientWidth;
     new ResizeObserver(() => {
       if (chart.canvas.clientWidth === width) return;
@@ -385,6 +463,11 @@
       const heads = table && table.tHead ? [...table.tHead.rows[0].cells] : [];
       const k = heads.findIndex((head) => head.dataset.column === column);
       if (k >= 0) sort(table, k, ["ascending", "descending"].includes(way) ? way : null);
+    }
+    for (const text of asked.getAll("panel")) {
+      const [name, label] = text.split(":");
+      const k = charts[name] ? charts[name].panels.findIndex((panel) => panel.label === label) : -1;
+      if (k >= 0) choose(charts[name], k);
     }
     for (const text of asked.getAll("hide")) {
       const [name, series] = text.split(":");

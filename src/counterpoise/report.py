@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 Values = Sequence[Any] | npt.NDArray[Any]
 
 KINDS = ("line", "bar", "dot", "scatter")
-FORMATS = ("text", "day", "number", "percent", "whole")
+FORMATS = ("text", "day", "number", "long", "percent", "whole")
 # Rows a year by the median number of days between rows.
 PERIODS = ((4.5, 252.0), (10.5, 52.0), (45.5, 12.0), (130.5, 4.0))
 # More bars, points or rows than these would not be read.
@@ -40,7 +40,10 @@ ROUNDING = 1e-15
 
 
 class Axis(NamedTuple):
-    """An axis: its label, and whether it counts plain numbers, shares shown in percent, or days."""
+    """An axis: its label, and whether it counts numbers, numbers by their logarithm, shares in percent, or days.
+
+    The kinds are "number", "log", "percent" and "date"; what is not positive has no place on a logarithmic axis.
+    """
 
     label: str
     kind: str = "number"
@@ -56,7 +59,11 @@ class Series(NamedTuple):
         Numbers; days of a date axis as 2024-01-31. Of bars and dots x alone, one a category. NaN leaves a gap.
     labels : sequence of str
         What to call each point of a scatter.
-    style : {"", "muted", "hollow", "muted hollow"}
+    style : {"", "muted", "hollow", "muted hollow", "dashed"}
+    low, high : sequences of equal length
+        Ends of a pale band around a line.
+    family : str
+        Series of one family have the same colour.
     """
 
     name: str
@@ -64,10 +71,35 @@ class Series(NamedTuple):
     y: Values = ()
     labels: Sequence[str] = ()
     style: str = ""
+    low: Values = ()
+    high: Values = ()
+    family: str = ""
+
+
+class Panel(NamedTuple):
+    """One of several charts that share a place on the page: its name in the list, its axes and its series.
+
+    Attributes
+    ----------
+    label : str
+    x, y : Axis
+    series : sequence of Series
+    categories : sequence of str
+        Of bars and dots.
+    marks : sequence
+        Where to draw vertical lines.
+    """
+
+    label: str
+    x: Axis
+    y: Axis
+    series: Sequence[Series]
+    categories: Sequence[str] = ()
+    marks: Sequence[Any] = ()
 
 
 class Column(NamedTuple):
-    """A column of a table: its head, and "text", "day", "number", "percent" (of a share) or "whole"."""
+    """A column of a table: its head, and "text", "day", "number", "long" (five digits), "percent" or "whole"."""
 
     head: str
     format: str = "text"
@@ -79,10 +111,12 @@ class Column(NamedTuple):
 
 
 class Cell(NamedTuple):
-    """A number in a format other than its column's."""
+    """A number in a format other than its column's, in words of its own, or in bold."""
 
     value: float
-    format: str
+    format: str = "number"
+    text: str = ""
+    strong: bool = False
 
 
 class Report:
@@ -112,14 +146,23 @@ class Report:
         self.charts: dict[str, dict[str, Any]] = {}
         self._body: list[str] = []
         self._names: set[str] = {"data", "theme"}
+        self._sections: list[tuple[str, str]] = []
 
     def headline(self, label: str, value: str, note: str = "") -> None:
         """Add a number to those at the top."""
         self.headlines.append((label, value, note))
 
-    def heading(self, text: str) -> None:
-        """Begin a section."""
-        self._body.append(f"<h2>{html.escape(text)}</h2>")
+    def heading(self, text: str, name: str = "") -> None:
+        """Begin a section; one with a name can be linked to, and two or more such make a list at the top."""
+        if name:
+            self._take_name(name)
+            self._sections.append((name, text))
+        mark = f' id="{name}"' if name else ""
+        self._body.append(f"<h2{mark}>{html.escape(text)}</h2>")
+
+    def subheading(self, text: str) -> None:
+        """Begin a part of a section."""
+        self._body.append(f"<h3>{html.escape(text)}</h3>")
 
     def paragraphs(self, *sentences: str) -> None:
         """Add text, a paragraph each."""
@@ -154,32 +197,46 @@ class Report:
             Where to draw vertical lines.
         note : str
         """
+        self._check_chart(name, kind, series, categories)
+        self._take_name(name)
+        self.charts[name] = _spec(kind, Panel(title, x, y, series, categories, marks))
+        self._add_figure(name, title, note)
+
+    def panels(self, name: str, title: str, kind: str, panels: Sequence[Panel], note: str = "") -> None:
+        """Add charts of one kind of which one is seen at a time, chosen from a list.
+
+        Parameters
+        ----------
+        name : str
+            Of the element, for links such as ``#panel=name:label``.
+        title : str
+        kind : {"line", "bar", "dot", "scatter"}
+        panels : sequence of Panel
+        note : str
+        """
+        if not panels:
+            raise ValueError(f"The chart {name!r} has no panels; give at least one.")
+        for panel in panels:
+            self._check_chart(name, kind, panel.series, panel.categories)
+        self._take_name(name)
+        self.charts[name] = {"panels": [{"label": panel.label, **_spec(kind, panel)} for panel in panels]}
+        self._add_figure(name, title, note)
+
+    def _check_chart(self, name: str, kind: str, series: Sequence[Series], categories: Sequence[str]) -> None:
         if kind not in KINDS:
             raise ValueError(f"kind is {kind!r}; it must be one of {', '.join(KINDS)}.")
         if not series:
             raise ValueError(f"The chart {name!r} has no series; give at least one.")
         for each in series:
             length = len(categories) if kind in ("bar", "dot") else len(each.y)
-            if len(each.x) != length or (each.labels and len(each.labels) != length):
-                raise ValueError(f"The series {each.name!r} of {name!r} has {len(each.x)} values for {length} places.")
-        self._take_name(name)
-        self.charts[name] = {
-            "kind": kind,
-            "x": x._asdict(),
-            "y": y._asdict(),
-            "categories": [str(category) for category in categories],
-            "marks": [_plain(mark) for mark in marks],
-            "series": [
-                {
-                    "name": each.name,
-                    "x": [_plain(value) for value in each.x],
-                    "y": [_plain(value) for value in each.y],
-                    "style": each.style,
-                    **({"labels": [str(label) for label in each.labels]} if each.labels else {}),
-                }
-                for each in series
-            ],
-        }
+            said = f"The series {each.name!r} of {name!r} has {len(each.x)} values for {length} places"
+            if len(each.x) != length:
+                raise ValueError(f"{said}.")
+            for part in ("labels", "low", "high"):
+                if len(getattr(each, part)) not in (0, length):
+                    raise ValueError(f"{said}, {len(getattr(each, part))} of them {part}.")
+
+    def _add_figure(self, name: str, title: str, note: str) -> None:
         said = f'<p class="note">{html.escape(note)}</p>' if note else ""
         self._body.append(f'<figure id="{name}"><figcaption>{html.escape(title)}</figcaption>{said}</figure>')
 
@@ -220,7 +277,13 @@ class Report:
             f"<title>{html.escape(self.title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
             f"<header><h1>{html.escape(self.title)}</h1>"
             '<button id="theme" type="button" hidden>Dark</button></header>\n'
-            "<main>\n" + self._headlines() + "\n".join(self._body) + "\n" + self._repeat() + "</main>\n"
+            "<main>\n"
+            + self._headlines()
+            + self._contents()
+            + "\n".join(self._body)
+            + "\n"
+            + self._repeat()
+            + "</main>\n"
             "<noscript><p>The charts need JavaScript; the tables do not.</p></noscript>\n"
             f"<footer>Made by counterpoise {html.escape(_version())}. "
             "This page is one file and loads nothing.</footer>\n"
@@ -250,6 +313,12 @@ class Report:
         )
         return f'<dl class="headlines">\n{cells}</dl>\n' if cells else ""
 
+    def _contents(self) -> str:
+        if len(self._sections) < 2:
+            return ""
+        links = "".join(f'<li><a href="#{name}">{html.escape(text)}</a></li>\n' for name, text in self._sections)
+        return f'<nav aria-label="Contents"><ul>\n{links}</ul></nav>\n'
+
     def _repeat(self) -> str:
         parts = []
         if self.settings:
@@ -277,10 +346,33 @@ def _cell(value: Any, column: Column) -> str:
     if column.is_text:
         kind = ' class="day"' if column.format == "day" else ""
         return f"<td{kind}>{html.escape('–' if value is None else str(value))}</td>"
-    value, format = value if isinstance(value, Cell) else (value, column.format)
-    if value is None or math.isnan(value):
+    cell = value if isinstance(value, Cell) else Cell(value, column.format)
+    if cell.value is None or math.isnan(cell.value):
         return '<td class="number">–</td>'
-    return f'<td class="number" data-value="{_plain(value)!r}">{html.escape(as_text(value, format))}</td>'
+    text = html.escape(cell.text or as_text(cell.value, cell.format))
+    kind = "number strong" if cell.strong else "number"
+    return f'<td class="{kind}" data-value="{_plain(cell.value)!r}">{text}</td>'
+
+
+def _spec(kind: str, panel: Panel) -> dict[str, Any]:
+    """Return what the script draws."""
+    return {
+        "kind": kind,
+        "x": panel.x._asdict(),
+        "y": panel.y._asdict(),
+        "categories": [str(category) for category in panel.categories],
+        "marks": [_plain(mark) for mark in panel.marks],
+        "series": [_series_spec(series) for series in panel.series],
+    }
+
+
+def _series_spec(series: Series) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": series.name, "x": series.x, "y": series.y}
+    found |= {name: part for name in ("low", "high") if len(part := getattr(series, name))}
+    found = {name: part if name == "name" else [_plain(value) for value in part] for name, part in found.items()}
+    found["style"] = series.style
+    found |= {"labels": [str(label) for label in series.labels]} if series.labels else {}
+    return found | ({"family": series.family} if series.family else {})
 
 
 def as_text(value: float, kind: str = "number") -> str:
@@ -291,7 +383,7 @@ def as_text(value: float, kind: str = "number") -> str:
     elif kind == "percent":
         text = f"{100.0 * value:.2f} %" if value == 0.0 or abs(value) >= 0.01 else f"{100.0 * value:.3g} %"
     else:
-        text = f"{value:.4g}"
+        text = f"{value:.5g}" if kind == "long" else f"{value:.4g}"
     return text.replace("-", "−")
 
 
@@ -382,7 +474,7 @@ def component_claims(pca: NonnegativeSparsePCA) -> list[str]:
     for k, result in others:
         by_message.setdefault(result.message, []).append(k)
     sentences += [
-        f"Component{'s' * (len(which_ones) > 1)} {_listed(which_ones)}: {message}."
+        f"{'Each of components' if len(which_ones) > 1 else 'Component'} {_listed(which_ones)}: {message}."
         for message, which_ones in by_message.items()
     ]
     return sentences

@@ -11,17 +11,23 @@ import re
 import shlex
 import sys
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.table import Column
+from rich.text import Text
 from typer.core import TyperGroup
 
 import counterpoise as cp
+
+if TYPE_CHECKING:
+    from counterpoise.solvers.run import Progress as RunProgress
 
 
 class OneSentence(TyperGroup):
@@ -53,6 +59,10 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say how the run 
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error arose.")]
 # Where and how to print does not change what is found.
 MANNERS = ("output", "force", "as_json", "quiet", "verbose", "debug")
+# Shorter runs are over before their time left is read.
+LONG = 1.0
+# Columns that the spinner and the times of a line may take.
+TIMES = 30
 
 
 def _print_version(asked: bool) -> None:
@@ -74,11 +84,12 @@ def main(
 
 
 @contextlib.contextmanager
-def quit_with(code: int, *errors: type[Exception]) -> Iterator[None]:
-    """Turn errors of these kinds into their sentence and an exit code."""
+def quit_with(code: int, *errors: type[Exception], debug: bool = False) -> Iterator[None]:
+    """Turn errors of these kinds into their sentence and an exit code; with ``debug`` they go through."""
+    handled = () if debug else errors
     try:
         yield
-    except errors as error:
+    except handled as error:
         typer.echo(str(error) or "The memory does not suffice.", err=True)
         raise typer.Exit(code) from None
 
@@ -133,25 +144,78 @@ def kept_warnings() -> Iterator[list[str]]:
     sentences += dict.fromkeys(str(warning.message) for warning in caught)
 
 
-@contextlib.contextmanager
-def status_line(limit: float | None = None, quiet: bool = False) -> Iterator[Callable[[str], None]]:
-    """Show a line with the time elapsed, on the terminal's stderr only; yield what changes its text.
+class Line:
+    """A line of progress: what is done, the objective, the certificate's gap once it is known, and the time left.
 
     Parameters
     ----------
-    limit : float, optional
-        Seconds that the work may take, shown beside.
-    quiet : bool
-        Show nothing.
+    show : callable
+        Called with the text whenever it changes.
+    shown : bool
+        Whether anybody sees it.
     """
+
+    def __init__(self, show: Callable[[str], Any], shown: bool = True) -> None:
+        self.show, self.shown = show, shown
+        self("Starting")
+
+    def __call__(self, doing: str, limit: float | None = None, aside: str = "") -> None:
+        """Begin something, which has so many seconds; what stands aside is the first to go where there is no room."""
+        self.doing, self.aside, self.limit, self.began = doing, aside, limit, time.perf_counter()
+        self.until: float | None = limit
+        self.show(f"{doing} …{aside}")
+
+    def hear(self, report: RunProgress, share: float | None = None) -> None:
+        """Show a run's objective; ``share`` is how much of the run is done, if that is known."""
+        self.reach(share)
+        self.show(f"{self.doing}: objective {report.objective:.4g}, gap –{self.aside}")
+
+    def reach(self, share: float | None) -> None:
+        """Foresee the end from how much is done."""
+        if self.limit is None and share:
+            self.until = (time.perf_counter() - self.began) / min(share, 1.0)
+
+    def left(self) -> str:
+        """Return the time left, of what has taken a while and has an end that is known or foreseen."""
+        elapsed = time.perf_counter() - self.began
+        if self.until is None or elapsed < LONG:
+            return ""
+        about = "" if self.limit is not None else "about "
+        return f"{about}{math.ceil(max(0.0, self.until - elapsed))} s left"
+
+
+class _TimeLeft(ProgressColumn):
+    """The time left of a line, at every refresh."""
+
+    def __init__(self, lines: list[Line]) -> None:
+        self.lines = lines
+        super().__init__(Column(no_wrap=True))
+
+    def render(self, task: Task) -> Text:
+        return Text(self.lines[0].left() if self.lines else "")
+
+
+@contextlib.contextmanager
+def status_line(quiet: bool = False) -> Iterator[Line]:
+    """Show a line with the time elapsed and left, on the terminal's stderr only; yield what changes it."""
     console = Console(stderr=True)
-    columns = [SpinnerColumn(), TextColumn("{task.description} …"), TimeElapsedColumn()]
-    if limit is not None:
-        columns.append(TextColumn(f"of {as_seconds(limit)}"))
+    lines: list[Line] = []
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(), _TimeLeft(lines))
+    room = console.width - TIMES
+
+    def show(said: str) -> None:
+        progress.update(task, description=said if len(said) <= room else f"{said[: max(0, room - 1)]}…")
+
     hidden = quiet or not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
-        task = progress.add_task("Starting", total=None)
-        yield lambda text: progress.update(task, description=text)
+        task = progress.add_task("Starting …", total=None)
+        lines.append(Line(show, not hidden))
+        yield lines[0]
+
+
+def tell(console: Console, sentence: str) -> None:
+    """Print a sentence: on one line where a program reads it, broken between words where a person does."""
+    console.print(Text(sentence), soft_wrap=not console.is_terminal)
 
 
 def check_writable(option: str, path: Path) -> None:

@@ -11,7 +11,6 @@ import numpy as np
 import typer
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
 
 import counterpoise as cp
 from counterpoise.checks import Vector
@@ -25,10 +24,12 @@ from counterpoise.cli.base import (
     check_manners,
     kept_warnings,
     status_line,
+    tell,
     without_nan,
 )
-from counterpoise.cli.solve import PROBLEMS, _build, _check_options
+from counterpoise.cli.solve import PROBLEMS, build, check_options
 from counterpoise.files import DAMAGE
+from counterpoise.prices import counted
 from counterpoise.report import rounded_up
 
 LEVELS = ("pair", "swap")
@@ -79,11 +80,11 @@ def certify(
             raise ValueError(f"--level is {level!r}; it must be one of {', '.join(LEVELS)}.")
         given = {"s": sparsity, "c": total, "lam": lam}
         fixed = {"working_set": None, "k": None, "seed": 0, "max_time": None, "max_iter": None}
-        _check_options(problem, given, ["bcd-g"], fixed, scale)
+        check_options(problem, given, ["bcd-g"], fixed, scale)
         x = read_point(point, name)
-        with kept_warnings() as warned, status_line(quiet=quiet or as_json) as say:
+        with kept_warnings() as warned, status_line(quiet or as_json) as say:
             say(f"Reading {file.name}")
-            built, _ = _build(file, problem, target, given, scale)
+            built, _ = build(file, problem, target, given, scale)
             if len(x) != built.n:
                 raise ValueError(
                     f"{point} holds {len(x)} numbers, but {file} has {built.n} columns; one each is needed."
@@ -96,7 +97,8 @@ def certify(
                     f"{point} violates the constraints by {violation:.3g}, so that there is no move to speak of; "
                     "--project moves it onto them first."
                 )
-            say("Looking at every pair")
+            pairs = built.n * (built.n - 1) // 2
+            say(f"Looking at {counted(pairs, 'pair')}: objective {built.objective(x):.4g}, gap –")
             certificate = cp.certify(built, x, level=level)
         if as_json:
             fields = {"counterpoise": cp.__version__, "file": str(file), "point": str(point), "problem": problem}
@@ -213,9 +215,9 @@ def _print(
     for sentence in warned:
         typer.echo(f"Warning: {sentence}", err=True)
     size = f"{problem.name}: {problem.n:,} coordinates, {np.count_nonzero(x):,} of them not 0, λ = {problem.g.lam:g}."
-    console.print(Text(size), soft_wrap=True)
+    tell(console, size)
     for sentence in sentences(problem, certificate):
-        console.print(Text(sentence), soft_wrap=True)
+        tell(console, sentence)
     if verbose:
         table = Table.grid(padding=(0, 2))
         for name, value in dataclasses.asdict(certificate).items():

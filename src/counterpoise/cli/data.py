@@ -2,46 +2,84 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
+import counterpoise as cp
 from counterpoise.checks import whole_number
-from counterpoise.cli.base import OneSentence, app, quit_with
+from counterpoise.cli.base import AsJson, Debug, Force, OneSentence, Quiet, answer, app, quit_with, tell
 from counterpoise.experiments import sets
-from counterpoise.prices import MISSING, read_prices, returns_of
+from counterpoise.prices import MISSING, counted, read_prices, returns_of
 
-data_app = typer.Typer(cls=OneSentence, add_completion=False, help="The data sets: list, prepare, add your own.")
+HELP = """The data sets: list, prepare, add your own.
+
+Without a command they are listed: whether each is here, and where it may come from.
+
+Example: counterpoise data --data sets --json
+"""
+data_app = typer.Typer(cls=OneSentence, add_completion=False, help=HELP)
 app.add_typer(data_app, name="data")
 Folder = Annotated[Path | None, typer.Option("--data", help="Folder of data; by default that of COUNTERPOISE_DATA.")]
 Into = Annotated[Path | None, typer.Option("--into", help="Folder to write to; by default the folder of data.")]
 
 
 @data_app.callback(invoke_without_command=True)
-def data(context: typer.Context, folder: Folder = None) -> None:
+def data(
+    context: typer.Context, folder: Folder = None, as_json: AsJson = False, quiet: Quiet = False, debug: Debug = False
+) -> None:
     """List the sets, whether each is here, and where it may come from."""
-    if context.invoked_subcommand is not None:
-        return
-    with quit_with(2, OSError, ValueError):
+    with answer(debug):
+        if context.invoked_subcommand is not None:
+            _refuse_misplaced(context, context.invoked_subcommand)
+            return
         place = sets.data_folder(folder)
-    console = Console(highlight=False)
+        rows = [_describe(name, place) for name in sets.names(place)]
+        if as_json:
+            known = {"counterpoise": cp.__version__, "folder": None if place is None else str(place)}
+            typer.echo(json.dumps({**known, "sets": rows}, indent=2))
+        elif not quiet:
+            _print(Console(highlight=False, markup=False), rows, place)
+        else:
+            for row in rows:
+                if row["state"] == "damaged":
+                    typer.echo(row["from"], err=True)
+
+
+def _refuse_misplaced(context: typer.Context, command: str) -> None:
+    """Options before a subcommand belong to the list of sets, and would be lost without a word."""
+    for parameter in context.command.params:
+        source = context.get_parameter_source(str(parameter.name))
+        if source is not None and source.name == "COMMANDLINE":
+            raise ValueError(f"{parameter.opts[0]} is given before {command}; give it after.")
+
+
+def _describe(name: str, place: Path | None) -> dict[str, Any]:
+    """Return a set's row: here, absent or damaged, its sizes, and where it comes from or what is wrong."""
+    try:
+        found = sets.load(name, place)
+    except sets.Absent:
+        return {"set": name, "state": "absent", "m": None, "n": None, "from": sets.where_from(name)}
+    except (ValueError, OSError) as error:
+        return {"set": name, "state": "damaged", "m": None, "n": None, "from": str(error)}
+    m, n = found.sizes
+    return {"set": name, "state": "here", "m": int(m), "n": int(n), "from": found.source}
+
+
+def _print(console: Console, rows: list[dict[str, Any]], place: Path | None) -> None:
     table = Table(title="Data sets", title_justify="left")
-    for head, side in (("set", "left"), ("here", "left"), ("m", "right"), ("n", "right"), ("from", "left")):
-        table.add_column(head, justify="right" if side == "right" else "left", overflow="fold")
-    for name in sets.names(place):
-        try:
-            found = sets.load(name, place)
-            table.add_row(name, "yes", *map(str, found.sizes), found.source)
-        except sets.Absent:
-            table.add_row(name, "no", "", "", sets.where_from(name))
-        except (ValueError, OSError) as error:
-            table.add_row(name, "damaged", "", "", str(error))
+    for head in ("set", "here", "m", "n", "from"):
+        table.add_column(head, justify="right" if head in "mn" else "left", overflow="fold")
+    for row in rows:
+        sizes = ["" if row[side] is None else str(row[side]) for side in ("m", "n")]
+        table.add_row(row["set"], {"here": "yes", "absent": "no"}.get(row["state"], row["state"]), *sizes, row["from"])
     console.print(table)
     said = f"is {place}" if place else f"is not set: give --data or set {sets.VARIABLE}"
-    console.print(f"The folder of data {said}.", soft_wrap=True)
+    tell(console, f"The folder of data {said}.")
 
 
 @data_app.command()
@@ -50,18 +88,37 @@ def prepare(
     folder: Folder = None,
     into: Into = None,
     seed: Annotated[int | None, typer.Option(help="Of the rows and columns; by default the one of our tables.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
     """Draw blocks and write them with their seed, rows and columns.
 
     Example: counterpoise data prepare MNIST-a --seed 7
     """
-    with quit_with(2, OSError, ValueError, LookupError):
+    with answer(debug):
         place = sets.data_folder(folder)
         target = _target(into, place)
         if seed is not None:
             whole_number(seed, "--seed", 0)
-        for name in names:
-            typer.echo(f"Wrote {sets.prepare(name, place, target, seed)}.")
+        _say_written([_prepare(name, place, target, seed) for name in names], {}, as_json, quiet)
+
+
+def _prepare(name: str, place: Path | None, target: Path, seed: int | None) -> Path:
+    try:
+        return sets.prepare(name, place, target, seed)
+    except LookupError as error:
+        raise ValueError(str(error)) from error
+
+
+def _say_written(written: list[Path], more: dict[str, Any], as_json: bool, quiet: bool) -> None:
+    if as_json:
+        typer.echo(
+            json.dumps({"counterpoise": cp.__version__, **more, "files": [str(file) for file in written]}, indent=2)
+        )
+    elif not quiet:
+        for file in written:
+            typer.echo(f"Wrote {file}.")
 
 
 @data_app.command()
@@ -75,10 +132,16 @@ def add(
     missing: Annotated[str, typer.Option(help=f"What to do about missing prices: {', '.join(MISSING)}.")] = "refuse",
     folder: Folder = None,
     into: Into = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a set of that name.")] = False,
+    force: Force = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
-    """Make a tracking set of a file of prices; counterpoise reproduce table-2 --set NAME then runs on it."""
-    with quit_with(2, OSError, ValueError, ImportError):
+    """Make a tracking set of a file of prices; counterpoise reproduce table-2 --set NAME then runs on it.
+
+    Example: counterpoise data add prices.csv --index SPX --name MINE --into sets
+    """
+    with answer(debug):
         target = _target(into, sets.data_folder(folder))
         if not name or not all(letter.isalnum() or letter in "-_." for letter in name) or name.startswith("."):
             raise ValueError(f"--name is {name!r}; use letters, digits, - and _.")
@@ -89,10 +152,13 @@ def add(
             raise ValueError(f"{file} exists; give another --name or --force.")
         made = returns_of(read_prices(prices, index, dates), missing)
         sets.add_prices(name, made.dates, made.tickers, made.returns, made.index, target)
-    for sentence in made.notes:
-        typer.echo(sentence)
-    m, n = made.returns.shape
-    typer.echo(f"Wrote {file}: {m} returns of {n} stocks and of {index}.")
+        m, n = made.returns.shape
+        if as_json:
+            _say_written([file], {"set": name, "m": m, "n": n, "notes": made.notes}, as_json, quiet)
+        elif not quiet:
+            for sentence in made.notes:
+                typer.echo(sentence)
+            typer.echo(f"Wrote {file}: {counted(m, 'return')} of {counted(n, 'stock')} and of {index}.")
 
 
 @data_app.command()
@@ -100,12 +166,22 @@ def fetch(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(sets.FETCHERS)}.", show_default=False)],
     folder: Folder = None,
     into: Into = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
-    """Download a source with scikit-learn's fetchers; this is the only command that uses the network."""
-    with quit_with(2, OSError, ValueError, ImportError):
+    """Download a source with scikit-learn's fetchers; this is the only command that uses the network.
+
+    Example: counterpoise data fetch MNIST --into sets
+    """
+    with answer(debug):
         if name not in sets.FETCHERS:
             raise ValueError(f"NAME is {name!r}; it must be one of {', '.join(sets.FETCHERS)}.")
-        typer.echo(f"Wrote {sets.fetch(name, _target(into, sets.data_folder(folder)))}.")
+        target = _target(into, sets.data_folder(folder))
+        # Without a network there is nothing that another input would mend.
+        with quit_with(1, OSError, debug=debug):
+            written = sets.fetch(name, target)
+        _say_written([written], {}, as_json, quiet)
 
 
 def _target(into: Path | None, folder: Path | None) -> Path:

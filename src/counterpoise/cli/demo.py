@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import decimal
+import json
 import math
 import time
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -14,9 +14,10 @@ from rich.table import Table
 
 import counterpoise as cp
 from counterpoise.checks import Vector, number, whole_number
-from counterpoise.cli.base import app, as_seconds
+from counterpoise.cli.base import AsJson, Debug, Quiet, answer, app, as_seconds, status_line, without_nan
 from counterpoise.datasets import SECTORS, Market, simulate_market
 from counterpoise.problems import SIT
+from counterpoise.report import rounded_up
 
 TRADING_DAYS = 252
 # Less than certify's threshold, above which sparsity is a theorem, but enough for returns in percent over a year.
@@ -33,28 +34,58 @@ def demo(
     lam: Annotated[
         float | None, typer.Option(help=f"Weight of the sparsity penalty, {DEFAULT_LAM:g} if not given.")
     ] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
-    """Track the index of a simulated market with a few of its stocks, and prove the portfolio."""
-    try:
+    """Track the index of a simulated market with a few of its stocks, and prove the portfolio.
+
+    Example: counterpoise demo --stocks 1000 --hold 50
+    """
+    with answer(debug):
         stocks = whole_number(stocks, "--stocks", 2, MOST_STOCKS)
         days = whole_number(days, "--days", 2, MOST_DAYS)
         hold = whole_number(hold, "--hold", 1, stocks)
         seed = whole_number(seed, "--seed", 0)
         lam = DEFAULT_LAM if lam is None else number(lam, "--lam", 0.0)
-    except ValueError as error:
-        typer.echo(str(error), err=True)
-        raise typer.Exit(2) from None
+        with status_line(quiet or as_json) as say:
+            market = simulate_market(days, stocks, min(len(SECTORS), stocks), seed)
+            say("Compiling (once per installation) and solving")
+            problem, result, first = _solve(market, hold, lam, seed)
+            *_, warm = _solve(market, hold, lam, seed)
+            certificate = cp.certify(problem, result.x)
+        error = tracking_error(market, result.x)
+        if as_json:
+            found = _as_json(market, problem, result, certificate, error)
+            asked = {"stocks": stocks, "days": days, "hold": hold, "seed": seed}
+            times = {"first_call": first, "second_call": warm}
+            typer.echo(json.dumps(without_nan({**asked, **found, **times}), indent=2))
+        elif not quiet:
+            console = Console(highlight=False)
+            opening = f"{stocks} simulated stocks over {days} days; at most {hold} of them shall follow their index.\n"
+            console.print(opening)
+            console.print(_portfolio(market, result.x), "")
+            console.print(_summary(problem, result, certificate, hold, error, first, warm))
 
-    console = Console(highlight=False)
-    market = simulate_market(days, stocks, min(len(SECTORS), stocks), seed)
-    with console.status("Compiling (once per installation) and solving …"):
-        problem, result, first = _solve(market, hold, lam, seed)
-        *_, warm = _solve(market, hold, lam, seed)
-        certificate = cp.certify(problem, result.x)
 
-    console.print(f"{stocks} simulated stocks over {days} days; at most {hold} of them shall follow their index.\n")
-    console.print(_portfolio(market, result.x), "")
-    console.print(_summary(problem, result, certificate, hold, tracking_error(market, result.x), first, warm))
+def _as_json(
+    market: Market, problem: SIT, result: cp.Result, certificate: cp.Certificate, error: float
+) -> dict[str, Any]:
+    """Return what --json prints, but for the options and the times."""
+    held = [int(i) for i in np.argsort(-result.x, kind="stable") if result.x[i] > 0.0]
+    return {
+        "counterpoise": cp.__version__,
+        "lam": float(problem.g.lam),
+        "weights": {market.tickers[i]: float(result.x[i]) for i in held},
+        "objective": float(result.objective),
+        # As a share, like the tracking errors of the other commands.
+        "tracking_error_annual": error / 100.0,
+        "status": result.status.name,
+        "certified": bool(result.success),
+        "cws_gap": float(certificate.cws_gap),
+        "exact_lam": certificate.exact_lam,
+        "iterations": int(result.nit),
+    }
 
 
 def _solve(market: Market, hold: int, lam: float, seed: int) -> tuple[SIT, cp.Result, float]:
@@ -129,6 +160,4 @@ def _names_held(problem: SIT, x: Vector, hold: int, certificate: cp.Certificate)
 
 def _by_more_than(gap: float) -> str:
     """Write a bound with two digits, rounded up so that the sentence stays true."""
-    if gap <= 0.0:
-        return "at all"
-    return f"by more than {decimal.Context(prec=2, rounding=decimal.ROUND_CEILING).create_decimal_from_float(gap):.1e}"
+    return "at all" if gap <= 0.0 else f"by more than {rounded_up(gap)}"

@@ -20,6 +20,7 @@ from counterpoise.cli.base import (
     AsJson,
     Debug,
     Force,
+    Line,
     Quiet,
     Verbose,
     answer,
@@ -32,9 +33,11 @@ from counterpoise.cli.base import (
     kept_warnings,
     settings_of,
     status_line,
+    tell,
     without_nan,
     write_files,
 )
+from counterpoise.prices import counted
 
 FILES = ("loadings.csv", "report.html")
 MISSING = ("refuse", "drop-rows", "drop-columns")
@@ -86,14 +89,18 @@ def pca(
         if missing not in MISSING:
             raise ValueError(f"--missing is {missing!r}; it must be one of {', '.join(MISSING)}.")
         check_folder(output, FILES, force, may_ask=not (as_json or quiet))
-        with kept_warnings() as warned, status_line(seconds, quiet or as_json) as say:
+        with kept_warnings() as warned, status_line(quiet or as_json) as say:
             say(f"Reading {table.name}")
             data = _read(table, rows, ignore or [], missing, standardise)
             if sizes and max(sizes) > data.X.shape[1]:
                 raise ValueError(f"--nonzero is {max(sizes)}, but there are {data.X.shape[1]} features; lower it.")
-            say(f"Looking for {components} component{'s' * (components != 1)}")
+            say(f"Looking for {counted(components, 'component')}", seconds)
             with in_options(OPTIONS):
-                fitted = _estimator(components, sizes, seconds, seed).fit(data.X)
+                estimator = _estimator(components, sizes, seconds, seed)
+                # Versions of scikit-learn before 1.9 have no callbacks.
+                if say.shown and hasattr(estimator, "set_callbacks"):
+                    estimator.set_callbacks(_Counter(say))
+                fitted = estimator.fit(data.X)
         notes = [*data.notes, *warned]
         from counterpoise.report import components_report
 
@@ -102,7 +109,7 @@ def pca(
             data.X,
             names=data.features,
             rows=data.rows,
-            title=f"{components} sparse component{'s' * (components != 1)} of {table.name}",
+            title=f"{counted(components, 'sparse component')} of {table.name}",
             command=command_of(context),
             settings=settings_of(context),
             notes=notes,
@@ -121,6 +128,32 @@ def _estimator(components: int, sizes: list[int], seconds: float | None, seed: i
 
     size = None if not sizes else sizes[0] if len(sizes) == 1 else sizes
     return NonnegativeSparsePCA(components, size, max_time=seconds, random_state=seed)
+
+
+class _Counter:
+    """A callback of scikit-learn that shows how many components are found, and the rounds that improve all of them."""
+
+    def __init__(self, say: Line) -> None:
+        self.say, self.found, self.rounds = say, 0, 0
+
+    def setup(self, estimator: Any, context: Any) -> None:
+        """Nothing is needed before the fit."""
+
+    def teardown(self, estimator: Any, context: Any) -> None:
+        """Nor after it."""
+
+    def on_fit_task_begin(self, estimator: Any, context: Any, **_: Any) -> None:
+        """A task is counted when it ends."""
+
+    def on_fit_task_end(self, estimator: Any, context: Any, **_: Any) -> bool:
+        """Count, and do not stop the fit."""
+        if context.task_name == "component":
+            self.found += 1
+            self.say.show(f"{self.say.doing}, {self.found} found …")
+        elif context.task_name == "round":
+            self.rounds += 1
+            self.say.show(f"{self.say.doing}, all found, round {self.rounds} …")
+        return False
 
 
 class _Data(NamedTuple):
@@ -156,13 +189,14 @@ def _read(path: Path, rows: str | None, ignore: list[str], missing: str, standar
     if gaps.any():
         row, k = map(int, np.argwhere(gaps)[0])
         if missing == "refuse":
+            empty = f"{counted(gaps.sum(), 'cell')} {'is' if gaps.sum() == 1 else 'are'} empty"
             raise ValueError(
-                f"{int(gaps.sum())} cells are empty, the first at {sheet.place(row, chosen[k])}; choose a rule with "
+                f"{empty}, the first at {sheet.place(row, chosen[k])}; choose a rule with "
                 f"--missing: {', '.join(MISSING[1:])}."
             )
         if missing == "drop-rows":
             kept = ~gaps.any(axis=1)
-            notes.append(f"Left out {int((~kept).sum())} of {len(X)} rows, which have empty cells.")
+            notes.append(f"Left out {int((~kept).sum())} of {len(X)} rows, for their empty cells.")
             X, places = X[kept], [place for place in places if kept[place]]
         else:
             bad = [name for name, gap in zip(chosen, gaps.any(axis=0), strict=True) if gap]
@@ -171,11 +205,13 @@ def _read(path: Path, rows: str | None, ignore: list[str], missing: str, standar
             chosen = [name for name in chosen if name not in bad]
     if len(X) < 3 or X.shape[1] < 2:
         raise ValueError(
-            f"There are {len(X)} rows and {_columns(chosen)}; components need 3 rows and 2 columns at least."
+            f"The table has {counted(len(X), 'row')} and {_columns(chosen)}; components need 3 rows and 2 columns at "
+            "least."
         )
     still = [name for name, spread in zip(chosen, np.ptp(X, axis=0), strict=True) if spread == 0.0]
     if still:
-        notes.append(f"{_columns(still).capitalize()} does not vary and has no loading: {tables.some(still)}.")
+        verbs = "does not vary and has" if len(still) == 1 else "do not vary and have"
+        notes.append(f"{_columns(still)} {verbs} no loading: {tables.some(still)}.")
     if standardise:
         deviation = X.std(axis=0, ddof=1)
         X = (X - X.mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0)
@@ -188,7 +224,7 @@ def _is_number_column(sheet: tables.Sheet, name: str) -> bool:
 
 
 def _columns(names: list[str]) -> str:
-    return f"{len(names)} column" if len(names) == 1 else f"{len(names)} columns"
+    return counted(len(names), "column")
 
 
 def _csv(fitted: Any, data: _Data) -> str:
@@ -231,7 +267,7 @@ def _print(console: Console, fitted: Any, data: _Data, notes: list[str], written
     from counterpoise.report import component_claims, ending, loadings_table
 
     for note in notes:
-        console.print(Text(note), soft_wrap=True)
+        tell(console, note)
     shown = Table(title="Loadings", title_justify="left", box=box.SIMPLE_HEAD)
     shown.add_column("component", justify="right")
     shown.add_column("feature", overflow="fold")
@@ -245,11 +281,11 @@ def _print(console: Console, fitted: Any, data: _Data, notes: list[str], written
     if len(rows) > MOST_ROWS:
         console.print(f"… and {len(rows) - MOST_ROWS} more in loadings.csv.")
     total = 100.0 * float(np.sum(fitted.explained_variance_ratio_))
-    console.print(f"Together they explain {total:.1f} % of the variance.", soft_wrap=True)
+    tell(console, f"Together they explain {total:.1f} % of the variance.")
     for sentence in component_claims(fitted):
         if verbose or not sentence.startswith("Not proved"):
-            console.print(Text(sentence), soft_wrap=True)
+            tell(console, sentence)
     if verbose:
         for k, result in enumerate(fitted.results_, 1):
-            console.print(Text(f"Component {k}: {ending(result)}"), soft_wrap=True)
-    console.print(Text(f"Wrote {' and '.join(path.name for path in written)} to {written[0].parent}."), soft_wrap=True)
+            tell(console, f"Component {k}: {ending(result)}")
+    tell(console, f"Wrote {' and '.join(path.name for path in written)} to {written[0].parent}.")

@@ -3,31 +3,50 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import json
 import math
 import os
 import shlex
+import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
+from rich.table import Column, Table
+from rich.text import Text
 
+import counterpoise as cp
 from counterpoise import plotting
 from counterpoise.checks import whole_number
-from counterpoise.cli.base import app, as_seconds, check_writable, quit_with
+from counterpoise.cli.base import (
+    AsJson,
+    Debug,
+    Quiet,
+    Verbose,
+    answer,
+    app,
+    as_seconds,
+    check_manners,
+    check_writable,
+    quit_with,
+    tell,
+    without_nan,
+)
 from counterpoise.experiments import pages, plan, runner, sets
 from counterpoise.experiments.store import Record, Store
 from counterpoise.experiments.tables import show
+from counterpoise.prices import counted
 
 STORE = "records.sqlite"
 THEORY = "theory"
 # Between lines of progress where there is no terminal, in seconds.
-QUIET = 30.0
+PAUSE = 30.0
 # Longer tables are for the files.
 MOST_ROWS = 60
 
@@ -50,43 +69,81 @@ def reproduce(
     backend: Annotated[str, typer.Option(help=f"{', '.join(runner.BACKENDS)}.")] = "loky",
     address: Annotated[str | None, typer.Option(help="Scheduler of a dask or ray cluster that is running.")] = None,
     tables_only: Annotated[bool, typer.Option("--tables-only", help="Run nothing; write from the records.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    debug: Debug = False,
 ) -> None:
     """Rerun a table or figure of the paper and set its printed values beside.
 
-    What is computed is kept: the same command goes on where it was stopped. Example:
-    counterpoise reproduce table-3 --quick
+    What is computed is kept: the same command goes on where it was stopped. index.html gathers all targets so far.
+
+    Example: counterpoise reproduce table-3 --quick
     """
-    console = Console(highlight=False)
-    with quit_with(2, ValueError, OSError, ImportError):
+    with answer(debug):
+        check_manners(quiet, verbose)
+        console = Console(highlight=False, markup=False, quiet=quiet or as_json)
         plotting.require_matplotlib()
         jobs = os.cpu_count() or 1 if jobs is None else whole_number(jobs, "--jobs", 1)
         runner.check_backend(backend, address)
         folder = sets.data_folder(data)
-        names = list(plan.TARGETS) if target == "all" else [target]
+        if target == THEORY and tables_only:
+            raise ValueError("--tables-only is given, but theory keeps no records; run it without.")
+        names = [name for name in plan.TARGETS if not (tables_only and name == THEORY)] if target == "all" else [target]
         wanted = [plan.read_target(name, quick, use) for name in names if name != THEORY]
         output.mkdir(parents=True, exist_ok=True)
         check_writable("--output", output / STORE)
-        store = Store(output / STORE)
-    command = _command(target, quick, use)
-    with store:
-        plans = [_Plan(goal, folder, store) for goal in wanted]
-        _say_absent(console, plans)
-        _say_duration(console, plans, jobs, THEORY in names)
+        command = _command(target, quick, use)
         failures: list[str] = []
-        try:
-            for each in plans:
-                if not tables_only:
-                    _run(console, each, folder, store, jobs, backend, address, failures)
-                _finish(console, each, folder, store, output, command)
-        except KeyboardInterrupt:
-            console.print("Stopped. Every finished run is kept; the same command goes on from here.")
-            raise typer.Exit(1) from None
-    if THEORY in names:
-        _theory(console, quick, output, command)
-    for sentence in dict.fromkeys(failures):
-        typer.echo(sentence, err=True)
-    if failures:
-        raise typer.Exit(1)
+        done: list[_Written] = []
+        # The input is in order; a disk that fills up from here on is a failure.
+        with Store(output / STORE) as store, quit_with(1, OSError, sqlite3.Error, debug=debug):
+            plans = [_Plan(goal, folder, store) for goal in wanted]
+            _say_absent(console, plans)
+            _say_duration(console, plans, jobs, THEORY in names)
+            try:
+                for each in plans:
+                    if not tables_only:
+                        _run(console, each, folder, store, (jobs, backend, address), failures, verbose)
+                    done.append(_finish(console, each, folder, store, output, command))
+                if THEORY in names:
+                    done.append(_theory(console, quick, output, command))
+            except KeyboardInterrupt:
+                typer.echo("Stopped. Every finished run is kept; the same command goes on from here.", err=True)
+                raise typer.Exit(1) from None
+        failures = list(dict.fromkeys(failures))
+        if as_json:
+            typer.echo(json.dumps(without_nan(_as_json(command, done, failures, output)), indent=2))
+        for sentence in failures:
+            typer.echo(sentence, err=True)
+        if failures:
+            raise typer.Exit(1)
+
+
+class _Written(NamedTuple):
+    """A chapter and its files."""
+
+    chapter: pages.Chapter
+    files: list[Path]
+
+
+def _as_json(command: str, done: list[_Written], failures: list[str], output: Path) -> dict[str, Any]:
+    """Return what --json prints: counts, sentences and tables of each target, and where its files are."""
+    targets = [
+        {
+            "target": chapter.name,
+            "title": chapter.title,
+            **(dataclasses.asdict(chapter.tally) if chapter.tally.wanted else {}),
+            "lines": list(chapter.lines),
+            "tables": {
+                table.name: [dict(zip(table.head, row, strict=True)) for row in table.rows] for table in chapter.tables
+            },
+            "files": [str(file) for file in files],
+        }
+        for chapter, files in done
+    ]
+    head = {"counterpoise": cp.__version__, "command": command, "page": str(output / "index.html")}
+    return {**head, "targets": targets, "failures": failures}
 
 
 class _Plan:
@@ -114,7 +171,7 @@ def _command(target: str, quick: bool, use: list[str] | None) -> str:
 
 def _say_absent(console: Console, plans: list[_Plan]) -> None:
     for sentence in dict.fromkeys(sentence for each in plans for sentence in each.absent.values()):
-        console.print(f"Left out: {sentence}")
+        tell(console, f"Left out: {sentence}")
 
 
 def _say_duration(console: Console, plans: list[_Plan], jobs: int, theory: bool) -> None:
@@ -126,31 +183,33 @@ def _say_duration(console: Console, plans: list[_Plan], jobs: int, theory: bool)
     todo, known = sum(len(each.todo) for each in plans), sum(len(each.tasks) for each in plans)
     if todo or theory:
         length = f"about {math.ceil(seconds / 60.0)} min" if seconds else "an unknown time"
-        console.print(f"{todo} of {known} runs to do, {length} on a machine like ours with {jobs} at a time.")
+        tell(console, f"{todo} of {known} runs to do, {length} on a machine like ours with {jobs} at a time.")
     elif known:
         console.print(f"All {known} runs are in the records.")
 
 
 @contextlib.contextmanager
-def _progress(console: Console, title: str, total: int) -> Iterator[Callable[[], None]]:
-    """Show a bar with the time left on a terminal, a line now and then elsewhere."""
+def _progress(console: Console, title: str, total: int) -> Iterator[Callable[[str], None]]:
+    """Show a bar with the last run and the time left on a terminal, a line now and then elsewhere."""
     columns = (
         TextColumn("{task.description}"),
-        BarColumn(),
+        BarColumn(bar_width=12),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
         TextColumn("left"),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[last]}", markup=False, table_column=Column(no_wrap=True, overflow="ellipsis")),
     )
-    shown = console.is_terminal
+    shown = console.is_terminal and not console.quiet
     with Progress(*columns, console=console, transient=True, disable=not shown) as bar:
-        task, state = bar.add_task(title, total=total), {"done": 0, "said": time.monotonic(), "began": time.monotonic()}
+        task = bar.add_task(title, total=total, last="")
+        state = {"done": 0, "said": time.monotonic(), "began": time.monotonic()}
 
-        def step() -> None:
+        def step(last: str) -> None:
             state["done"] += 1
-            bar.advance(task)
+            bar.update(task, advance=1, last=last)
             now = time.monotonic()
-            if not shown and now - state["said"] > QUIET:
+            if not shown and now - state["said"] > PAUSE:
                 state["said"] = now
                 left = (now - state["began"]) / state["done"] * (total - state["done"])
                 console.print(f"{title}: {state['done']:.0f} of {total}, about {left / 60.0:.0f} min left")
@@ -163,10 +222,9 @@ def _run(
     each: _Plan,
     folder: Path | None,
     store: Store,
-    jobs: int,
-    backend: str,
-    address: str | None,
+    workers: tuple[int, str, str | None],
     failures: list[str],
+    verbose: bool,
 ) -> None:
     if not each.todo:
         return
@@ -174,25 +232,44 @@ def _run(
     with _progress(console, each.target.name, len(each.todo)) as step:
 
         def done(record: Record) -> None:
-            step()
+            gap = "–" if math.isnan(record.cws_gap) else f"{max(0.0, record.cws_gap):.0e}"
+            step(f"{record.method}: {record.objective:.4g}, gap {gap}")
+            if verbose:
+                tell(console, _in_words(record))
 
         def failed(task: plan.Task, error: Exception) -> None:
-            step()
+            step(f"{task.method.name} failed")
             failures.append(f"{task.method.name} failed on {task.problem} {task.dataset}: {error}")
 
-        runner.run(each.todo, folder, store, jobs, backend, address, done, failed)
-    console.print(f"{each.target.name}: {len(each.todo)} runs in {as_seconds(time.perf_counter() - clock)}.")
+        runner.run(each.todo, folder, store, *workers, done, failed)
+    count = counted(len(each.todo), "run")
+    console.print(f"{each.target.name}: {count} in {as_seconds(time.perf_counter() - clock)}.")
 
 
-def _finish(console: Console, each: _Plan, folder: Path | None, store: Store, output: Path, command: str) -> None:
+def _in_words(record: Record) -> str:
+    """Say how a run ended and what it took."""
+    letter = plan.LETTERS[record.problem]
+    place = f"{record.problem} {record.dataset}, {letter} = {record.value:g}, λ = {record.lam:g}, start {record.start}"
+    ended = record.status.lower().replace("_", " ")
+    return f"{place}: {record.method} {record.objective:.6g}, {ended} after {as_seconds(record.seconds)}."
+
+
+def _finish(console: Console, each: _Plan, folder: Path | None, store: Store, output: Path, command: str) -> _Written:
     if each.target.kind == "sizes":
         here, absent = _all_sets(folder)
-        chapter = pages.Chapter(each.target.name, each.target.title, [], [pages.sizes(here, absent)], {})
+        table = pages.sizes(here, absent)
+        chapter = pages.Chapter(each.target.name, each.target.title, [], [table], {}, command=command)
     else:
         records = store.fetch(each.keys)
         chapter = pages.chapter(each.target, records, len(each.tasks), each.absent, command)
+    return _publish(console, chapter, output)
+
+
+def _publish(console: Console, chapter: pages.Chapter, output: Path) -> _Written:
     _show(console, chapter)
-    _say_written(console, pages.write(chapter, output))
+    files = pages.write(chapter, output)
+    _say_written(console, files)
+    return _Written(chapter, files)
 
 
 def _all_sets(folder: Path | None) -> tuple[dict[str, sets.Data], dict[str, str]]:
@@ -206,37 +283,41 @@ def _all_sets(folder: Path | None) -> tuple[dict[str, sets.Data], dict[str, str]
     return here, absent
 
 
-def _theory(console: Console, quick: bool, output: Path, command: str) -> None:
+def _theory(console: Console, quick: bool, output: Path, command: str) -> _Written:
     from counterpoise.experiments import theory, theory_pages
 
     with console.status("theory") as status:
         findings = theory.measure(quick=quick, progress=lambda text: status.update(f"theory: {text}"))
     lines = [f"Made by `{command}`, counterpoise {runner.code_identity()}."]
     chapter = pages.Chapter(
-        THEORY, "The theory, measured", lines, theory_pages.tables(findings), theory_pages.figures(findings)
+        THEORY,
+        "The theory, measured",
+        lines,
+        theory_pages.tables(findings),
+        theory_pages.figures(findings),
+        theory_pages.charts(findings),
+        command=command,
     )
-    _show(console, chapter)
-    _say_written(console, pages.write(chapter, output))
+    return _publish(console, chapter, output)
 
 
 def _show(console: Console, chapter: pages.Chapter) -> None:
     """Print the tables that fit; the others are in the files."""
     for line in chapter.lines:
-        console.print(line)
+        tell(console, line)
     for table in chapter.tables:
         if not table.rows:
-            console.print(f"{table.caption}.")
+            tell(console, f"{table.caption}.")
             continue
         shown = Table(title=table.caption, title_justify="left", box=box.SIMPLE_HEAD)
         for column, head in enumerate(table.head):
             shown.add_column(head, justify="right" if table.is_numeric(column) else "left", no_wrap=True)
         for r, row in enumerate(table.rows):
-            texts = [show(value) for value in row]
-            shown.add_row(*(f"[bold]{x}[/bold]" if (r, c) in table.bold else x for c, x in enumerate(texts)))
+            shown.add_row(*(Text(show(x), "bold" if (r, c) in table.bold else "") for c, x in enumerate(row)))
         if len(table.rows) <= MOST_ROWS and _width(console, shown) <= console.width:
             console.print(shown)
         else:
-            console.print(f"{table.caption}: in {table.name}.csv.")
+            tell(console, f"{table.caption}: in {table.name}.csv.")
 
 
 def _width(console: Console, table: Table) -> int:
@@ -245,4 +326,4 @@ def _width(console: Console, table: Table) -> int:
 
 def _say_written(console: Console, written: list[Any]) -> None:
     folder = written[-1].parent
-    console.print(f"Wrote {', '.join(path.name for path in written)} to {folder}.", soft_wrap=True)
+    tell(console, f"Wrote {', '.join(path.name for path in written)} to {folder}.")

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import decimal
 import functools
 import inspect
 import json
 import math
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,11 +23,25 @@ import counterpoise as cp
 from counterpoise import plotting
 from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import Vector, is_sparse, number, whole_number
-from counterpoise.cli.base import app, as_seconds, check_writable, quit_with, status_line
+from counterpoise.cli.base import (
+    AsJson,
+    Debug,
+    Line,
+    Quiet,
+    answer,
+    app,
+    as_seconds,
+    check_writable,
+    kept_warnings,
+    quit_with,
+    status_line,
+    without_nan,
+)
 from counterpoise.files import read_arrays
 from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
 from counterpoise.solvers import METHODS
 from counterpoise.solvers.hybrid import join
+from counterpoise.solvers.run import Progress
 
 BLOCK_METHOD = "bcd-l"
 PROBLEMS: dict[str, Callable[..., cp.Problem]] = {"sit": SIT, "nnspca": NNSPCA, "dcpb1": DCPB1, "dcpb2": DCPB2}
@@ -71,33 +83,41 @@ def solve(
     plot: Annotated[Path | None, typer.Option(help="Draw objective against time: .png, .svg or .pdf.")] = None,
     save: Annotated[Path | None, typer.Option(help="Save x of each method: .npz.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the files of --plot and --save.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    debug: Debug = False,
 ) -> None:
-    """Solve a problem whose data is in a file, by one method or several from the same start."""
+    """Solve a problem whose data is in a file, by one method or several from the same start.
+
+    Example: counterpoise solve data.npz --problem sit -s 30 --method bcd-g --method pdca+bcd-g --save x.npz
+    """
     given = {"s": sparsity, "c": total, "lam": lam}
     options = {"working_set": working_set, "k": k, "seed": seed, "max_time": max_time, "max_iter": max_iter}
     methods = list(dict.fromkeys(method or ["bcd-g"]))
-    with quit_with(2, ValueError, TypeError, OSError, ImportError), _kept_warnings() as warned:
-        _check_options(problem, given, methods, options, scale)
-        _check_outputs(file, plot, save, force)
-        with quit_with(1, MemoryError), status_line() as say:
-            say(f"Reading {file.name}")
-            built, lam_note = _build(file, problem, target, given, scale)
-            if k is not None:
-                whole_number(k, "--k", 2, built.n)
-            say("Compiling, once per installation")
-            _warm_up(problem, built, methods, options)
-    with quit_with(1, ValueError, ArithmeticError, MemoryError), _kept_warnings() as warned_later, status_line() as say:
-        outcomes = _run_all(built, methods, options, say)
-    warned += warned_later
-    if as_json:
-        head = {"file": str(file), "problem": problem, "lam": built.g.lam, "sparsity": sparsity, "total": total}
-        typer.echo(_as_json(built, outcomes, {**head, "scale": scale, "seed": seed, "warnings": warned}))
-    else:
-        _print_outcomes(Console(highlight=False), built, outcomes, lam_note, warned)
-    results = {name: outcome.result for name, outcome in outcomes.items()}
-    with quit_with(1, OSError):
-        _write(results, plot, save, f"{built.name}: {file.name}", quiet=as_json)
+    with answer(debug):
+        with kept_warnings() as warned:
+            check_options(problem, given, methods, options, scale)
+            _check_outputs(file, plot, save, force)
+            with status_line(quiet or as_json) as say:
+                say(f"Reading {file.name}")
+                built, lam_note = build(file, problem, target, given, scale)
+                if k is not None:
+                    whole_number(k, "--k", 2, built.n)
+                say("Compiling, once per installation")
+                _warm_up(problem, built, methods, options)
+        # The input is in order; what goes wrong from here on is a failure.
+        with quit_with(1, ValueError, ArithmeticError, debug=debug):
+            with kept_warnings() as warned_later, status_line(quiet or as_json) as say:
+                outcomes = _run_all(built, methods, options, say)
+        warned += warned_later
+        if as_json:
+            head = {"file": str(file), "problem": problem, "lam": built.g.lam, "sparsity": sparsity, "total": total}
+            typer.echo(_as_json(built, outcomes, {**head, "scale": scale, "seed": seed, "warnings": warned}))
+        elif not quiet:
+            _print_outcomes(Console(highlight=False), built, outcomes, lam_note, warned)
+        results = {name: outcome.result for name, outcome in outcomes.items()}
+        with quit_with(1, OSError, debug=debug):
+            _write(results, plot, save, f"{built.name}: {file.name}", quiet=as_json or quiet)
     if any(result.status is cp.Status.INTERRUPTED for result in results.values()):
         raise typer.Exit(1)
 
@@ -112,21 +132,11 @@ class Outcome:
     count: int
 
 
-@contextlib.contextmanager
-def _kept_warnings() -> Iterator[list[str]]:
-    """Collect the sentences of warnings, each once."""
-    sentences: list[str] = []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield sentences
-    sentences += dict.fromkeys(str(warning.message) for warning in caught)
-
-
 def _needs(problem: str) -> list[str]:
     return list(inspect.signature(PROBLEMS[problem]).parameters)
 
 
-def _check_options(
+def check_options(
     problem: str, given: dict[str, Any], methods: list[str], options: dict[str, Any], scale: float
 ) -> None:
     """Refuse what can be seen to be wrong without the data."""
@@ -192,7 +202,7 @@ def _check_outputs(file: Path, plot: Path | None, save: Path | None, force: bool
         check_writable(option, path)
 
 
-def _build(file: Path, problem: str, target: str | None, given: dict[str, Any], scale: float) -> tuple[cp.Problem, str]:
+def build(file: Path, problem: str, target: str | None, given: dict[str, Any], scale: float) -> tuple[cp.Problem, str]:
     """Read the data and build the problem; say how λ came about."""
     arrays = read_arrays(file, target)
     if "y" in _needs(problem) and "y" not in arrays:
@@ -248,18 +258,28 @@ def _run(problem: cp.Problem, name: str, x0: Vector, options: dict[str, Any]) ->
     return cp.minimize(problem, x0, method=name, **taken)
 
 
-def _run_all(
-    problem: cp.Problem, methods: list[str], options: dict[str, Any], say: Callable[[str], None]
-) -> dict[str, Outcome]:
+def _run_all(problem: cp.Problem, methods: list[str], options: dict[str, Any], say: Line) -> dict[str, Outcome]:
     """Run the methods from one start, until the user interrupts one."""
-    x0, outcomes = problem.start(options["seed"]), {}
+    x0, outcomes, known = problem.start(options["seed"]), {}, ""
     for k, method in enumerate(methods, 1):
-        say(f"{method} ({k} of {len(methods)})")
-        result = _run_stages(problem, _stages(method), x0, options)
+        doing = method if len(methods) == 1 else f"{method}, {k} of {len(methods)}"
+        say(doing, options["max_time"], known)
+        # A callback costs a copy of x an epoch, so that nobody has one who sees nothing.
+        heard = {"callback": _listener(say, method, options["max_iter"])} if say.shown else {}
+        result = _run_stages(problem, _stages(method), x0, {**options, **heard})
+        say(f"{doing}: objective {result.objective:.4g}, looking for a better pair", aside=known)
         outcomes[method] = _examine(problem, result)
+        gap = outcomes[method].cws_gap
+        known = f" ({method}: {result.objective:.4g}, gap {'–' if math.isnan(gap) else f'{max(0.0, gap):.0e}'})"
         if result.status is cp.Status.INTERRUPTED:
             break
     return outcomes
+
+
+def _listener(say: Line, method: str, max_iter: int | None) -> Callable[[Progress], None]:
+    """Return a callback that shows a run; the iterations of a hybrid are those of a stage, which say nothing of all."""
+    counts = max_iter if len(_stages(method)) == 1 else None
+    return lambda progress: say.hear(progress, None if counts is None else progress.iteration / counts)
 
 
 def _run_stages(problem: cp.Problem, stages: list[str], x0: Vector, options: dict[str, Any]) -> cp.Result:
@@ -296,9 +316,7 @@ def _as_json(problem: cp.Problem, outcomes: dict[str, Outcome], head: dict[str, 
         claims = {"violation": outcome.violation, "cws_gap": outcome.cws_gap}
         counted = {_count_name(problem).replace("-", "_"): outcome.count}
         row = {"method": name, "status": outcome.result.status.name, **fields, **claims, **counted}
-        rows.append(
-            {key: None if isinstance(value, float) and math.isnan(value) else value for key, value in row.items()}
-        )
+        rows.append(without_nan(row))
     shape = {"rows": _data(problem).m, "columns": problem.n, "exact_lam": exactness_threshold(problem)}
     return json.dumps(
         {"counterpoise": cp.__version__, **head, **shape, "best": _best(outcomes), "results": rows}, indent=2

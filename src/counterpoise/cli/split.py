@@ -32,9 +32,11 @@ from counterpoise.cli.base import (
     kept_warnings,
     settings_of,
     status_line,
+    tell,
     without_nan,
     write_files,
 )
+from counterpoise.prices import counted
 
 LABELS, DRAWS, REPORT = "labels.csv", "draws.csv", "report.html"
 MOST_ROWS = 60
@@ -96,7 +98,7 @@ def split(
         each = [_weight(text) for text in weights or []]
         names = (LABELS, *((DRAWS,) if draws > 1 else ()), REPORT)
         check_folder(output, names, force, may_ask=not (as_json or quiet))
-        with kept_warnings() as warned, status_line(seconds, quiet or as_json) as say:
+        with kept_warnings() as warned, status_line(quiet or as_json) as say:
             say(f"Reading {table.name}")
             data = _read(table, identity, ignore or [], categorical or [], strata)
             for name, _ in each:
@@ -104,7 +106,7 @@ def split(
                     raise ValueError(
                         f"--weights: {name!r} is no covariate; {tables.nearest(name, list(data.frame.columns))}"
                     )
-            say(f"Dividing {len(data.frame)} units")
+            say(f"Dividing {counted(len(data.frame), 'unit')}", seconds)
             with in_options(OPTIONS):
                 found = cp.balanced_split(
                     data.frame,
@@ -122,7 +124,7 @@ def split(
         balance = balance_table(found)
         report = split_report(
             found,
-            title=f"{len(data.frame)} units of {table.name} in {len(found.group_sizes)} groups",
+            title=f"{counted(len(data.frame), 'unit')} of {table.name} in {len(found.group_sizes)} groups",
             command=command_of(context),
             settings=settings_of(context),
             notes=notes,
@@ -232,7 +234,7 @@ def _print(console: Console, found: Any, balance: Any, notes: list[str], written
     from counterpoise.report import split_claims
 
     for note in notes:
-        console.print(Text(note), soft_wrap=True)
+        tell(console, note)
     shown = Table(title="Balance", title_justify="left", box=box.SIMPLE_HEAD)
     for column in balance.columns:
         shown.add_column(column.head, justify="left" if column.format == "text" else "right", overflow="fold")
@@ -243,7 +245,7 @@ def _print(console: Console, found: Any, balance: Any, notes: list[str], written
     if len(balance.rows) > MOST_ROWS:
         console.print(f"… and {len(balance.rows) - MOST_ROWS} more in {REPORT}.")
     sizes = ", ".join(f"{size} in group {g}" for g, size in enumerate(found.group_sizes))
-    console.print(f"{sizes}.", soft_wrap=True)
+    tell(console, f"{sizes}.")
     for sentence in split_claims(found)[: None if verbose else 1]:
-        console.print(Text(sentence), soft_wrap=True)
-    console.print(Text(f"Wrote {', '.join(path.name for path in written)} to {written[0].parent}."), soft_wrap=True)
+        tell(console, sentence)
+    tell(console, f"Wrote {', '.join(path.name for path in written)} to {written[0].parent}.")

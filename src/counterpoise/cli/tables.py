@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.prices import day_label
+from counterpoise.prices import counted, day_label
 
 SUFFIXES = (".csv", ".tsv", ".txt", ".parquet", ".xlsx")
 # How files say that a cell is empty.
@@ -159,7 +159,7 @@ def _read_text(path: Path) -> tuple[list[str], list[list[str]], list[int]]:
     width = len(rows[0][0])
     for row, line in rows:
         if len(row) != width:
-            fields = "1 field" if len(row) == 1 else f"{len(row)} fields"
+            fields = counted(len(row), "field")
             raise ValueError(f"{path}, line {line}: {fields}, but line {rows[0][1]} has {width}; all must agree.")
     names = [cell.strip() for cell in rows[0][0]]
     if all(_number(name) is not None for name in names):
@@ -183,9 +183,15 @@ def _read_binary(path: Path, pandas: Any) -> Sheet:
         raise ValueError(f"{path} is damaged, or not a {path.suffix.lower()} file.") from None
     if not isinstance(frame.index, pandas.RangeIndex):
         frame = frame.reset_index(names=frame.index.name or "date")
+    lines = list(range(1, len(frame) + 1))
+    if path.suffix.lower() == ".xlsx":
+        frame = _without_margins(frame)
+        lines = [int(row) + 2 for row in frame.index]  # row 1 of the sheet holds the names
     if frame.empty:
         raise ValueError(f"{path} has no rows.")
-    names = _checked_names(path, [str(name).strip() for name in frame.columns])
+    frame = frame.reset_index(drop=True)
+    given = [str(name).strip() for name in frame.columns]
+    names = _checked_names(path, given)
     frame.columns = names
     for name in names:
         column = frame[name]
@@ -193,7 +199,19 @@ def _read_binary(path: Path, pandas: Any) -> Sheet:
             frame[name] = column.to_numpy(dtype=np.float64, na_value=np.nan)
         elif column.dtype.kind != "M":
             frame[name] = _column(["" if value is None or value != value else str(value) for value in column], pandas)
-    return Sheet(path, frame, list(range(1, len(frame) + 1)))
+    if not given[0] and len(names) > 1 and _counts(frame["row"]):
+        frame = frame.drop(columns="row")
+    return Sheet(path, frame, lines)
+
+
+def _without_margins(frame: Any) -> Any:
+    """Leave out the empty rows and the empty columns without a name that a sheet may have; name no column by itself."""
+    unnamed = [bool(re.fullmatch(r"Unnamed: \d+", str(name))) for name in frame.columns]
+    kept = [k for k, name in enumerate(frame.columns) if not (unnamed[k] and frame[name].isna().all())]
+    names = ["" if unnamed[k] else frame.columns[k] for k in kept]
+    frame = frame.iloc[:, kept].dropna(how="all")
+    frame.columns = names
+    return frame
 
 
 def _checked_names(path: Path, names: list[str]) -> list[str]:
@@ -461,7 +479,9 @@ def read_limits(path: Path, option: str) -> dict[str, tuple[float | None, float 
     """Read (low, high) of each group; an empty cell is no limit."""
     sheet = read_sheet(path)
     if len(sheet.names) < 3:
-        raise ValueError(f"{option} is {path}, which has {len(sheet.names)} columns; it needs group, low and high.")
+        raise ValueError(
+            f"{option} is {path}, which has {counted(len(sheet.names), 'column')}; it needs group, low and high."
+        )
     group = sheet.one_of(GROUP_NAMES) or sheet.names[0]
     others = [name for name in sheet.names if name != group]
     low, high = sheet.one_of(LOW_NAMES) or others[0], sheet.one_of(HIGH_NAMES) or others[1]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -23,6 +21,7 @@ from counterpoise.cli.base import (
     AsJson,
     Debug,
     Force,
+    Line,
     Quiet,
     Verbose,
     answer,
@@ -35,11 +34,11 @@ from counterpoise.cli.base import (
     kept_warnings,
     settings_of,
     status_line,
+    tell,
     without_nan,
     write_files,
 )
-from counterpoise.prices import MISSING, to_returns
-from counterpoise.solvers.run import Progress
+from counterpoise.prices import MISSING, counted, to_returns
 
 FILES = ("weights.csv", "report.html")
 # Longer tables are for the files.
@@ -123,8 +122,7 @@ def track(
             raise ValueError("--group-limits is given without --groups; say which name is in which group.")
         spans = None if backtest is None else _spans(backtest)
         check_folder(output, FILES, force, may_ask=not (as_json or quiet))
-        # The seconds are those of one fit, a backtest has many.
-        with kept_warnings() as warned, status_line(None if spans else seconds, quiet or as_json) as say:
+        with kept_warnings() as warned, status_line(quiet or as_json) as say:
             say(f"Reading {prices.name}")
             data = _read(prices, index, dates, missing)
             rules = _rules(data, groups, group_limits, previous)
@@ -217,9 +215,11 @@ def _rules(data: _Data, groups: Path | None, limits: Path | None, previous: Path
         if not members:
             raise ValueError(f"--groups is {groups}, of whose names none has prices; it has {tables.some(given)}.")
         if strange:
-            notes.append(f"Left out {len(strange)} names of {groups} that have no prices: {tables.some(strange)}.")
+            notes.append(
+                f"Left out {counted(len(strange), 'name')} of {groups} without prices: {tables.some(strange)}."
+            )
         if lacking:
-            notes.append(f"{len(lacking)} names are in no group: {tables.some(lacking)}.")
+            notes.append(f"In no group: {counted(len(lacking), 'name')}, {tables.some(lacking)}.")
         options["groups"] = members
     if limits is not None:
         options["group_limits"] = tables.read_limits(limits, "--group-limits")
@@ -265,43 +265,30 @@ class _Found(NamedTuple):
     cut: bool
 
 
-def _fit(
-    tracker: Any, data: _Data, split: int | None, spans: tuple[int, int] | None, cost: float, say: Callable[[str], None]
-) -> _Found:
+def _fit(tracker: Any, data: _Data, split: int | None, spans: tuple[int, int] | None, cost: float, say: Line) -> _Found:
     """Fit on all rows, or on those before the split and hold on the others, or both fit and roll."""
     from counterpoise.backtest import backtest
     from counterpoise.estimators.callbacks import listening
 
     rows = (data.returns, data.index)
-    looking = f"Looking for {tracker.n_assets} of {data.returns.shape[1]} names"
-    began = time.perf_counter()
-
-    def hear(progress: Progress, share: float | None) -> None:
-        elapsed = time.perf_counter() - began
-        if tracker.max_time is not None:
-            left = f", {math.ceil(max(0.0, tracker.max_time - elapsed))} s left"
-        else:
-            left = f", about {math.ceil(elapsed / share - elapsed)} s left" if share else ""
-        say(f"{looking}, objective {progress.objective:.4g}{left}")
-
-    say(looking)
+    say(f"{tracker.n_assets} of {data.returns.shape[1]} names", tracker.max_time)
     if split is not None:
         parts = [(np.arange(split), np.arange(split, len(data.returns)))]
-        with listening(hear):
+        with listening(say.hear):
             rolled = backtest(tracker, *rows, splitter=parts, cost=cost)
         fitted = rolled.trackers[0]
         return _Found(fitted, (data.returns.iloc[:split], data.index.iloc[:split]), rolled, _interrupted(fitted))
-    with listening(hear):
+    with listening(say.hear):
         fitted = tracker.fit(*rows)
     if spans is None or _interrupted(fitted):
         return _Found(fitted, rows, None, _interrupted(fitted))
-    clock = time.perf_counter()
+    known = f"fit {fitted.result_.objective:.4g}, gap {max(0.0, fitted.cws_gap_):.0e}"
+    say(f"Backtest: {known}")
 
     def progress(done: int, total: int) -> None:
-        left = (time.perf_counter() - clock) / done * (total - done)
-        say(f"Backtest, {done} of {total} windows, about {math.ceil(left)} s left")
+        say.reach(done / total)
+        say.show(f"Backtest, window {done} of {total}: {known}")
 
-    say("Backtest, the first window")
     rolled = backtest(tracker, *rows, *spans, cost=cost, callback=progress)
     return _Found(fitted, rows, rolled, not rolled.complete)
 
@@ -344,7 +331,7 @@ def _print(
     from counterpoise.report import ending, periods_of, tracking_claims
 
     for note in notes:
-        console.print(Text(note), soft_wrap=True)
+        tell(console, note)
     table = Table(title="Portfolio", title_justify="left", box=box.SIMPLE_HEAD)
     for column in weights.columns:
         table.add_column(column.head, justify="left" if column.format == "text" else "right", overflow="fold")
@@ -359,12 +346,12 @@ def _print(
         errors["out of sample"] = float(found.backtest.tracking_error)
     for where, error in errors.items():
         yearly = "" if periods is None else f", about {100.0 * math.sqrt(periods) * error:.2f} % a year"
-        console.print(f"Tracking error {where}: {100.0 * error:.3g} % a row{yearly}.", soft_wrap=True)
+        tell(console, f"Tracking error {where}: {100.0 * error:.3g} % a row{yearly}.")
     for sentence in tracking_claims(tracker)[: None if verbose else 1]:
-        console.print(Text(sentence), soft_wrap=True)
+        tell(console, sentence)
     if verbose:
-        console.print(Text(ending(tracker.result_)), soft_wrap=True)
+        tell(console, ending(tracker.result_))
         if found.backtest is not None:
             for name, value in found.backtest.summary(periods).items():
                 console.print(f"  {name.replace('_', ' ')}: {value:.4g}")
-    console.print(Text(f"Wrote {' and '.join(path.name for path in written)} to {written[0].parent}."), soft_wrap=True)
+    tell(console, f"Wrote {' and '.join(path.name for path in written)} to {written[0].parent}.")

@@ -10,13 +10,13 @@ from collections.abc import Iterable, Sequence
 from importlib import resources
 
 import numpy as np
-from scipy import stats
 
 from counterpoise.checks import Vector
 from counterpoise.experiments.plan import LETTERS, Method, Target
 from counterpoise.experiments.store import Record
 from counterpoise.experiments.tables import Cell as Text
 from counterpoise.experiments.tables import Table
+from counterpoise.report import rounded_up
 
 # Two means closer than this, relative, are a tie: MSCR and PDCA end at the same point but for rounding.
 TIE = 1e-4
@@ -209,6 +209,8 @@ def interval(logs: Vector) -> tuple[float, float, float]:
     >>> [round(end, 4) for end in interval(np.log([1.0, 2.0, 4.0]))]
     [2.0, 0.3575, 11.19]
     """
+    from scipy import stats  # takes as long to import as all else that a command's help needs
+
     if not len(logs):
         return math.nan, math.nan, math.nan
     mean = float(logs.mean())
@@ -216,6 +218,51 @@ def interval(logs: Vector) -> tuple[float, float, float]:
         return math.exp(mean), math.nan, math.nan
     half = float(stats.t.ppf(0.5 + CONFIDENCE / 2.0, len(logs) - 1) * logs.std(ddof=1) / math.sqrt(len(logs)))
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
+
+
+def certificates(name: str, records: Sequence[Record], methods: Sequence[Method]) -> Table:
+    """Say what is known about the points at which each method ended: max cws_gap/|F|, and the largest violation."""
+    rows: list[list[Text]] = []
+    for method in methods:
+        runs = [record for record in records if record.method == method.name]
+        if runs:
+            worst = max(_relative_gap(record) for record in runs)
+            violation = max(record.violation for record in runs)
+            gap = None if math.isinf(worst) else worst
+            rows.append([method.name, len(runs), sum(map(is_certified, runs)), gap, violation])
+    note = (
+        "Certified: the run ended because no change of any two coordinates lowers the objective by more than its "
+        "tolerance. The gap is the most that such a change would still bring at a final point, every pair tried, "
+        "relative to |F|; no number means that a point was too far off the constraints to have one."
+    )
+    caption = "What is proved about the points at which the runs ended"
+    head = ("method", "runs", "certified", "largest gap", "largest violation")
+    return Table(f"{name}-certificates", caption, head, rows, notes=[note])
+
+
+def is_certified(record: Record) -> bool:
+    """Return whether a run ended with a proof over all pairs."""
+    return record.status in ("CERTIFIED", "SWAP_OPTIMAL", "OPTIMAL")
+
+
+def _relative_gap(record: Record) -> float:
+    """Return the gap relative to |F|, infinite where there is none, so that it is the worst."""
+    if math.isnan(record.cws_gap):
+        return math.inf
+    return max(0.0, record.cws_gap) / max(abs(record.objective), 1e-300)
+
+
+def claims(records: Sequence[Record], lead: str = LEAD) -> list[str]:
+    """Return what is proved about the lead's points in plain words."""
+    runs = [record for record in records if record.method == lead]
+    proved = [record for record in runs if is_certified(record)]
+    if not runs:
+        return []
+    worst = max((_relative_gap(record) for record in proved), default=math.nan)
+    said = f"{len(proved)} of {len(runs)} runs of {lead} ended with a proof"
+    if proved:
+        said += f": no change of any two coordinates lowers the objective by more than {rounded_up(worst)} of it"
+    return [f"{said}. That no other point is better is not proved."]
 
 
 def losses(name: str, cells: list[Cell], methods: Sequence[Method], lead: str = LEAD) -> Table:

@@ -1,48 +1,82 @@
-"""Pages: what a target's records say, as files, and one index that gathers all targets."""
+"""Pages: what a target's records say, as files, and one page that gathers all targets run so far."""
 
 from __future__ import annotations
 
 import dataclasses
-import html
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counterpoise import plotting
 from counterpoise.experiments import compare, figures
-from counterpoise.experiments.plan import TARGETS, Target
+from counterpoise.experiments.plan import LETTERS, TARGETS, Target
 from counterpoise.experiments.sets import Data, catalogue, paper_names, where_from
 from counterpoise.experiments.store import Record
-from counterpoise.experiments.tables import Table
+from counterpoise.experiments.tables import Cell, Table
+from counterpoise.report import Axis, Column, Panel, Report, Series
+from counterpoise.report import Cell as Shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SECTION = ".section.html"
-STYLE = """
-:root { color-scheme: light dark; font: 16px/1.5 system-ui, sans-serif; }
-body { max-width: 78rem; margin: 2rem auto; padding: 0 1rem; }
-section { margin-bottom: 3rem; }
-.wide { overflow-x: auto; }
-table { border-collapse: collapse; font-size: .85rem; margin: 1rem 0; }
-caption { text-align: left; font-weight: 600; padding: .3rem 0; }
-th, td { padding: .15rem .6rem; text-align: left; border-bottom: 1px solid #8884; white-space: nowrap; }
-.number { text-align: right; font-variant-numeric: tabular-nums; }
-img { max-width: 100%; background: white; }
-p { max-width: 60rem; }
-"""
+SECTION = ".section.json"
+# Of a section's file; one of another layout is left out until its target is run again.
+LAYOUT = 1
+TITLE = "The paper's tables and figures, rerun"
+# Text that is a number, with a percent sign or without.
+NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?%?")
+
+
+@dataclasses.dataclass(frozen=True)
+class Chart:
+    """An interactive chart: panels of one kind, of which one is seen at a time."""
+
+    name: str
+    title: str
+    kind: str
+    panels: Sequence[Panel]
+    note: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Tally:
+    """What the top of the page adds up over targets: runs, cells of tables and who is best there, proofs.
+
+    ``won``, ``tied`` and ``lost`` count cells of the lead against all methods, ``beaten`` those lost to a method
+    that is not ours; ``certified`` are those of the lead's runs, ``of_lead``, that ended with a proof.
+    """
+
+    runs: int = 0
+    wanted: int = 0
+    cells: int = 0
+    won: int = 0
+    tied: int = 0
+    lost: int = 0
+    beaten: int = 0
+    of_lead: int = 0
+    certified: int = 0
+
+    def __add__(self, other: Tally) -> Tally:
+        """Add up, count by count."""
+        pairs = zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)
+        return Tally(*(one + two for one, two in pairs))
 
 
 @dataclasses.dataclass(frozen=True)
 class Chapter:
-    """A target's tables and figures."""
+    """A target's tables and figures, the charts and counts of its page, and how to repeat it."""
 
     name: str
     title: str
     lines: Sequence[str]
     tables: Sequence[Table]
     figures: dict[str, Figure]
+    charts: Sequence[Chart] = ()
+    tally: Tally = Tally()
+    command: str = ""
+    settings: str = ""
 
 
 def sizes(here: dict[str, Data], absent: dict[str, str]) -> Table:
@@ -61,27 +95,59 @@ def chapter(target: Target, records: list[Record], wanted: int, absent: dict[str
     """Build a target's tables and figure from its records; nothing else enters, so the same store gives the same."""
     cells = compare.group(records, target.methods)
     lines = [_provenance(records, wanted, command), *absent.values()]
-    lines += compare.explanations(target)
+    lines += [*compare.explanations(target), *compare.claims(records)]
+    of_lead = [record for record in records if record.method == compare.LEAD]
+    tally = Tally(len(records), wanted, of_lead=len(of_lead), certified=sum(map(compare.is_certified, of_lead)))
+    settings = _settings(target)
     if not cells:
-        return Chapter(target.name, target.title, [*lines, "No cell is complete yet."], [], {})
+        lines.append("No cell is complete yet.")
+        return Chapter(target.name, target.title, lines, [], {}, (), tally, command, settings)
     tables = [] if target.kind == "curves" else compare.objective_tables(target, cells)
     named = {method.name for method in target.methods}
     tables.append(compare.standings(target.name, cells, target.methods))
     if compare.LEAD in named:
+        _, won, tied, lost = next(row for row in tables[-1].rows if row[0] == compare.LEAD)
+        counts = {"won": int(won or 0), "tied": int(tied or 0), "lost": int(lost or 0)}
+        tally += Tally(cells=len(cells), **counts)
         tables.append(compare.ratios(target.name, cells, target.methods))
         if any(not method.ours for method in target.methods):
             tables.append(compare.losses(target.name, cells, target.methods))
+            tally += Tally(beaten=len(tables[-1].rows))
         if target.measure == "timing":
             tables.append(compare.sooner(target.name, records, target.methods))
     if any(len(method.stages) > 1 for method in target.methods):
         tables.append(compare.continued(target.name, cells, target.methods))
     drawn: dict[str, Figure] = {}
+    charts = []
     if target.kind == "curves":
         tables += compare.objective_tables(target, cells)
         drawn[target.name] = figures.curves(target, cells, absent)
+        note = "The mean over the starts; the band is from the least to the largest."
+        charts.append(Chart("curves", target.title, "line", figures.curve_panels(target, cells), note))
     if target.kind == "histories":
         drawn[target.name] = figures.histories(target, records, absent)
-    return Chapter(target.name, target.title, lines, tables, drawn)
+        note = (
+            "The median over the starts of the best objective so far; the band is from the least to the largest. A run "
+            f"that has ended keeps its value. The best known is drawn at {plotting.FLOOR:g} of the whole descent, as a "
+            "logarithm has no 0."
+        )
+        charts.append(Chart("histories", target.title, "line", figures.history_panels(target, records), note))
+    tables.append(compare.certificates(target.name, records, target.methods))
+    return Chapter(target.name, target.title, lines, tables, drawn, charts, tally, command, settings)
+
+
+def _settings(target: Target) -> str:
+    """Say what was run, on what."""
+    grids = [
+        f"{grid.problem} with {LETTERS[grid.problem]} = {_listed(grid.values)} and λ = {_listed(grid.lams)} on "
+        f"{', '.join(grid.sets)}"
+        for grid in target.grids
+    ]
+    return f"{'; '.join(grids)}; starts {_listed(target.starts)}"
+
+
+def _listed(values: Sequence[float]) -> str:
+    return ", ".join(f"{value:g}" for value in values)
 
 
 def _provenance(records: list[Record], wanted: int, command: str) -> str:
@@ -106,7 +172,7 @@ def _machine(text: str) -> str:
 
 
 def write(chapter: Chapter, output: Path) -> list[Path]:
-    """Write Markdown, CSV, LaTeX, SVG and PNG of a chapter, and the index of all chapters so far."""
+    """Write Markdown, CSV, LaTeX, SVG and PNG of a chapter, and the page of all chapters so far."""
     output.mkdir(parents=True, exist_ok=True)
     written = []
     for table in chapter.tables:
@@ -119,7 +185,7 @@ def write(chapter: Chapter, output: Path) -> list[Path]:
             plotting.save_figure(figure, output / f"{name}{suffix}")
             written.append(output / f"{name}{suffix}")
     written.append(_put(output / f"{chapter.name}.md", markdown(chapter)))
-    _put(output / f"{chapter.name}{SECTION}", _section(chapter))
+    _put(output / f"{chapter.name}{SECTION}", _packed(chapter))
     written.append(write_index(output))
     return written
 
@@ -133,26 +199,117 @@ def markdown(chapter: Chapter) -> str:
 
 
 def write_index(output: Path) -> Path:
-    """Write ``index.html`` from the sections that are there, in the paper's order."""
-    found = {file.name.removesuffix(SECTION): file for file in sorted(output.glob(f"*{SECTION}"))}
+    """Write ``index.html`` from the sections that are there, in the paper's order; it is one file and loads nothing."""
+    chapters = [_unpacked(file.read_text("utf-8")) for file in sorted(output.glob(f"*{SECTION}"))]
+    found = {chapter.name: chapter for chapter in chapters if chapter is not None}
     order = [name for name in TARGETS if name in found] + [name for name in found if name not in TARGETS]
-    links = " · ".join(f'<a href="#{name}">{name}</a>' for name in order)
-    body = "\n".join(found[name].read_text("utf-8") for name in order)
-    page = (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>The paper's tables and figures, rerun</title><style>{STYLE}</style></head><body>\n"
-        f"<h1>The paper's tables and figures, rerun</h1>\n<nav>{links}</nav>\n{body}\n</body></html>\n"
-    )
-    return _put(output / "index.html", page)
+    return _put(output / "index.html", report([found[name] for name in order]).html())
 
 
-def _section(chapter: Chapter) -> str:
-    lines = "".join(f"<p>{html.escape(line)}</p>" for line in chapter.lines)
-    pictures = "".join(f'<p><img src="{name}.svg" alt="{html.escape(chapter.title)}"></p>' for name in chapter.figures)
-    tables = "".join(f'<div class="wide">{table.html()}</div>' for table in chapter.tables)
-    head = f"<h2>{chapter.name}: {html.escape(chapter.title)}</h2>"
-    return f'<section id="{chapter.name}">{head}{lines}{pictures}{tables}</section>\n'
+def report(chapters: Sequence[Chapter]) -> Report:
+    """Return the page of some chapters."""
+    commands = dict.fromkeys(chapter.command for chapter in chapters if chapter.command)
+    settings = {chapter.name: chapter.settings for chapter in chapters if chapter.settings}
+    page = Report(TITLE, "\n".join(commands), settings)
+    tally = sum((chapter.tally for chapter in chapters), Tally())
+    ours = sum(chapter.name in TARGETS for chapter in chapters)
+    own = len(chapters) - ours
+    page.headline("targets", f"{ours} of {len(TARGETS)}", f"and {own} of your own" if own else "of the paper")
+    if tally.wanted:
+        page.headline("runs", f"{tally.runs:,}", f"of {tally.wanted:,}")
+    if tally.cells:
+        lead = compare.LEAD
+        page.headline(f"cells that {lead} wins", f"{tally.won:,}", f"alone, of {tally.cells:,}")
+        page.headline(f"cells that {lead} ties", f"{tally.tied:,}", f"within {compare.TIE:g} of the best")
+        page.headline(f"cells that {lead} loses", f"{tally.lost:,}", f"{tally.beaten:,} of them to methods not ours")
+    if tally.of_lead:
+        page.headline("certified", f"{tally.certified:,}", f"of {tally.of_lead:,} runs of {compare.LEAD}")
+    for chapter in chapters:
+        _add(page, chapter)
+    return page
+
+
+def _add(page: Report, chapter: Chapter) -> None:
+    page.heading(f"{chapter.name}: {chapter.title}", f"target-{_as_name(chapter.name)}")
+    for chart in chapter.charts:
+        name = f"{_as_name(chapter.name)}-{_as_name(chart.name)}-chart"
+        page.panels(name, chart.title, chart.kind, chart.panels, chart.note)
+    # The lines are Markdown's, in which backticks set off a command.
+    page.paragraphs(*(line.replace("`", '"') for line in chapter.lines))
+    for table in chapter.tables:
+        page.subheading(table.caption)
+        page.paragraphs(*table.notes)
+        if table.rows:
+            formats = [_format(table, column) for column in range(len(table.head))]
+            columns = [Column(head, format) for head, format in zip(table.head, formats, strict=True)]
+            rows = [
+                [_shown(value, formats[c], (r, c) in table.bold) for c, value in enumerate(row)]
+                for r, row in enumerate(table.rows)
+            ]
+            # A table may be called as its target is.
+            page.table(f"{_as_name(table.name)}-table", table.caption, columns, rows)
+
+
+def _as_name(text: str) -> str:
+    """Return what can name an element; a file of one's own may be called anything."""
+    return re.sub(r"[^A-Za-z0-9-]", lambda match: f"_{ord(match[0]):x}_", text)
+
+
+def _format(table: Table, column: int) -> str:
+    """Return how a column is shown: words, whole numbers, or numbers to five digits as in the other files."""
+    values = [row[column] for row in table.rows if row[column] is not None]
+    if not values or not all(not isinstance(value, str) or NUMBER.fullmatch(value) for value in values):
+        return "text"
+    return "whole" if all(isinstance(value, int) for value in values) else "long"
+
+
+def _shown(value: Cell, format: str, strong: bool) -> Any:
+    if value is None:
+        return None
+    if format == "text":
+        return value if isinstance(value, str) else f"{value:.5g}"
+    if isinstance(value, str):
+        number = float(value.removesuffix("%")) / (100.0 if value.endswith("%") else 1.0)
+        return Shown(number, format, value, strong)
+    return Shown(value, format, strong=strong)
+
+
+def _packed(chapter: Chapter) -> str:
+    """Return what the page needs of a chapter as JSON; figures are files of their own."""
+    kept: dict[str, Any] = {"layout": LAYOUT}
+    kept |= {name: getattr(chapter, name) for name in ("name", "title", "command", "settings")}
+    kept["lines"] = list(chapter.lines)
+    kept["tally"] = dataclasses.asdict(chapter.tally)
+    kept["tables"] = [{**dataclasses.asdict(table), "bold": sorted(table.bold)} for table in chapter.tables]
+    kept["charts"] = [
+        {**vars(chart), "panels": [_packed_panel(panel) for panel in chart.panels]} for chart in chapter.charts
+    ]
+    return json.dumps(kept, ensure_ascii=False, separators=(",", ":"), default=lambda array: array.tolist()) + "\n"
+
+
+def _packed_panel(panel: Panel) -> dict[str, Any]:
+    return {**panel._asdict(), "series": [series._asdict() for series in panel.series]}
+
+
+def _unpacked(text: str) -> Chapter | None:
+    """Return a chapter, None of a text of another layout or one that was cut short."""
+    try:
+        kept = json.loads(text)
+    except ValueError:
+        return None
+    if kept.pop("layout", None) != LAYOUT:
+        return None
+    tables = [Table(**{**table, "bold": {(r, c) for r, c in table["bold"]}}) for table in kept.pop("tables")]
+    charts = [
+        Chart(**{**chart, "panels": [_unpacked_panel(panel) for panel in chart["panels"]]})
+        for chart in kept.pop("charts")
+    ]
+    return Chapter(**{**kept, "tally": Tally(**kept["tally"])}, tables=tables, figures={}, charts=charts)
+
+
+def _unpacked_panel(kept: dict[str, Any]) -> Panel:
+    axes = {"x": Axis(*kept["x"]), "y": Axis(*kept["y"])}
+    return Panel(**{**kept, **axes, "series": [Series(**series) for series in kept["series"]]})
 
 
 def _put(path: Path, text: str) -> Path:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from counterpoise import plotting
+from counterpoise.experiments.pages import Chart
 from counterpoise.experiments.tables import Cell, Table
 from counterpoise.experiments.theory import (
     ABOVE,
@@ -26,6 +27,7 @@ from counterpoise.experiments.theory import (
     Rate,
     observed_ratio,
 )
+from counterpoise.report import Axis, Panel, Series
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -133,6 +135,81 @@ def _with_shares(counts: Counts) -> list[Cell]:
     """Return the counts, each but the first with its share of the one before."""
     later = [f"{b} ({b / a:.1%})" if a else str(b) for a, b in itertools.pairwise(counts.tolist())]
     return [int(counts[0]), *later]
+
+
+def charts(findings: Findings) -> list[Chart]:
+    """Return the figures' data as charts of a page, one panel a problem."""
+    return [
+        Chart("rate", "How F falls to that of the CWS point reached", "line", _rate_panels(findings.rates)),
+        Chart(
+            "complexity",
+            "Iterations until an ε-approximate CWS point, and their bound",
+            "line",
+            _complexity_panels(findings.complexities),
+        ),
+        Chart(
+            "exactness",
+            "Share of CWS points that are s-sparse or binary",
+            "line",
+            _exactness_panels(findings.exactness),
+            "Dotted lines are thresholds: the corrected one, and the paper's where it differs.",
+        ),
+        Chart(
+            "hierarchy",
+            "Of the points that a method finds, how many are more than critical",
+            "bar",
+            _hierarchy_panels(findings.hierarchy),
+        ),
+    ]
+
+
+def _rate_panels(rates: tuple[Rate, ...]) -> list[Panel]:
+    panels = []
+    for name in dict.fromkeys(rate.name for rate in rates):
+        chosen = [rate for rate in rates if rate.name == name]
+        series = []
+        for rate in chosen:
+            positive = np.flatnonzero(rate.gap > 0.0)
+            series.append(Series(f"λ = {rate.ratio:g} of the threshold", positive, rate.gap[positive]))
+        axes = Axis(f"epochs of {chosen[0].n} pairs"), Axis("F − F(CWS point reached)", "log")
+        panels.append(Panel(name, *axes, series))
+    return panels
+
+
+def _complexity_panels(complexities: tuple[Complexity, ...]) -> list[Panel]:
+    panels = []
+    for one in complexities:
+        reached = [e for e in EPSILONS if (one.needed(e) or 0) > 0]
+        if reached:
+            series = [
+                Series("bound", reached, [one.bound(e) for e in reached], style="muted"),
+                Series(f"BCD-g, mean of {one.runs} runs", reached, [one.needed(e) for e in reached]),
+            ]
+            panels.append(Panel(one.name, Axis("ε", "log"), Axis("iterations", "log"), series))
+    return panels
+
+
+def _exactness_panels(results: tuple[Exactness, ...]) -> list[Panel]:
+    panels = []
+    for one in results:
+        series = [Series("BCD-g, random starts", one.ratios * one.threshold, one.share)]
+        marks = [mark for mark in (one.threshold, one.paper) if not math.isnan(mark)]
+        axes = Axis("λ", "log"), Axis("share", "percent")
+        panels.append(Panel(one.name, *axes, series, marks=list(dict.fromkeys(marks))))
+    return panels
+
+
+def _hierarchy_panels(results: tuple[Hierarchy, ...]) -> list[Panel]:
+    axes = Axis("share of the distinct points found", "percent"), Axis("")
+    return [
+        Panel(
+            one.name,
+            *axes,
+            [Series(method, one.levels[method][1:] / max(1, one.found[method])) for method in FINDERS],
+            LEVELS[1:],
+        )
+        for one in results
+    ]
 
 
 def figures(findings: Findings) -> dict[str, Figure]:
