@@ -5,7 +5,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from counterpoise.cli import track
+from counterpoise.cli import base, track
 from counterpoise.estimators import callbacks
 from counterpoise.estimators.binary import BinaryLeastSquares
 from counterpoise.estimators.pca import NonnegativeSparsePCA
@@ -20,8 +20,8 @@ def data(m=40, n=12):
 
 # The estimator, and how many batches, totals, components or rounds it tells of; None for what depends on the clock.
 CASES = {
-    "tracker": (IndexTracker(3, work=20, random_state=0), 3),
-    "tracker with all rules": (IndexTracker(5, min_weight=0.05, work=20, random_state=0), 6),
+    "tracker": (IndexTracker(3, work=20, random_state=0), 5),
+    "tracker with all rules": (IndexTracker(5, min_weight=0.05, work=20, random_state=0), 8),
     "tracker by exchanges": (IndexTracker(3, method="swap", random_state=0), None),
     "tracker with a clock": (IndexTracker(3, max_time=0.3, random_state=0), None),
     "one component": (NonnegativeSparsePCA(n_nonzero=3, random_state=0), 1),
@@ -165,7 +165,7 @@ def test_a_listener_hears_the_objective():
     X, y = data()
     with callbacks.listening(lambda *said: heard.append(said)):
         tracker = fresh("tracker with all rules").fit(X, y)
-    assert [share for _, share in heard] == [k / 6 for k in range(1, 7)]
+    assert [share for _, share in heard] == [k / 8 for k in range(1, 9)]
     for progress, _ in heard:
         assert progress.objective == pytest.approx(0.5 * np.sum((X @ progress.x - y) ** 2), abs=1e-12)
     assert heard[-1][0].objective == pytest.approx(tracker.result_.objective, rel=1e-6)
@@ -177,17 +177,19 @@ def test_a_listener_hears_the_objective():
 
 @pytest.mark.parametrize("max_time", [None, 0.3])
 @pytest.mark.parametrize("split", [None, 30])
-def test_the_command_says_the_objective_and_the_time_left(max_time, split):
+def test_the_command_says_the_objective_and_the_time_left(max_time, split, monkeypatch):
     pandas = pytest.importorskip("pandas")
+    monkeypatch.setattr(base, "LONG", 0.0)
     X, y = data()
-    said = []
+    said, left = [], []
+    line = base.Line(lambda text: (said.append(text), left.append(line.left()) if len(said) > 1 else None))
     tables = track._Data(pandas.DataFrame(X).add_prefix("N"), pandas.Series(y), "index", False, [])
     tracker = IndexTracker(3, max_time=max_time, random_state=0)
-    track._fit(tracker, tables, split, None, 0.0, said.append)
-    assert said[0] == "Looking for 3 of 12 names"
+    track._fit(tracker, tables, split, None, 0.0, line)
+    assert said[1] == "3 of 12 names …"
+    assert said[2].startswith("3 of 12 names: objective ")
     about = "about " if max_time is None else ""
-    assert said[1].startswith("Looking for 3 of 12 names, objective ")
-    assert f", {about}" in said[1] and said[1].endswith(" s left")
+    assert left[1].startswith(about) and left[1].endswith(" s left")
 
 
 # Without the callbacks of scikit-learn.
@@ -214,7 +216,7 @@ def test_fits_without_scikit_learns_callbacks():
         heard = []
         with callbacks.listening(lambda *said: heard.append(said)):
             IndexTracker(2, work=8, random_state=0).fit(X, X.mean(axis=1))
-        assert len(heard) == 1
+        assert len(heard) == 2
     """
     # scikit-learn itself needs the module where it has it, so it may not be blocked before it is loaded.
     program = "import sklearn.base, sklearn.utils.validation, sklearn.linear_model\n" + textwrap.dedent(program)

@@ -14,6 +14,7 @@ from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
 from counterpoise.solvers.exact import Proof, exact
 from counterpoise.solvers.faces import walk_on_faces
 from counterpoise.solvers.search import search
+from counterpoise.solvers.sparse_line import SparseLine
 from naive import binary_optimum, sparse_pca_optimum, sparse_tracking_optimum
 
 LARGE = 1e6
@@ -154,7 +155,7 @@ def test_limits_callbacks_and_starts(rng):
     problem = instance("SIT", rng)
     seen = []
     stopped = search(problem, work=1000, callback=lambda progress: seen.append(progress) or len(seen) >= 2)
-    assert len(seen) == 2 and stopped.nit == 16
+    assert len(seen) == 2 and stopped.nit == 2 * SparseLine.plan.batch
     quick = search(problem, max_time=0.02)
     assert quick.nit >= 1 and quick.status is cp.Status.CERTIFIED
     best = search(problem, work=24)

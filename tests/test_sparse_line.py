@@ -10,7 +10,7 @@ from scipy.optimize import minimize as scipy_minimize
 
 import counterpoise as cp
 from conftest import scaled
-from counterpoise.kernels import swap_line
+from counterpoise.kernels import swap_line, tabu_line
 from counterpoise.problems import SIT
 from counterpoise.solvers.sparse_line import SparseLine
 
@@ -165,6 +165,38 @@ def test_prices_that_follow_an_exchange_are_those_made_anew(rng):
     assert followed > 0
 
 
+def test_prices_that_follow_who_comes_and_who_goes_are_those_made_anew(rng):
+    followed = 0
+    for _ in range(scaled(200, 20)):
+        problem = random_problem(rng, n=9)
+        support, n, m = SparseLine(problem).support, 9, int(rng.integers(2, 5))
+        held = np.zeros(6, dtype=np.int64)
+        held[:m] = rng.choice(n, m, replace=False)
+        M, Z, schur = np.empty((7, 7)), np.empty((7, n)), np.empty(n)
+        swap_line.price(support, held, m, M, Z, schur)
+        for _ in range(6):
+            if m > 1 and (m == 5 or rng.random() < 0.5):
+                place = int(rng.integers(m))
+                tabu_line.drop(m, place, M, Z, schur)
+                m -= 1
+                held[place] = held[m]
+            else:
+                enters = int(rng.choice(np.setdiff1d(np.arange(n), held[:m])))
+                tabu_line.enter(support, held, m, enters, M, Z, schur, np.empty(n))
+                held[m] = enters
+                m += 1
+            fresh = np.empty((7, 7)), np.empty((7, n)), np.empty(n)
+            swap_line.price(support, held, m, *fresh)
+            mine, anew = (M, Z, schur), fresh
+            for one, other in zip(mine, anew, strict=True):
+                one, other = one[: m + 1], other[: m + 1]
+                if one.ndim == 2 and one.shape[1] == 7:
+                    one, other = one[:, : m + 1], other[:, : m + 1]
+                assert np.abs(one - other).max() <= 1e-6 * np.abs(other).max()
+            followed += 1
+    assert followed > 0
+
+
 def test_promises_are_never_below_the_gains(rng):
     """Without kinks the closed form is an upper bound; where no bound is in the way it is the gain."""
     equal = 0
@@ -248,14 +280,59 @@ def test_positive_lower_bounds_are_always_held(rng):
         SparseLine(cp.Problem(problem.f, problem.h, cp.TopSum(1, 1.0), cp.Sum(1.0)))
 
 
-def test_wandering_never_loses_ground(rng):
-    for _ in range(scaled(20, 4)):
-        problem = random_problem(rng, n=9, bounded=bool(rng.integers(2)))
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_walk_never_loses_ground(rng, variant):
+    for _ in range(scaled(30, 4)):
+        problem = random_problem(rng, n=9, **variant)
         line = SparseLine(problem)
-        x = line.start(1, rng)
+        x = line.descend(problem.start(int(rng.integers(1000))))
         before = sparse_value(problem, x)
-        value = swap_line.wander(line.support, x, 3, 1e-9, 8, 5, rng)
+        value = tabu_line.walk(line.support, x, 3, 20, 2, 3, rng)
         assert problem.violation(x) < 1e-9 and (x > 0.0).sum() <= 3
         assert sparse_value(problem, x) <= before + 1e-9 * (1.0 + abs(before))
         at_zero = sparse_value(problem, np.zeros(9))
         assert value == pytest.approx(sparse_value(problem, x) - at_zero, rel=1e-9, abs=1e-9)
+
+
+@pytest.mark.parametrize("variant", VARIANTS[:5])
+def test_one_walk_leaves_local_optima_for_the_optimum(rng, variant):
+    """From the worst of many local optima; each of the cases has one above the optimum."""
+    reached = cases = 0
+    while cases < scaled(12, 2):
+        problem = random_problem(rng, n=9, **variant)
+        line = SparseLine(problem)
+        ends = [line.descend(problem.start(k)) for k in range(12)]
+        x = max(ends, key=lambda end: sparse_value(problem, end)).copy()
+        optimum = min(best_on(problem, W) for W in itertools.combinations(range(9), 3))
+        if sparse_value(problem, x) <= optimum + 1e-4 * (1.0 + abs(optimum)):
+            continue
+        cases += 1
+        tabu_line.walk(line.support, x, 3, 60, 2, 3, rng)
+        reached += sparse_value(problem, x) <= optimum + 1e-6 * (1.0 + abs(optimum))
+    assert reached >= 0.8 * cases
+
+
+@pytest.mark.parametrize("s", [1, 2, 7, 8])
+def test_a_walk_with_few_or_all(rng, s):
+    problem = SIT(rng.standard_normal((12, 8)), rng.standard_normal(12), s, 1e5)
+    line = SparseLine(problem)
+    x = line.descend(problem.start(0))
+    before = sparse_value(problem, x)
+    assert np.isfinite(tabu_line.walk(line.support, x, s, 40, 3, 1, rng))
+    assert problem.violation(x) < 1e-12 and sparse_value(problem, x) <= before + 1e-12
+
+
+def test_a_walk_over_degenerate_columns(rng):
+    A = rng.standard_normal((6, 8))
+    A[:, 1], A[:, 2], A[:, 5] = A[:, 0], 0.0, A[:, 4] * (1.0 + 1e-14)
+    lo = np.zeros(8)
+    lo[3] = 0.1
+    for h in (cp.Bounds(0.0, np.inf), cp.Bounds(lo, 0.5), cp.Bounds(0.0, [0.0, 0.5, 0.5, 0.4, 0.3, 0.5, 0.5, 0.0])):
+        for matrix in (A, np.zeros((3, 8))):
+            y = matrix @ np.full(8, 0.125)
+            problem = cp.Problem(cp.LeastSquares(matrix, y), h, cp.TopSum(3, 1e5), cp.Sum(1.0))
+            line = SparseLine(problem)
+            for seed in range(5):
+                x = line.start(1, np.random.default_rng(seed))
+                tabu_line.walk(line.support, x, 3, 40, 2, 2, rng)
+                assert np.isfinite(x).all() and problem.violation(x) < 1e-9 and (x > 0.0).sum() <= 3

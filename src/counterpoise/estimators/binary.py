@@ -18,9 +18,9 @@ from counterpoise.estimators.callbacks import CallbackSupport, Tasks, batches, w
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.problems import DCPB1
 from counterpoise.solvers import minimize
+from counterpoise.solvers.binary import Binary
 from counterpoise.solvers.exact import Proof
 from counterpoise.solvers.run import Progress
-from counterpoise.solvers.search import DEFAULT_WORK
 from counterpoise.terms.smooth import GRAM_LIMIT
 
 METHODS = ("search", "exact", "bcd-g", "bcd-l")
@@ -124,7 +124,7 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
             count = None
             if self.method == "search":
                 work = None if self.work is None else whole_number(self.work, "work", 1)
-                count = batches(work, self.max_time, DEFAULT_WORK)
+                count = batches(work, self.max_time, Binary.plan)
             tasks = Tasks.of_fit(self, count, *given)
             problem = _free_sum(A, y) if total is None else DCPB1(A, y, total, _lam(A))
             follow = tasks.follow("batch", lambda x: {"coef_": np.where(x[:n] > 0.0, 1.0, -1.0)})

@@ -9,8 +9,7 @@ from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 from counterpoise.checks import Vector
-from counterpoise.solvers.run import Progress
-from counterpoise.solvers.search import BATCH
+from counterpoise.solvers.run import Population, Progress
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 # What follows a fit from outside: it gets the progress, and the share of the fit that is done, if that is known.
@@ -22,11 +21,11 @@ PAUSE = 0.1
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
-def batches(work: int | None, max_time: float | None, default: int) -> int | None:
+def batches(work: int | None, max_time: float | None, plan: Population) -> int | None:
     """Return how often a search of this much work reports, None if its time alone limits it."""
     if work is None and max_time is not None:
         return None
-    return -(-(default if work is None else work) // BATCH)
+    return -(-(plan.work if work is None else work) // plan.batch)
 
 
 class NoContext:

@@ -20,8 +20,9 @@ from counterpoise.checks import Vector, number, whole_number
 from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, batches, with_callbacks
 from counterpoise.estimators.covariates import is_pandas, some
 from counterpoise.problem import Result
-from counterpoise.solvers.holdings import DEFAULT_WORK, Holdings, best_holdings
+from counterpoise.solvers.holdings import REPLACEMENTS, Holdings, best_holdings
 from counterpoise.solvers.run import Progress
+from counterpoise.solvers.sparse_line import SparseLine
 from counterpoise.terms.smooth import GRAM_LIMIT
 
 if TYPE_CHECKING:
@@ -438,10 +439,11 @@ class _Task(NamedTuple):
         """Return how often a search reports at most, None if that is not known."""
         if self.options["method"] != "search":
             return None
-        count = batches(self.options["work"], self.options["max_time"], DEFAULT_WORK)
-        # With groups or least weights the same work follows under all rules.
+        limits = self.options["work"], self.options["max_time"]
+        count, more = batches(*limits, SparseLine.plan), batches(*limits, REPLACEMENTS)
+        # With groups or least weights rounds of replacements follow under all rules.
         plain = len(problem.least) == 0 and not (problem.lo[~problem.must] > 0.0).any()
-        return count if count is None or plain else 2 * count
+        return count if count is None or more is None or plain else count + more
 
     def tracking_error(self, x: Vector) -> float:
         """Return the root mean square of the difference."""

@@ -230,47 +230,40 @@ def reprice(problem, held, m, place, enters, M, Z, schur, entry):
     pivot = M[place, place]
     if not pivot > 0.0 or schur[enters] + Z[place, enters] * Z[place, enters] / pivot <= FLAT * Q[enters, enters]:
         return False
-    # Out: every row loses its part along the leaver's.
+    # entry = Q_i − kᵢᵀZ after the leaver has gone: the newcomer's row before it is scaled.
     inverse = 1.0 / pivot
-    for a in range(m + 1):
-        if a == place:
-            continue
-        weight = M[a, place] * inverse
-        for e in range(m + 1):
-            M[a, e] -= weight * M[place, e]
-        for k in range(n):
-            Z[a, k] -= weight * Z[place, k]
-    for k in range(n):
-        schur[k] += Z[place, k] * Z[place, k] * inverse
-    # In: entry = Q_i − kᵢᵀZ is the newcomer's row before it is scaled.
+    along = M[m, place]
     for k in range(n):
         entry[k] = Q[enters, k] - Z[m, k]
     for a in range(m):
         if a != place:
             weight = Q[held[a], enters]
+            along += weight * M[a, place]
             for k in range(n):
                 entry[k] -= weight * Z[a, k]
-    inverse = 1.0 / entry[enters]
+    along *= inverse
+    for k in range(n):
+        entry[k] += along * Z[place, k]
+    scale = 1.0 / entry[enters]
+    # Both parts of the change in one pass, along the leaver's row and the newcomer's.
+    leaver, newcomer = Z[place, enters] * inverse, np.empty(m + 1)
     for a in range(m + 1):
-        if a == place:
-            continue
-        along = Z[a, enters]
-        weight = along * inverse
-        for e in range(m + 1):
-            if e != place:
-                M[a, e] += weight * Z[e, enters]
-        M[a, place] = -weight
-        M[place, a] = -weight
-    M[place, place] = inverse
-    # Z's own column of the newcomer is needed until every row has followed.
+        newcomer[a] = Z[a, enters] - M[a, place] * leaver
     for a in range(m + 1):
         if a != place:
-            weight = Z[a, enters] * inverse
+            out, into = M[a, place] * inverse, newcomer[a] * scale
+            for e in range(m + 1):
+                if e != place:
+                    M[a, e] += into * newcomer[e] - out * M[place, e]
             for k in range(n):
-                Z[a, k] -= weight * entry[k]
+                Z[a, k] -= out * Z[place, k] + into * entry[k]
+    for a in range(m + 1):
+        M[a, place] = -newcomer[a] * scale
+        M[place, a] = M[a, place]
+    M[place, place] = scale
     for k in range(n):
-        Z[place, k] = entry[k] * inverse
-        schur[k] -= entry[k] * entry[k] * inverse
+        schur[k] += Z[place, k] * Z[place, k] * inverse - entry[k] * entry[k] * scale
+        Z[place, k] = entry[k] * scale
     return True
 
 
@@ -486,40 +479,6 @@ def descend(problem, x, s, tol, most_swaps, tries):
     m, value, gap = climb_down(problem, s, held, m, z, value, tol, most_swaps, tries, swapped)
     unload(held, m, z, x)
     return value, swapped[0], gap
-
-
-@entry_point
-def wander(problem, x, s, tol, tries, rounds, rng):
-    """Lose up to a third of the members to others at random, descend, and go on from there if it is better; in place.
-
-    Returns
-    -------
-    value : float
-        f + h at the best point, relative to 0; infinite if x's s largest coordinates cannot hold the sum.
-    """
-    n = len(x)
-    held, z, swapped = np.empty(s + 1, dtype=np.int64), np.empty(s + 1), np.zeros(1, dtype=np.int64)
-    new_held, new_z, other = np.empty(s + 1, dtype=np.int64), np.empty(s + 1), np.empty(n)
-    m = load(problem, x, s, held, z)
-    if m == 0:
-        return np.inf
-    value = value_on(problem, held, m, z)
-    for _ in range(rounds):
-        unload(held, m, z, other)
-        for _ in range(rng.integers(1, max(2, m // 3) + 1)):
-            leaves, enters = held[rng.integers(0, m)], rng.integers(0, n)
-            if other[enters] == 0.0 and problem.h.lo[leaves] <= 0.0:
-                other[enters], other[leaves] = max(other[leaves], 1e-6 * problem.c), 0.0
-        size = load(problem, other, s, new_held, new_z)
-        if size == 0:
-            continue
-        found = value_on(problem, new_held, size, new_z)
-        size, found, _ = climb_down(problem, s, new_held, size, new_z, found, tol, 10_000, tries, swapped)
-        if found < value:
-            m, value = size, found
-            held[:m], z[:m] = new_held[:m], new_z[:m]
-    unload(held, m, z, x)
-    return value
 
 
 @entry_point

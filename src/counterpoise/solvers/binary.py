@@ -16,6 +16,7 @@ import numpy as np
 from counterpoise.checks import Vector, vector
 from counterpoise.kernels import exchange
 from counterpoise.problem import Problem
+from counterpoise.solvers.run import Population
 from counterpoise.terms.concave import ConcaveQuadratic, Norm2
 from counterpoise.terms.constraint import Sum
 
@@ -37,6 +38,8 @@ class Binary:
     Every point returned has entries ±b exactly, but at most one, whose value the sum fixes; there is one if and only if
     no vector of ±b has the sum c. Calls are deterministic given ``rng``; the instance keeps no state between them.
     """
+
+    plan = Population()
 
     def __init__(self, problem: Problem) -> None:
         self.b, c = _check(problem)

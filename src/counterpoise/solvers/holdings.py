@@ -17,7 +17,7 @@ from counterpoise.clock import working_seconds
 from counterpoise.kernels import holdings as kernel
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers.bcd import bcd_g
-from counterpoise.solvers.run import Progress
+from counterpoise.solvers.run import Population, Progress
 from counterpoise.solvers.search import search
 from counterpoise.solvers.swap import swap
 from counterpoise.terms.concave import TopSum
@@ -29,8 +29,8 @@ METHODS = ("search", "swap", "bcd-g")
 # Moves verified before names are taken for the end of a way.
 TRIES = 16
 TOL = 1e-9
-# Rounds of replacements without limits, and between two looks at the clock.
-DEFAULT_WORK, ROUNDS = 128, 8
+# Rounds of replacements: of one population, of which this much is known.
+REPLACEMENTS = Population(first=1, size=1, batch=8, work=128)
 # The share of the time that the problem without groups and least weights gets.
 RELAXED_SHARE = 0.4
 # Sets of names that may be gone through to find out whether any keeps the rules.
@@ -139,7 +139,7 @@ def best_holdings(
         How hard to look: pairs alone, exchanges of names as well, or both from many starts.
     work : int, optional
         Starts and children of the search without groups and least weights, and rounds of replacements under all rules;
-        128 if there is no ``max_time`` either.
+        32 and 128 if there is no ``max_time`` either.
     max_time, seed, n_jobs, callback
         As in :func:`counterpoise.solvers.search.search`.
     """
@@ -168,7 +168,7 @@ class _Walk:
         self.clock = working_seconds()
         self.problem, self.rules, self.s = problem, problem.rules(), min(problem.s, problem.n)
         self.x0, self.method, self.max_time, self.seed = x0, method, max_time, seed
-        self.work = DEFAULT_WORK if work is None and max_time is None else work
+        self.work = work
         self.n_jobs, self.callback = n_jobs, callback
         self.tries = MANY_TRIES if problem.n <= FEW else TRIES
         self.best: Vector = np.zeros(problem.n)
@@ -268,7 +268,8 @@ class _Walk:
     def _wander(self) -> Status | None:
         """Replace names at random and descend, in rounds, while the budget lasts."""
         while True:
-            rounds = ROUNDS if self.work is None else min(ROUNDS, self.work - self.done)
+            work = REPLACEMENTS.work if self.work is None and self.max_time is None else self.work
+            rounds = REPLACEMENTS.batch if work is None else min(REPLACEMENTS.batch, work - self.done)
             if rounds <= 0:
                 return Status.ITERATION_LIMIT
             if self.max_time is not None and working_seconds() - self.clock >= self.max_time:

@@ -28,6 +28,21 @@ class Progress(NamedTuple):
     x: Vector
 
 
+class Population(NamedTuple):
+    """How a search spends its jobs.
+
+    So many starts open the first population, so many points are in one, and after so many jobs in a row that did not
+    improve it, it is given up for a new one. ``batch`` jobs lie between two looks at the population, the same for any
+    number of workers, so that these do not matter. ``work`` is how many jobs a call without limits has.
+    """
+
+    first: int = 8
+    size: int = 16
+    stale: int = 80
+    batch: int = 8
+    work: int = 128
+
+
 class Epoch(NamedTuple):
     """What one epoch of a method reports: where it is, what it did, and whether the method itself has ended."""
 

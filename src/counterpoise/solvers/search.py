@@ -22,7 +22,7 @@ from counterpoise.solvers.baselines import pdca
 from counterpoise.solvers.bcd import bcd_g
 from counterpoise.solvers.faces import walk_on_faces
 from counterpoise.solvers.hybrid import join
-from counterpoise.solvers.run import Progress, feasible_start
+from counterpoise.solvers.run import Population, Progress, feasible_start
 from counterpoise.solvers.sparse_arc import SparseArc
 from counterpoise.solvers.sparse_line import SparseLine
 from counterpoise.solvers.swap import swap
@@ -30,10 +30,6 @@ from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
 from counterpoise.terms.constraint import Sum
 from counterpoise.terms.smooth import LeastSquares
 
-# Work of a call without limits, in starts and children.
-DEFAULT_WORK = 128
-# Jobs between two looks at the population, the same for any number of workers, so that they do not matter.
-BATCH = 8
 # Columns by slope and by promise that a search among many columns looks at.
 POOLED = 600
 # The best of old populations remain, and are a second parent now and then.
@@ -42,24 +38,16 @@ ELITE, ELITE_SHARE = 8, 0.2
 PAIRS_EACH, GLIDE, FACES = 200, 300, 40
 # The share of the time that the last descent and the certificate may take.
 LAST_SHARE = 0.15
+# Jobs after which a search below the exactness threshold settles on one of its two strategies.
+SETTLED = 16
 # Points closer than this, relative to |F|, are one.
 SAME = 1e-10
 
 
-class Population(NamedTuple):
-    """How many starts open the first population, how many points a population has, and when it is given up.
-
-    It is, for a new one, after so many jobs in a row that did not improve it. Where jobs take long the first population
-    is smaller, for the sake of short budgets.
-    """
-
-    first: int = 8
-    size: int = 16
-    stale: int = 80
-
-
 class Strategy(Protocol):
     """Where a search starts, and what it makes of two points."""
+
+    plan: Population
 
     def start(self, k: int, rng: np.random.Generator) -> Vector:
         """Return the k-th start, already a local optimum."""
@@ -88,7 +76,7 @@ class Penalised:
     """
 
     def __init__(self, problem: Problem, exact: Strategy) -> None:
-        self.problem, self.exact = problem, exact
+        self.problem, self.exact, self.plan = problem, exact, exact.plan
         # Seconds that one descent may take; None where work alone is counted.
         self.seconds: float | None = None
         self.has_corners = isinstance(problem.g, TopSum)
@@ -174,8 +162,8 @@ def search(
     x0 : array of length n, optional
         One more start.
     work : int, optional
-        How many starts and children, 128 if there is no ``max_time`` either. The same work and seed give the same point
-        for any number of workers.
+        How many starts and children; 128 if there is no ``max_time`` either, and 32 for ``TopSum`` on ``Sum``, where
+        each takes longer. The same work and seed give the same point for any number of workers.
     n_jobs : int, optional
         Workers, by joblib: threads, or what ``joblib.parallel_config`` says; -1 for one a core.
     tol : float
@@ -184,14 +172,12 @@ def search(
         Seconds, looked at between jobs of some milliseconds.
     seed : int or None
     callback : callable, optional
-        Called with a :class:`Progress` after every batch of eight jobs; returning True stops the search.
+        Called with a :class:`Progress` after every batch of jobs, eight or four; returning True stops the search.
     """
     if work is not None:
         work = whole_number(work, "work", 1)
     if max_time is not None and number(max_time, "max_time", 0.0) <= 0.0:
         raise ValueError("max_time is 0; a search needs a positive budget.")
-    if work is None and max_time is None:
-        work = DEFAULT_WORK
     if pool.applies(problem):
         return _on_pool(problem, x0, {"work": work, "n_jobs": n_jobs, "max_time": max_time}, tol, seed, callback)
     return _Search(problem, x0, work, n_jobs, number(tol, "tol", 0.0), max_time, seed, callback).run()
@@ -271,8 +257,9 @@ class _Search:
         self.penalised = Penalised(problem, self.exact)
         if not self.is_exact:
             self.strategies.append(self.penalised)
-        # Supports on the line differ much and are found in a millisecond: there many starts pay.
-        self.plan = Population(32, 32, 160) if self.is_exact and isinstance(self.exact, SparseLine) else Population()
+        self.plan = self.exact.plan
+        if work is None and max_time is None:
+            self.work = self.plan.work
         self.population: list[Member] = []
         self.elite: list[Member] = []
         self.opened, self.idle = 0, 0
@@ -326,14 +313,16 @@ class _Search:
 
     def _batch(self) -> Status | None:
         self.penalised.seconds = self._left(0.0)
-        size = BATCH if self.work is None else min(BATCH, self.work - self.done)
+        size = self.plan.batch if self.work is None else min(self.plan.batch, self.work - self.done)
         jobs = [self._job(self.done + k) for k in range(size)]
         before = self.population[0].objective if self.population else math.inf
-        for x in self._results(jobs):
+        found = self._results(jobs)
+        for x in found:
             if x is None:
                 self.lost += 1
             else:
                 self._add(x)
+        size = len(found)
         self.done += size
         self.opened += size
         better = bool(self.population) and self.population[0].objective < before - SAME * abs(before)
@@ -372,10 +361,10 @@ class _Search:
         self.population, self.opened, self.idle = [], 0, 0
 
     def _results(self, jobs: list[tuple[Any, ...]]) -> list[Vector | None]:
+        # A batch that the clock cuts short is a shorter batch; with work as the only limit none is.
         if self.n_jobs is None or joblib.effective_n_jobs(self.n_jobs) == 1:
             found: list[Vector | None] = []
             for job in jobs:
-                # A batch that the clock cuts short is a shorter batch; with work as the only limit none is.
                 if found and self._expired():
                     break
                 self.penalised.seconds = self._left(0.0)
@@ -383,16 +372,23 @@ class _Search:
             return found
         try:
             if self.threads is not None:
-                return list(self.threads.map(lambda job: _attempt(*job), jobs))
+                first = self.threads.submit(_attempt, *jobs[0])
+                rest = [self.threads.submit(self._attempt_in_time, job) for job in jobs[1:]]
+                others = [each for each in (future.result() for future in rest) if each]
+                return [first.result(), *(x for (x,) in others)]
             workers = joblib.Parallel(n_jobs=self.n_jobs, prefer="threads")
             return list(workers(joblib.delayed(_attempt)(*job) for job in jobs))
         except (OSError, RuntimeError, EOFError) as error:  # a pool whose worker died returns nothing of the batch
             warnings.warn(f"A worker died ({type(error).__name__}); its batch is done here instead.", stacklevel=6)
             return [_perform(*job) for job in jobs]
 
+    def _attempt_in_time(self, job: tuple[Any, ...]) -> tuple[Vector | None] | None:
+        """Perform a job unless the time is over."""
+        return None if self._expired() else (_attempt(*job),)
+
     def _settle_regime(self) -> None:
         """Below the exactness threshold, keep the strategy that has the best point after both have had their start."""
-        if len(self.strategies) == 2 and self.done >= 2 * BATCH:
+        if len(self.strategies) == 2 and self.done >= SETTLED:
             best = self.best
             settled = self.exact.descend(best.x)
             gap = self.problem.objective(settled) - best.objective

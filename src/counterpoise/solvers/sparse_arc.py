@@ -15,6 +15,7 @@ from numpy.random import Generator
 from counterpoise.checks import Vector, vector
 from counterpoise.kernels import swap_arc
 from counterpoise.problem import Problem
+from counterpoise.solvers.run import Population
 from counterpoise.terms.concave import TopSum
 from counterpoise.terms.constraint import Sphere
 from counterpoise.terms.smooth import LeastSquares, Quadratic
@@ -58,6 +59,8 @@ class SparseArc:
     >>> search.start(0, np.random.default_rng(0)).tolist()
     [0.0, 1.0, 0.0]
     """
+
+    plan = Population()
 
     def __init__(self, problem: Problem) -> None:
         if not isinstance(problem.g, TopSum) or not isinstance(problem.u, Sphere):

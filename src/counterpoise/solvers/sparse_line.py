@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from counterpoise.checks import Vector
-from counterpoise.kernels import swap_line
+from counterpoise.kernels import swap_line, tabu_line
 from counterpoise.problem import Problem
+from counterpoise.solvers.run import Population
 from counterpoise.terms.concave import TopSum
 from counterpoise.terms.constraint import Sum
 
@@ -22,12 +24,18 @@ FORWARD_STARTS, RANDOM_SHARE = 1, 3
 FRESH_SHARE, LEAST_FRESH = 0.5, 3
 # The share of children that lose a part of one parent instead of joining two.
 KICKS = 0.25
-# Kicks and descents that follow a child: so many, divided by s²n, and not more than an eighth of n.
-WANDER_WORK = 400_000
+# Steps of the walk of every start and child: so many, divided by the sn exchanges that each scores, within limits, and
+# not more than a few times n.
+WALK_WORK, LEAST_STEPS, MOST_STEPS, STEPS_EACH = 3_500_000, 60, 250, 4
+# Steps for which a newcomer has to stay, at most and as a share of s, and for which who left has to stay away.
+STAY, STAY_SHARE, AWAY = 5, 0.5, 12
 
 
 class SparseLine:
     """Supports of at most s coordinates, f + h minimised on each: the problem of ``TopSum`` with a large λ."""
+
+    # A walk takes several milliseconds and ends in good company: few are enough.
+    plan = Population(first=4, size=6, stale=24, batch=4, work=32)
 
     def __init__(self, problem: Problem) -> None:
         h = problem.separable
@@ -43,7 +51,7 @@ class SparseLine:
         self.order = np.argsort(0.5 * c * c * diagonal + c * self.support.b, kind="stable")
 
     def start(self, k: int, rng: np.random.Generator) -> Vector:
-        """Select forward from the best single coordinate, later reduce random sets, which differ; then exchange."""
+        """Select forward from the best single coordinate, later reduce random sets, which differ; then walk."""
         n, x = self.problem.n, np.zeros(self.problem.n)
         if k < FORWARD_STARTS:
             swap_line.forward(self.support, self.s, int(self.order[k % n]), 1, rng, x)
@@ -51,10 +59,10 @@ class SparseLine:
             few = np.sort(rng.choice(n, min(n, RANDOM_SHARE * self.s), replace=False)).astype(np.int64)
             held = np.flatnonzero(self.problem.separable.lo > 0.0)
             swap_line.reduce_to(self.support, self.s, np.union1d(few, held), x)
-        return self._descended(x if x.any() else self.problem.start(k), SEARCH_TRIES)
+        return self._walked(x if x.any() else self.problem.start(k), rng)
 
     def child(self, parents: list[Vector], rng: np.random.Generator) -> Vector:
-        """Take the union of the parents' supports, or a part of one, and a few more; reduce it to s, then exchange."""
+        """Take the union of the parents' supports, or a part of one, and a few more; reduce it to s, then walk."""
         n, fresh = self.problem.n, max(LEAST_FRESH, int(FRESH_SHARE * self.s))
         held = np.unique(np.concatenate([np.flatnonzero(parent) for parent in parents]))
         if rng.random() < KICKS:
@@ -66,12 +74,7 @@ class SparseLine:
         more = rng.choice(n, min(fresh, n), replace=False)
         x = np.zeros(n)
         swap_line.reduce_to(self.support, self.s, np.union1d(held, more).astype(np.int64), x)
-        x = self._descended(x if x.any() else parents[0], SEARCH_TRIES)
-        # A small support is done with in no time: what is left of a child's share goes into kicks.
-        rounds = min(WANDER_WORK // (self.s * self.s * n), n // 8)
-        if rounds:
-            swap_line.wander(self.support, x, self.s, TOL, SEARCH_TRIES, rounds, rng)
-        return x
+        return self._walked(x if x.any() else parents[0], rng)
 
     def descend(self, x: Vector) -> Vector:
         """Return the point of a support that no exchange improves, reached from x."""
@@ -87,6 +90,15 @@ class SparseLine:
         """Return the largest gain of an exchange, who leaves and who enters (−1: nobody), and whether it is proved."""
         found: Any = swap_line.best_exchange(self.support, np.array(x), self.s, CLAIM_TRIES)
         return float(found[0]), int(found[1]), int(found[2]), bool(found[3])
+
+    def _walked(self, x: Vector, rng: np.random.Generator) -> Vector:
+        """Return the end of a descent from the best support of a walk."""
+        n, s = self.problem.n, self.s
+        steps = min(max(WALK_WORK // (s * n), LEAST_STEPS), MOST_STEPS, STEPS_EACH * n)
+        stay, away = max(1, min(STAY, math.ceil(STAY_SHARE * s))), max(1, min(AWAY, (n - s) // 2))
+        at = np.array(x)
+        tabu_line.walk(self.support, at, s, steps, stay, away, rng)
+        return self._descended(at, SEARCH_TRIES)
 
     def _descended(self, x: Vector, tries: int) -> Vector:
         at = np.array(x)

@@ -1,0 +1,240 @@
+"""A walk over supports on the line that goes on where no exchange improves: tabu search.
+
+Every step makes the best exchange that is allowed, up or down. Who entered may not leave for some steps, who left may
+not enter, so that the walk does not return at once; the best support on the way is what it is for. A step scores all
+exchanges by the closed forms of :mod:`counterpoise.kernels.swap_line` and lets M, Z and ς follow the one it makes. The
+weights are M's where they lie within the bounds and h has no kinks, else those of the small program on the support.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterpoise.kernels.dispatch import entry_point, outlined
+from counterpoise.kernels.swap_line import FLAT, exchange, gradient_at, load, price, reprice, unload, value_on
+
+
+@outlined
+def drop(m, place, M, Z, schur):
+    """Let M, Z and ς follow a member that leaves; the last member takes its place, the sum the last's."""
+    n, last = len(schur), m - 1
+    inverse = 1.0 / M[place, place]
+    for k in range(n):
+        schur[k] += Z[place, k] * Z[place, k] * inverse
+    for a in range(m + 1):
+        if a != place:
+            weight = M[a, place] * inverse
+            for k in range(n):
+                Z[a, k] -= weight * Z[place, k]
+            for e in range(m + 1):
+                if e != place:
+                    M[a, e] -= weight * M[place, e]
+    for target, source in ((place, last), (last, m)):
+        if target != source:
+            for k in range(n):
+                Z[target, k] = Z[source, k]
+            corner = M[source, source]
+            for e in range(m + 1):
+                M[target, e] = M[source, e]
+            for e in range(m + 1):
+                M[e, target] = M[e, source]
+            M[target, target] = corner
+
+
+@outlined
+def enter(problem, held, m, enters, M, Z, schur, entry):
+    """Let M, Z and ς follow a newcomer, who becomes the last of now m + 1 members; the sum comes after it."""
+    Q, n = problem.Q, len(schur)
+    for k in range(n):
+        entry[k] = Q[enters, k] - Z[m, k]
+    for a in range(m):
+        weight = Q[held[a], enters]
+        for k in range(n):
+            entry[k] -= weight * Z[a, k]
+    inverse = 1.0 / entry[enters]
+    # The sum moves up by one.
+    for k in range(n):
+        Z[m + 1, k] = Z[m, k]
+    for e in range(m + 1):
+        M[m + 1, e] = M[m, e]
+    for e in range(m + 1):
+        M[e, m + 1] = M[e, m]
+    M[m + 1, m + 1] = M[m, m]
+    for a in range(m + 2):
+        if a != m:
+            weight = Z[a, enters] * inverse
+            for e in range(m + 2):
+                if e != m:
+                    M[a, e] += weight * Z[e, enters]
+            M[a, m] = -weight
+            M[m, a] = -weight
+    M[m, m] = inverse
+    for a in range(m + 2):
+        if a != m:
+            weight = Z[a, enters] * inverse
+            for k in range(n):
+                Z[a, k] -= weight * entry[k]
+    for k in range(n):
+        Z[m, k] = entry[k] * inverse
+        schur[k] -= entry[k] * entry[k] * inverse
+
+
+@outlined
+def _challenge(slope, schur, row, shift, inverse, cost, flat, member, top, who):
+    """Put a member as the leaver wherever its exchange gains most so far; no branch inside."""
+    for k in range(len(top)):
+        descent = max(row[k] * shift - slope[k], 0.0)
+        bend = schur[k] + row[k] * row[k] * inverse
+        gain = (0.5 * descent * descent / bend if bend > flat[k] else 0.0) - cost
+        better = gain > top[k]
+        top[k] = gain if better else top[k]
+        who[k] = member if better else who[k]
+
+
+@outlined
+def _free_weights(problem, held, m, M, z):
+    """Write the weights of M, which know no bounds; return whether they are the best on the support."""
+    h, inside = problem.h, len(problem.h.centre) == 0
+    for a in range(m):
+        total = problem.c * M[a, m]
+        for e in range(m):
+            total -= M[a, e] * problem.b[held[e]]
+        z[a] = total
+        inside = inside and h.lo[held[a]] <= total <= h.hi[held[a]] and total > 0.0
+    return inside
+
+
+@outlined
+def _slopes(problem, held, m, z, M, gradient, slope):
+    """Write ρ of the head of swap_line for all coordinates."""
+    gradient_at(problem, held, m, z, gradient)
+    mean = 0.0
+    for a in range(m):
+        mean += M[a, m] * gradient[held[a]]
+    for k in range(len(slope)):
+        slope[k] = gradient[k] - mean
+
+
+@entry_point
+def walk(problem, x, s, steps, stay, away, rng):
+    """Walk from x, in place, to the best support of so many steps.
+
+    Parameters
+    ----------
+    problem : Support
+    x : array of length n
+        Its s largest coordinates are where the walk begins.
+    s, steps : int
+    stay, away : int
+        Up to so many steps a newcomer has to stay, and who left has to stay away; half of it at least.
+    rng : Generator
+
+    Returns
+    -------
+    value : float
+        f + h at the best point, relative to 0; infinite if x's s largest coordinates cannot hold the sum.
+    """
+    n = len(x)
+    held, z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
+    m = load(problem, x, s, held, z)
+    if m == 0:
+        return np.inf
+    value = value_on(problem, held, m, z)
+    best_held, best_z, best_m, best = held.copy(), z.copy(), m, value
+    if s < 2:
+        return value
+    old_held, old_z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
+    new_held, new_z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
+    M, Z, schur = np.empty((s + 2, s + 2)), np.empty((s + 2, n)), np.empty(n)
+    gradient, slope, entry, flat = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    top, who = np.empty(n), np.empty(n)
+    leave_from, enter_from = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    is_held = np.zeros(n, dtype=np.bool_)
+    for k in range(n):
+        flat[k] = FLAT * problem.Q[k, k]
+    for a in range(m):
+        is_held[held[a]] = True
+    price(problem, held, m, M, Z, schur)
+    for step in range(steps):
+        _slopes(problem, held, m, z, M, gradient, slope)
+        place, enters, most = -1, -1, 0.0
+        if m < s:  # there is room: who gains most comes
+            for k in range(n):
+                closed = is_held[k] or enter_from[k] > step or problem.h.hi[k] <= 0.0 or schur[k] <= flat[k]
+                if not closed and slope[k] < 0.0 and slope[k] * slope[k] > most * schur[k]:
+                    enters, most = k, slope[k] * slope[k] / schur[k]
+        if enters < 0 and m >= 2:
+            top[:] = -np.inf
+            for a in range(m):
+                i = held[a]
+                if leave_from[i] > step or problem.h.lo[i] > 0.0 or M[a, a] <= 0.0:
+                    continue
+                inverse = 1.0 / M[a, a]
+                shift = z[a] * inverse
+                _challenge(slope, schur, Z[a], shift, inverse, 0.5 * z[a] * shift, flat, float(a), top, who)
+            most = -np.inf
+            for k in range(n):
+                if top[k] > most and not is_held[k] and enter_from[k] <= step and problem.h.hi[k] > 0.0:
+                    place, enters, most = int(who[k]), k, top[k]
+        if enters < 0:
+            continue
+        # M, Z and ς follow first: their weights tell whether the small program is needed.
+        old_m = m
+        old_held[:m], old_z[:m] = held[:m], z[:m]
+        if place < 0:
+            enter(problem, held, m, enters, M, Z, schur, entry)
+            held[m] = enters
+            m += 1
+            sound = True
+        else:
+            held[place] = enters
+            sound = reprice(problem, held, m, place, enters, M, Z, schur, entry)
+        if not sound:
+            price(problem, held, m, M, Z, schur)
+        if not _free_weights(problem, held, m, M, z):
+            size = exchange(problem, old_held, old_m, old_z, place, enters, new_held, new_z)
+            if size == 0:  # the sum has no room there: back, and not this way again
+                m = old_m
+                held[:m], z[:m] = old_held[:m], old_z[:m]
+                price(problem, held, m, M, Z, schur)
+                enter_from[enters] = step + 1 + away
+                continue
+            # new_held is held without those that went to 0, in the same order.
+            z[:m] = 0.0
+            kept = 0
+            for a in range(m):
+                if kept < size and new_held[kept] == held[a]:
+                    z[a] = new_z[kept]
+                    kept += 1
+                else:
+                    z[a] = -1.0
+            a = m - 1
+            while a >= 0:
+                if z[a] < 0.0:
+                    is_held[held[a]] = False
+                    enter_from[held[a]] = step + 1 + rng.integers(away // 2, away)
+                    if M[a, a] > 0.0:
+                        drop(m, a, M, Z, schur)
+                    else:
+                        sound = False
+                    m -= 1
+                    held[a], z[a] = held[m], z[m]
+                    if not sound:
+                        price(problem, held, m, M, Z, schur)
+                        sound = True
+                a -= 1
+        is_held[enters] = False
+        for a in range(m):
+            if held[a] == enters:
+                is_held[enters] = True
+        leave_from[enters] = step + 1 + rng.integers(stay // 2, stay)
+        if place >= 0:
+            left = old_held[place]
+            is_held[left] = False
+            enter_from[left] = step + 1 + rng.integers(away // 2, away)
+        value = value_on(problem, held, m, z)
+        if value < best:
+            best, best_m = value, m
+            best_held[:m], best_z[:m] = held[:m], z[:m]
+    unload(best_held, best_m, best_z, x)
+    return best
