@@ -2,9 +2,8 @@
 
 from typing import Any
 
-import numpy as np
+from benchmark_utils.mixed_integer import by_scip
 from benchmark_utils.runs import OneShotSolver
-from pyscipopt import Model, quicksum
 
 
 class Solver(OneShotSolver):
@@ -16,21 +15,5 @@ class Solver(OneShotSolver):
     test_config = {"time_limit": 5.0}
 
     def solve(self, seed: int, A: Any, y: Any, c: int, lam: float) -> Any:
-        """Return x; without a solution in time, any binary point."""
-        m, n = A.shape
-        model = Model()
-        model.hideOutput()
-        model.setParam("limits/time", self.time_limit)
-        b = [model.addVar(vtype="B") for _ in range(n)]
-        r = [model.addVar(lb=None) for _ in range(m)]
-        bound = model.addVar(lb=0.0)
-        for k in range(m):
-            model.addCons(quicksum(2.0 * A[k, i] * b[i] for i in range(n)) - r[k] == float(y[k] + A[k].sum()))
-        model.addCons(quicksum(b) == (n + c) // 2)
-        model.addCons(quicksum(0.5 * v * v for v in r) <= bound)
-        model.setObjective(bound)
-        model.optimize()
-        if model.getNSols() == 0:
-            return np.where(np.arange(n) < (n + c) // 2, 1.0, -1.0)
-        best = model.getBestSol()
-        return np.array([1.0 if best[v] > 0.5 else -1.0 for v in b])
+        """Return x."""
+        return by_scip(A, y, c, self.time_limit)
