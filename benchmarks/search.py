@@ -171,7 +171,7 @@ def compare(
     console.print(table)
     if gaps and peers:
         console.print(
-            f"ahead: below the peer or equal to 1e-9, with the worst seed and no more time than it, or {budgets[0]:g} s."
+            f"ahead: below the peer or equal to 1e-9, with the worst seed and no more time than it or {budgets[0]:g} s."
         )
 
 
