@@ -1,3 +1,4 @@
+import contextlib
 import csv
 import json
 from pathlib import Path
@@ -8,6 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from counterpoise.cli import app
+from counterpoise.cli.base import Line
 from counterpoise.estimators.split import balanced_split
 
 
@@ -127,3 +129,20 @@ def test_bad_files_get_one_sentence(folder, text, sentence):
     Path("bad.csv").write_text(text)
     found = run("bad.csv", "--treated", "1")
     assert (found.exit_code, found.stdout, found.stderr) == (2, "", sentence + "\n")
+
+
+def test_the_line_shows_the_least_imbalance(folder, monkeypatch):
+    shown = []
+
+    @contextlib.contextmanager
+    def listen(quiet=False):
+        yield Line(shown.append)
+
+    monkeypatch.setattr("counterpoise.cli.split.status_line", listen)
+    found = run("patients.csv", "--treated", "8", "--json")
+    assert found.exit_code == 0, found.output
+    values = [float(said.split("objective ")[1].split(",")[0]) for said in shown if "objective" in said]
+    assert len(values) == 8 and values == sorted(values, reverse=True)
+    shown.clear()
+    assert run("patients.csv", "--treated", "8", "--draws", "20", "--output", "drawn").exit_code == 0
+    assert any("objective" in said for said in shown)

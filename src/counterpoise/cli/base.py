@@ -165,10 +165,11 @@ class Line:
         self.until: float | None = limit
         self.show(f"{doing} …{aside}")
 
-    def hear(self, report: RunProgress, share: float | None = None) -> None:
-        """Show a run's objective; ``share`` is how much of the run is done, if that is known."""
+    def hear(self, report: RunProgress, share: float | None = None, doing: str | None = None) -> None:
+        """Show a run's objective and gap; ``share`` is how much of the run is done, if that is known."""
         self.reach(share)
-        self.show(f"{self.doing}: objective {report.objective:.4g}, gap –{self.aside}")
+        gap = f"{max(0.0, report.gap):.0e}" if math.isfinite(report.gap) else "–"
+        self.show(f"{doing or self.doing}: objective {report.objective:.4g}, gap {gap}{self.aside}")
 
     def reach(self, share: float | None) -> None:
         """Foresee the end from how much is done."""

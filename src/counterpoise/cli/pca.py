@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
@@ -38,6 +39,9 @@ from counterpoise.cli.base import (
     write_files,
 )
 from counterpoise.prices import counted
+
+if TYPE_CHECKING:
+    from counterpoise.solvers.run import Progress as RunProgress
 
 FILES = ("loadings.csv", "report.html")
 MISSING = ("refuse", "drop-rows", "drop-columns")
@@ -95,12 +99,12 @@ def pca(
             if sizes and max(sizes) > data.X.shape[1]:
                 raise ValueError(f"--nonzero is {max(sizes)}, but there are {data.X.shape[1]} features; lower it.")
             say(f"Looking for {counted(components, 'component')}", seconds)
+            from counterpoise.estimators.callbacks import listening
+
             with in_options(OPTIONS):
                 estimator = _estimator(components, sizes, seconds, seed)
-                # Versions of scikit-learn before 1.9 have no callbacks.
-                if say.shown and hasattr(estimator, "set_callbacks"):
-                    estimator.set_callbacks(_Counter(say))
-                fitted = estimator.fit(data.X)
+                with listening(lambda progress, share: _hear(say, components, progress, share)):
+                    fitted = estimator.fit(data.X)
         notes = [*data.notes, *warned]
         from counterpoise.report import components_report
 
@@ -130,30 +134,11 @@ def _estimator(components: int, sizes: list[int], seconds: float | None, seed: i
     return NonnegativeSparsePCA(components, size, max_time=seconds, random_state=seed)
 
 
-class _Counter:
-    """A callback of scikit-learn that shows how many components are found, and the rounds that improve all of them."""
-
-    def __init__(self, say: Line) -> None:
-        self.say, self.found, self.rounds = say, 0, 0
-
-    def setup(self, estimator: Any, context: Any) -> None:
-        """Nothing is needed before the fit."""
-
-    def teardown(self, estimator: Any, context: Any) -> None:
-        """Nor after it."""
-
-    def on_fit_task_begin(self, estimator: Any, context: Any, **_: Any) -> None:
-        """A task is counted when it ends."""
-
-    def on_fit_task_end(self, estimator: Any, context: Any, **_: Any) -> bool:
-        """Count, and do not stop the fit."""
-        if context.task_name == "component":
-            self.found += 1
-            self.say.show(f"{self.say.doing}, {self.found} found …")
-        elif context.task_name == "round":
-            self.rounds += 1
-            self.say.show(f"{self.say.doing}, all found, round {self.rounds} …")
-        return False
+def _hear(say: Line, components: int, progress: RunProgress, share: float | None) -> None:
+    """Show the component just found and its gap, or all of them after a round that improves them together."""
+    found, rounds = min(progress.iteration, components), progress.iteration - components
+    alone = math.isfinite(progress.gap)
+    say.hear(progress, share, f"Component {found} of {components}" if alone else f"All together, round {rounds}")
 
 
 class _Data(NamedTuple):

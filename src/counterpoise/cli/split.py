@@ -107,7 +107,9 @@ def split(
                         f"--weights: {name!r} is no covariate; {tables.nearest(name, list(data.frame.columns))}"
                     )
             say(f"Dividing {counted(len(data.frame), 'unit')}", seconds)
-            with in_options(OPTIONS):
+            from counterpoise.estimators.callbacks import listening
+
+            with in_options(OPTIONS), listening(say.hear):
                 found = cp.balanced_split(
                     data.frame,
                     sizes[0] if len(sizes) == 1 else sizes,

@@ -79,6 +79,13 @@ def listening(listener: Listener) -> Iterator[None]:
         _listener.reset(token)
 
 
+def tell(progress: Progress, share: float | None) -> None:
+    """Let who listens, if anybody does, hear of progress; ``share`` is how much is done, if that is known."""
+    listener = _listener.get()
+    if listener is not None:
+        listener(progress, share)
+
+
 class Tasks:
     """A task of a fit and its subtasks, one after the other.
 

@@ -28,7 +28,9 @@ from threadpoolctl import threadpool_limits
 
 from counterpoise.checks import Vector
 from counterpoise.clock import working_seconds
+from counterpoise.estimators.callbacks import tell
 from counterpoise.kernels import exchange
+from counterpoise.solvers.run import Progress
 
 Labels = npt.NDArray[np.int64]
 
@@ -242,9 +244,15 @@ def search_groups(groups: Groups, budget: Budget) -> list[Found]:
             labels = groups.shaken(found[int(rng.integers(min(len(found), PARENTS)))].labels, rng)
         return groups.improved(labels, rng, tabu=True)
 
+    clock, done = working_seconds(), 0
     for batch in _batches(job, budget, BATCH):
         found = _distinct(groups, [*found, *batch])
         found = [each for each in found if each.imbalance <= NEAR * found[0].imbalance]
+        done += len(batch)
+        tell(
+            Progress(done, working_seconds() - clock, found[0].imbalance, found[0].labels.astype(float)),
+            done / budget.work,
+        )
     return found
 
 
@@ -259,7 +267,15 @@ def gather_groups(groups: Groups, wanted: int, budget: Budget) -> list[Found]:
         rng = np.random.default_rng([budget.seed, k])
         return groups.improved(groups.random(rng), rng)
 
-    found = _distinct(groups, [each for batch in _batches(job, budget, DRAWN_AT_ONCE) for each in batch])
+    clock, ends = working_seconds(), []
+    for batch in _batches(job, budget, DRAWN_AT_ONCE):
+        ends += batch
+        least = min(ends, key=lambda each: each.imbalance)
+        tell(
+            Progress(len(ends), working_seconds() - clock, least.imbalance, least.labels.astype(float)),
+            len(ends) / budget.work,
+        )
+    found = _distinct(groups, ends)
     if len(found) >= wanted:
         return found[:wanted]
     rng = np.random.default_rng([budget.seed, budget.work])

@@ -21,11 +21,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from counterpoise.certificates import certify
 from counterpoise.checks import is_sparse, number, whole_number
 from counterpoise.clock import working_seconds
-from counterpoise.estimators.callbacks import CallbackSupport, Tasks, with_callbacks
+from counterpoise.estimators.callbacks import CallbackSupport, Tasks, tell, with_callbacks
 from counterpoise.kernels import swap_arc
 from counterpoise.problem import Result, Status
 from counterpoise.problems import NNSPCA
 from counterpoise.solvers import minimize
+from counterpoise.solvers.run import Progress
 from counterpoise.solvers.sparse_arc import MOST_SWAPS, TOLERANCE
 
 Matrix = npt.NDArray[np.float64]
@@ -502,6 +503,7 @@ class _Fit:
         # Components of different sizes keep the order in which the user gave these.
         self.by_size = self.joint and len(set(plan.sizes)) == 1
         self.rounds = 0
+        self.clock, self.told = working_seconds(), 0
 
     def one_by_one(self, C: _Covariance, warm: Matrix | None) -> tuple[Matrix, list[Result]]:
         """Solve for each component after those before it."""
@@ -518,6 +520,7 @@ class _Fit:
             results.append(minimize(problem, x0, method=self.plan.method, **self.plan.options(left)))
             V = np.column_stack([V, _sparse(results[-1].x, s)])
             self.tasks.end()
+            self._tell(results[-1].objective, V[:, -1], results[-1].cws_gap)
         return V, results
 
     def together(self, C: _Covariance, V: Matrix, kicks: bool) -> Matrix:
@@ -543,6 +546,7 @@ class _Fit:
             V, total = self._round(C, V, total)
             stop = self.backfitting.end()
             self.rounds += 1
+            self._tell(-0.5 * total, V[:, -1], math.nan)
             if total > best_total:
                 best, best_total = V, total
             if stop:
@@ -599,6 +603,13 @@ class _Fit:
             column = C.C[self.rng.choice(len(C), p=variance / variance.sum())]
             V[:, k] = _sparse(np.maximum(column, 0.0), self.plan.sizes[k])
         return V
+
+    def _tell(self, objective: float, x: Matrix, gap: float) -> None:
+        """Let who listens hear of a component, or of all of them after a round; these end when nothing rises."""
+        count = len(self.plan.sizes)
+        self.told += 1
+        share = None if self.joint else min(self.told / count, 1.0)
+        tell(Progress(self.told, working_seconds() - self.clock, objective, x, gap), share)
 
     def _total(self, C: _Covariance, V: Matrix) -> float:
         return float(C.adjusted(V, self.by_size)[0].sum())

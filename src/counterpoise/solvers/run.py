@@ -20,12 +20,16 @@ FAR = 0.5
 
 
 class Progress(NamedTuple):
-    """What a callback sees; returning True from the callback stops the run."""
+    """What a callback sees; returning True from the callback stops the run.
+
+    ``gap`` is what the best pair would gain, NaN while that is not known: a scan of the pairs ends a run.
+    """
 
     iteration: int
     seconds: float
     objective: float
     x: Vector
+    gap: float = math.nan
 
 
 class Population(NamedTuple):
@@ -143,7 +147,7 @@ class Run:
             status = Status.ITERATION_LIMIT
         if status is None and self.max_time is not None and seconds >= self.max_time:
             status = Status.TIME_LIMIT
-        if self.callback is not None and self.callback(Progress(*self.history[-1], report.x.copy())):
+        if self.callback is not None and self.callback(Progress(*self.history[-1], report.x.copy(), report.gap)):
             status = status or Status.STOPPED_BY_CALLBACK
         return status
 
