@@ -42,6 +42,7 @@ bench: $(STAMP)
 # How near to the best known a search comes, and how soon; the real sets are found through COUNTERPOISE_DATA.
 bench-search: $(STAMP)
 	$(BIN)/python benchmarks/search.py
+	$(BIN)/python benchmarks/texts.py
 
 # What people import, against what they would take instead; skfolio and SCIP are among the peers.
 bench-estimators: $(STAMP)

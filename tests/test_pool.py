@@ -10,14 +10,16 @@ import scipy.sparse as sp
 
 import counterpoise as cp
 from conftest import scaled
+from counterpoise.kernels import enter_arc, sweep
 from counterpoise.solvers import pool as pools
-from counterpoise.solvers.pool import Pool
+from counterpoise.solvers.pool import ArcPool, Pool
+from naive import best_on_pair, case_of
 
 
 @pytest.fixture
 def small_pools(monkeypatch):
     """Pools so small that a few dozen columns are many."""
-    for name, value in {"PRICED": 6, "GAINING": 3, "PROMISING": 5}.items():
+    for name, value in {"PRICED": 6, "GAINING": 3, "PROMISING": 5, "TURNING": 5, "DENSE": 2, "DESCENDING": 4}.items():
         monkeypatch.setattr(pools, name, value)
     monkeypatch.setattr("counterpoise.terms.smooth.BLOCK", 7)
 
@@ -129,25 +131,27 @@ def test_single_precision_data_is_never_copied_whole(rng):
     np.testing.assert_allclose(f.gradient(x), A.astype(float).T @ (A.astype(float) @ x - f.y), rtol=1e-9, atol=1e-9)
 
 
-def components(rng, n=40, s=4, sparse=False):
-    A = rng.standard_normal((15, n))
+def components(rng, n=40, s=4, sparse=False, lam=1e4, single=False, y=0.0, A=None):
+    A = rng.standard_normal((15, n)) if A is None else A
     if sparse:
-        A = sp.csc_array(A * (rng.random(A.shape) < 0.5))
-    f = cp.LeastSquares(A, 0.0, scale=-1.0, gram=False)
-    h = cp.Bounds(0.0, np.inf) + cp.Linear(1e4)
-    return cp.Problem(f, h, cp.TopSum(s, 1e4), cp.Sphere())
+        A = sp.csr_array(A * (rng.random(A.shape) < 0.5))
+    if single:
+        A = A.astype(np.float32)
+    f = cp.LeastSquares(A, y, scale=-1.0, gram=False)
+    h = cp.Bounds(0.0, np.inf) + cp.Linear(lam)
+    return cp.Problem(f, h, cp.TopSum(s, lam), cp.Sphere())
 
 
 def whole_components(problem):
     A = problem.f.A.toarray() if sp.issparse(problem.f.A) else problem.f.A
-    f = cp.LeastSquares(A, 0.0, scale=-1.0, gram=True)
+    f = cp.LeastSquares(A.astype(float), problem.f.y, scale=-1.0, gram=True)
     return cp.Problem(f, problem.h, problem.g, problem.u)
 
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("method", ["bcd-g", "swap"])
 def test_components_of_many_columns(rng, small_pools, sparse, method, monkeypatch):
-    monkeypatch.setattr(pools, "PROMISING", 16)  # as many as a certificate polishes
+    monkeypatch.setattr(pools, "TURNING", 16)  # as many as a certificate polishes
     for case in range(scaled(6, 2)):
         problem = components(rng, sparse=sparse)
         assert pools.applies(problem)
@@ -175,3 +179,167 @@ def test_a_method_that_keeps_the_gram_matrix_says_so(rng):
     problem = cp.Problem(f, cp.Bounds(-1.0, 1.0), cp.Norm2(100.0), cp.Sum(0.0))
     with pytest.raises(ValueError, match=r"keeps AᵀA, here 8 × 8"):
         cp.minimize(problem, method="search")
+
+
+KINDS = ("normal", "positive", "counts", "equal columns", "empty columns", "low rank", "zero")
+
+
+def small_data(rng, kind, n):
+    """A data matrix, most of them degenerate."""
+    A = rng.standard_normal((6, n))
+    if kind == "positive":
+        A = np.abs(A)
+    elif kind == "counts":
+        A = rng.poisson(0.7, A.shape).astype(float)
+    elif kind == "equal columns":
+        A[:, n // 2 :] = A[:, : n - n // 2]
+    elif kind == "empty columns":
+        A[:, rng.random(n) < 0.5] = 0.0
+    elif kind == "low rank":
+        A[1:] = 0.0
+    elif kind == "zero":
+        A[:] = 0.0
+    return A
+
+
+def arc_point(rng, n, held):
+    """A point of length 1, now and then with equal coordinates, or some of which are very small."""
+    x = np.zeros(n)
+    kind = rng.integers(3)
+    sizes = np.ones(held) if kind == 0 else rng.random(held) ** (1 if kind == 1 else 12) + 1e-9
+    x[rng.choice(n, held, replace=False)] = sizes
+    return x / np.linalg.norm(x)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("single", [False, True])
+def test_gains_on_the_sphere_are_those_of_every_pair(rng, small_pools, kind, sparse, single, monkeypatch):
+    """Below, at and above the exact regime; fewer than s held, as many, and more; anywhere and where little gains."""
+    for _ in range(scaled(60, 12)):
+        n = int(rng.integers(2, 10))
+        s, held = int(rng.integers(1, n + 1)), int(rng.integers(1, n + 1))
+        lam = float(rng.choice([0.0, 0.1, 1.0, 3.0, 10.0, 1e3, 1e8]))
+        y = rng.choice([0.0, 1.0]) * rng.standard_normal(6)
+        problem = components(rng, s=s, lam=lam, sparse=sparse, single=single, y=y, A=small_data(rng, kind, n))
+        x, pool = arc_point(rng, n, held), ArcPool(problem)
+        monkeypatch.setattr(pools, "DENSE", int(rng.integers(1, 4)))
+        if rng.random() < 0.5:
+            s_before, lam_before = int(rng.integers(1, n + 1)), lam * float(rng.choice([0.5, 0.9, 1.0, 1.1, 2.0]))
+            x = cp.minimize(whole_components(problem).variant(s=s_before, lam=lam_before), x, theta=0.0).x
+        gains = pool.gains(x)
+        terms, at = whole_components(problem).terms(), x.copy()
+        sweep.start(terms, at)
+        size = 1.0 + float(np.abs(problem.f.diagonal).max()) + float(np.abs(y).max())
+        for k in range(n):
+            pairs = [sweep.step(terms, at, k, j, 0.0)[2] for j in np.flatnonzero(x)] if x[k] == 0.0 else [0.0]
+            assert gains[k] == pytest.approx(max(pairs), abs=1e-14 * (size + lam) + 1e-12 * size)
+        np.testing.assert_allclose(
+            pool.slopes(x), whole_components(problem).f.gradient(x) + lam, atol=1e-12 * size + 1e-15 * lam
+        )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gains_on_the_sphere_are_those_of_a_grid(rng, small_pools, kind):
+    for trial in range(scaled(40, 4)):
+        n = int(rng.integers(2, 8))
+        s, held = int(rng.integers(1, n + 1)), int(rng.integers(1, n + 1))
+        lam = float(rng.choice([0.0, 0.3, 1.0, 3.0, 10.0, 1e3]))
+        A, x = small_data(rng, kind, n), arc_point(rng, n, held)
+        gains = ArcPool(components(rng, s=s, lam=lam, A=sp.csr_array(A) if trial % 2 else A)).gains(x)
+        case = case_of("NNSPCA", A, np.zeros(6), lam, s)
+        for k in np.flatnonzero(x == 0.0):
+            best = max(best_on_pair(case, x, k, j, "arc", grid=201) for j in np.flatnonzero(x))
+            assert gains[k] == pytest.approx(best, abs=1e-7 * case.size(x))
+
+
+def test_a_pair_that_is_bounded_does_not_gain(rng):
+    """The bound against a fine grid of turns; it decides most pairs that gain nothing."""
+    angles = np.linspace(0.0, 0.5 * np.pi, 2001)
+    bounded = idle = 0
+    for _ in range(scaled(4000, 1000)):
+        slope_j = float(rng.choice([1.0, 10.0])) * rng.normal(-1.0, 1.0)
+        B = rng.standard_normal((int(rng.integers(1, 4)), 2))
+        q_kk, q_jj, q_kj = -B[:, 0] @ B[:, 0], -B[:, 1] @ B[:, 1], -B[:, 0] @ B[:, 1]
+        v, lam = rng.random(), float(rng.choice([0.0, 0.3, 3.0, 30.0, 1e4]))
+        second = float(rng.choice([0.0, 0.0, 0.5, 0.9, 1.0, 1.5])) * v
+        first = np.inf if rng.random() < 0.1 else second + float(rng.choice([0.0, 0.01, 1.0]))
+        slope_k = (-lam * rng.uniform(0.8, 1.2) if rng.random() < 0.5 else rng.normal(0.0, 2.0)) + lam
+        if rng.random() < 0.5:  # then the whole exchange changes little
+            slope_j = slope_k - lam + 0.5 * (q_kk + q_jj - 2.0 * q_kj) * v - float(rng.choice([0.0, 0.01]))
+        slope_j, most = slope_j + lam, float(rng.choice([0.0, 0.0, 0.1, 1.0]))
+        u, w = v * np.sin(angles), v * np.cos(angles)
+        after = np.max([u, w, np.full_like(u, second), u + w - first], axis=0)
+        change = slope_k * u + slope_j * (w - v) + 0.5 * q_kk * u**2 + 0.5 * q_jj * (w - v) ** 2 + q_kj * u * (w - v)
+        change += lam * (max(v, second) - after)
+        says = enter_arc._cannot_gain(slope_k, slope_j, q_kk, q_jj, q_kj, v, first, second, lam, most)
+        nothing = change.min() >= -most - 1e-12 * (1.0 + lam)
+        assert nothing or not says
+        bounded, idle = bounded + bool(says), idle + bool(nothing)
+    assert bounded > 0.8 * idle > 0
+    # Only where u + w − q is the least does this one gain.
+    assert not enter_arc._cannot_gain(0.0, -49.0, -50.0, -50.0, -1.0, 1.0, 1.0, 1.0, 1.0, 0.0)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("single", [False, True])
+def test_components_are_certified_against_every_pair_whatever_lam(rng, small_pools, sparse, single):
+    for case in range(scaled(24, 4)):
+        kind = KINDS[case % len(KINDS)]
+        lam = float(rng.choice([0.1, 1.0, 10.0, 1e3, 1e6]))
+        problem = components(rng, lam=lam, sparse=sparse, single=single, A=small_data(rng, kind, 24))
+        assert problem.f.A.dtype == (np.float32 if single else np.float64)
+        result = cp.minimize(problem, seed=case)
+        assert result.status is cp.Status.CERTIFIED
+        certificate = cp.certify(whole_components(problem), result.x, scan="all")
+        assert certificate.cws_gap <= 2.0 * result.tolerance + 1e-9
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_certificate_through_columns_is_that_of_all_pairs(rng, small_pools, sparse, kind):
+    for trial in range(scaled(40, 5)):
+        n = int(rng.integers(2, 12))
+        s, lam = int(rng.integers(1, n + 1)), float(rng.choice([0.0, 0.3, 3.0, 30.0, 1e6]))
+        A = small_data(rng, kind, n)
+        problem = components(rng, s=s, lam=lam, sparse=sparse, single=trial % 2 == 0, A=A)
+        x = arc_point(rng, n, int(rng.integers(1, n + 1)))
+        found, reference = cp.certify(problem, x), cp.certify(whole_components(problem), x, scan="all")
+        size = 1.0 + float(np.abs(problem.f.diagonal).max())
+        assert found.cws_gap == pytest.approx(reference.cws_gap, abs=1e-14 * (size + lam) + 1e-12 * size)
+        assert (found.worst_pair is None) == (found.cws_gap == 0.0)
+        if found.worst_pair is not None:
+            moved = x.copy()
+            moved[list(found.worst_pair)] += found.worst_step
+            fall = problem.objective(x) - problem.objective(moved)
+            assert fall == pytest.approx(found.cws_gap, abs=1e-12 * (size + lam))
+
+
+def test_the_gram_matrix_of_a_pool_is_that_of_its_columns(rng, small_pools):
+    problem = components(rng, sparse=True, single=True, y=rng.standard_normal(15))
+    members = np.array([3, 30, 7, 8, 0])
+    small, A = ArcPool(problem).restricted(members), problem.f.A.toarray().astype(float)[:, members]
+    np.testing.assert_allclose(small.f.Q, -A.T @ A, atol=1e-12)
+    x = np.zeros(40)
+    x[members] = arc_point(rng, 5, 4)
+    assert small.objective(x[members]) == pytest.approx(problem.objective(x), rel=1e-12)
+
+
+@pytest.mark.compiled
+def test_sparse_data_is_never_copied(rng):
+    import tracemalloc
+
+    A = sp.random_array((3000, 20_000), density=0.05, format="csc", dtype=np.float32, rng=rng)
+    A.sort_indices()
+    pool = ArcPool(components(rng, s=30, A=A))
+    pool.f.diagonal  # noqa: B018
+    x = arc_point(rng, 20_000, 30)
+    bytes_held = A.data.nbytes + A.indices.nbytes + A.indptr.nbytes
+    tracemalloc.start()
+    pool.gains(x)
+    pool.promises(x)
+    pool.restricted(np.arange(600))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert pool.f.A.dtype == np.float32 and np.shares_memory(pool.f.A.data, A.data)
+    assert peak < 0.5 * bytes_held

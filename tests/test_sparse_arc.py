@@ -12,7 +12,7 @@ import counterpoise as cp
 from conftest import scaled
 from counterpoise.kernels import swap_arc as kernels
 from counterpoise.problems import NNSPCA
-from counterpoise.solvers.sparse_arc import SparseArc
+from counterpoise.solvers.sparse_arc import NegativeGram, SparseArc
 from naive import sparse_pca_optimum
 
 KINDS = ("normal", "low rank", "positive", "equal columns", "empty columns", "orthogonal", "zero")
@@ -257,6 +257,16 @@ def test_search_needs_no_semidefinite_matrix(rng):
         best = max(-problem.objective(search.start(k, rng)) for k in range(search.starts))
         pairs = [best_angle(-Q, np.eye(n)[i], None, j) for i, j in itertools.permutations(range(n), 2)]
         assert best == pytest.approx(max(pairs), abs=1e-10)
+
+
+def test_a_negative_gram_matrix_is_known_to_be_semidefinite(rng):
+    A = rng.standard_normal((5, 12))
+    data = NNSPCA(A, 4, lam=1e3)
+    kept = cp.Problem(NegativeGram(-A.T @ A, np.zeros(12)), data.h, data.g, data.u)
+    points = [SparseArc(problem).start(0, rng) for problem in (data, kept)]
+    assert np.array_equal(*points)
+    results = [cp.minimize(problem, points[0], "swap") for problem in (data, kept)]
+    assert results[0].objective == pytest.approx(results[1].objective, rel=1e-12)
 
 
 def test_points_repeat_with_the_generator(rng):

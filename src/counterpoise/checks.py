@@ -26,6 +26,12 @@ def real_array(values: Any, name: str, keep_single: bool = False) -> npt.NDArray
 
 def refuse_non_finite(array: npt.NDArray[Any], name: str) -> None:
     """Name the first NaN or infinity."""
+    # One pass at the speed of memory; a sum of squares that overflows is looked at more closely.
+    if array.dtype.kind == "f" and (array.flags.c_contiguous or array.flags.f_contiguous):
+        flat = array.ravel(order="K")
+        with np.errstate(all="ignore"):
+            if np.isfinite(np.dot(flat, flat)):
+                return
     bad = ~np.isfinite(array)
     if bad.any():
         where = tuple(int(k) for k in np.argwhere(bad)[0])

@@ -1,29 +1,40 @@
 """Many columns: a pool of the most promising with its small Gram matrix, priced and certified against all.
 
-Only products with A are taken over all columns, in blocks; nothing of the size of A is copied.
+Only products with A are taken over all columns, in blocks; nothing of the size of A is copied. On the sphere sparse
+columns are not even copied for a pool, whose most frequent ones may hold half of the data: their Gram matrix suffices.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from counterpoise.checks import Vector, is_sparse
 from counterpoise.kernels import sweep
+from counterpoise.kernels.columns import column_products, spread_columns
 from counterpoise.kernels.enter import entering_gains
+from counterpoise.kernels.enter_arc import may_gain, turning_gains
 from counterpoise.kernels.swap_line import inverse_with_sum
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers.run import Epoch, Run
+from counterpoise.solvers.sparse_arc import NegativeGram
+from counterpoise.terms import smooth
 from counterpoise.terms.concave import TopSum
 from counterpoise.terms.constraint import Sum
 from counterpoise.terms.separable import AbsoluteDeviation, Bounds, Linear, one_sided_slopes
-from counterpoise.terms.smooth import LeastSquares
+from counterpoise.terms.smooth import LeastSquares, Quadratic
 
 # How many columns come into a pool by their slopes, by their gains, by their promises.
 PRICED, GAINING, PROMISING = 384, 128, 1024
+# On the sphere fewer by their promises: those above 0 are gains, and the others are proposals, no bounds.
+TURNING = 128
+# How many by slopes that λ leaves negative: then hundreds of coordinates are held, and all gains are dear.
+DESCENDING = 512
+# So many columns at a time are spread out as dense ones.
+DENSE = 16
 # A round that lowers F by less than this share of it has not helped.
 HELPS = 1e-3
 
@@ -75,12 +86,16 @@ class Pool:
 
     def restricted(self, pool: Any) -> Problem:
         """Return the problem on the pool's columns, with their Gram matrix."""
-        f = LeastSquares(self._columns(pool), self.f.y, self.f.scale, gram=True)
         p, h = self.problem, self.problem.separable
         terms: Any = Bounds(h.lo[pool], h.hi[pool]) + Linear(h.weight[pool])
         for centre, cost in zip(h.centre, h.cost, strict=True):
             terms = terms + AbsoluteDeviation(centre[pool], cost[pool])
-        return Problem(f, terms, TopSum(min(self.s, len(pool)), self.lam), p.u, p.constant, p.name)
+        f, constant = self._restricted_f(pool)
+        return Problem(f, terms, TopSum(min(self.s, len(pool)), self.lam), p.u, p.constant + constant, p.name)
+
+    def _restricted_f(self, pool: Any) -> tuple[LeastSquares | Quadratic, float]:
+        """Return f on the pool's columns, and what it leaves out."""
+        return LeastSquares(self._columns(pool), self.f.y, self.f.scale, gram=True), 0.0
 
     def gains(self, x: Vector) -> Vector:
         """Return for every column at 0 what taking mass from a held one gains at most; 0 for those that are held.
@@ -92,9 +107,9 @@ class Pool:
         held_slope = scale * (A.T @ r) + one_sided_slopes(h, x)[0][held]
         rests, old_top = self._rests(x[held])
         out, slopes = np.zeros(self.problem.n), np.empty(self.problem.n)
-        for first, last, block in self.f.blocks():
-            cross = scale * np.ascontiguousarray(A.T @ block)
-            slope = slopes[first:last] = scale * (block.T @ r) + self.zero_slopes[first:last]
+        for first, last, products in self._products(np.column_stack([A, r])):
+            cross = scale * np.ascontiguousarray(products[:, :-1].T)
+            slope = slopes[first:last] = scale * products[:, -1] + self.zero_slopes[first:last]
             numbers = self.f.diagonal[first:last], cross, h.hi[first:last], held_slope, self.f.diagonal[held]
             entering_gains(slope, *numbers, x[held] - h.lo[held], rests, self.lam, old_top, out[first:last])
         out[held] = 0.0
@@ -113,11 +128,11 @@ class Pool:
         room = m < self.s
         spread = np.maximum(np.diag(M)[:m], 1e-300)[:, None]
         shift, cost = x[held][:, None] / spread, 0.5 * x[held][:, None] ** 2 / spread
-        for first, last, block in self.f.blocks():
-            cross = scale * (A.T @ block)
+        for first, last, products in self._products(np.column_stack([A, r])):
+            cross = scale * products[:, :-1].T
             Z = M[:m, :m] @ cross + M[:m, m:]
             schur = self.f.diagonal[first:last] - M[m, m] - np.einsum("jk,jk->k", cross, Z + M[:m, m:])
-            slopes[first:last] = scale * (block.T @ r) + self.zero_slopes[first:last]
+            slopes[first:last] = scale * products[:, -1] + self.zero_slopes[first:last]
             slope = slopes[first:last] - mean
             if room or m == 1:
                 out[first:last] = _entering(slope, schur, np.minimum(h.hi[first:last], self.c))
@@ -128,6 +143,10 @@ class Pool:
         out[held] = 0.0
         self.seen = x.copy(), slopes
         return out
+
+    def descending(self, x: Vector, tolerance: float) -> Any:
+        """Return columns that gain by their slopes alone; on the line the pool's own pricing brings them."""
+        return np.flatnonzero(x)[:0]
 
     def to_verify(self, x: Vector, verified: Any, tolerance: float) -> Any:
         """Return columns whose exchange may gain and that no pool has looked at yet, the most promising first."""
@@ -151,13 +170,38 @@ class Pool:
         return self.f.A[:, which]
 
     def _dense(self, which: Any) -> Vector:
-        columns = self._columns(which)
-        dense: Vector = (columns.toarray() if is_sparse(columns) else columns).astype(np.float64)
+        A: Any = self.f.A
+        if not is_sparse(A):
+            columns: Vector = A[:, which].astype(np.float64, copy=False)
+            return columns
+        dense = np.zeros((self.f.m, len(which)))
+        spread_columns(A.data, A.indices, A.indptr, which, dense)
         return dense
+
+    def _products(self, dense: Vector) -> Iterator[tuple[int, int, Vector]]:
+        """Yield (first, last, AᵀD for these columns) over all columns, in double precision."""
+        if not is_sparse(self.f.A):
+            for first, last, block in self.f.blocks():
+                yield first, last, (dense.T @ block).T
+            return
+        for first in range(0, self.f.n, smooth.BLOCK):
+            last = min(first + smooth.BLOCK, self.f.n)
+            yield first, last, self._sparse_products(np.arange(first, last), dense)
+
+    def _sparse_products(self, which: Any, dense: Vector) -> Vector:
+        """Return AᵀD for some columns of a sparse A."""
+        A, out = self.f.A, np.empty((len(which), dense.shape[1]))
+        column_products(A.data, A.indices, A.indptr, which, np.ascontiguousarray(dense), out)
+        return out
 
 
 class ArcPool(Pool):
     """The same on the sphere, f = −½‖Ax‖²: the columns of the largest Gx, G = AᵀA, are the promising ones."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        A = self.f.A
+        self.signed = bool((A.data if is_sparse(A) else A).min(initial=0.0) < 0.0)
 
     def start(self) -> Vector:
         """Return the unit vector of the longest column."""
@@ -166,51 +210,119 @@ class ArcPool(Pool):
         return x
 
     def gains(self, x: Vector) -> Vector:
-        """Return what the best pair of all gains, for its column, and promises for the others, but no larger."""
-        terms, at = self.problem.terms(), x.copy()
+        """Return for every column at 0 what turning a held one towards it gains at most; 0 for those that are held."""
+        h, out, slopes = self.problem.separable, np.zeros(self.problem.n), self._gradient(x)
+        self.seen = x.copy(), slopes + self.zero_slopes
+        held, outside = np.flatnonzero(x), int(np.argmin(x))
+        if x[outside] != 0.0:
+            return out
+        terms, at = self.restricted(np.append(held, outside)).terms(), np.append(x[held], 0.0)
         sweep.start(terms, at)
-        gap, i, j, *_ = sweep.scan(terms, at, 0.0, np.inf)
-        out = np.clip(self.promises(x), 0.0, max(float(gap), 0.0))
-        for k in (i, j):
-            if k >= 0 and x[k] == 0.0:
-                out[k] = gap
+        undecided = np.empty(self.problem.n, dtype=bool)
+        may_gain(terms, at, slopes, h.weight, self.f.diagonal, self.signed, undecided)
+        undecided[held] = False
+        for begin, columns, rows in self._rows(held, np.flatnonzero(undecided)):
+            best = out[columns]
+            numbers = slopes[columns], h.weight[columns], self.f.diagonal[columns], rows
+            turning_gains(terms, at, begin, *numbers, best)
+            out[columns] = best
         return out
+
+    def best_pair(self, x: Vector) -> tuple[float, int, int, float, float]:
+        """Return (decrease, i, j, dᵢ, dⱼ) of the best of all pairs, (0, −1, −1, 0, 0) if none decreases F."""
+        gains = self.gains(x)
+        members = np.union1d(np.flatnonzero(x), [np.argmax(gains), np.argmin(x)])
+        terms, at = self.restricted(members).terms(), x[members]
+        sweep.start(terms, at)
+        gap, i, j, di, dj = sweep.scan(terms, at, 0.0, np.inf)
+        return (gap, int(members[i]), int(members[j]), di, dj) if i >= 0 else (0.0, -1, -1, 0.0, 0.0)
+
+    def descending(self, x: Vector, tolerance: float) -> Any:
+        """Return the columns of the least slopes where these are negative, because λ is too small to keep them out.
+
+        Towards eₖ, the others in proportion, F falls at the rate bₖ and about ½λ_max of [[xᵀGx, bₖ], [·, G_kk]] is won.
+        """
+        rate = -self.slopes(x) + (self.lam if np.count_nonzero(x) < self.s else 0.0)
+        rate[x > 0.0] = 0.0
+        value = -2.0 * self.f.value(x)
+        promise = 0.5 * (_larger_eigenvalue(value, np.maximum(rate, 0.0), -self.f.diagonal) - value)
+        best = _largest(rate, DESCENDING)
+        return best[(rate[best] > 0.0) & (promise[best] > tolerance)]
 
     def promises(self, x: Vector) -> Vector:
         """Return for every column what it gains in the place of a held one, the others kept in proportion.
 
         Without j, x̂ = (x − xⱼeⱼ)/‖·‖; the best angle between x̂ and eₖ is worth ½λ_max of [[x̂ᵀGx̂, (Gx̂)ₖ], [·, G_kk]].
         """
-        held = np.flatnonzero(x)
-        A, Gx, diagonal = self._columns(held), -self.f.gradient(x), -self.f.diagonal
+        held, Gx, diagonal = np.flatnonzero(x), -self._gradient(x), -self.f.diagonal
         value, out = float(x @ Gx), np.full(self.problem.n, -np.inf)
-        room = len(held) < self.s
-        for k, j in enumerate([-1] if room else held.tolist()):
-            v = 0.0 if room else float(x[j])
-            rest = max(1.0 - v * v, 1e-300)
-            row: Any = 0.0 if room else -self.f.scale * self._products(A, k)
-            a = value if room else (value - 2.0 * v * Gx[j] + v * v * diagonal[j]) / rest
-            b = np.maximum(Gx - v * row, 0.0) / math.sqrt(rest)
-            top = 0.5 * (a + diagonal) + np.sqrt(0.25 * (a - diagonal) ** 2 + b * b)
-            np.maximum(out, 0.5 * (top - value), out=out)
+        if len(held) < self.s:
+            out = 0.5 * (_larger_eigenvalue(value, np.maximum(Gx, 0.0), diagonal) - value)
+        else:
+            for begin, columns, rows in self._rows(held, np.arange(self.problem.n)):
+                best = out[columns]
+                for j, row in zip(held[begin:].tolist(), -rows.T, strict=False):
+                    v = float(x[j])
+                    rest = max(1.0 - v * v, 1e-300)
+                    a = (value - 2.0 * v * Gx[j] + v * v * diagonal[j]) / rest
+                    b = np.maximum(Gx[columns] - v * row, 0.0) / math.sqrt(rest)
+                    np.maximum(best, 0.5 * (_larger_eigenvalue(a, b, diagonal[columns]) - value), out=best)
+                out[columns] = best
         out[held] = -np.inf
         return out
 
     def to_verify(self, x: Vector, verified: Any, tolerance: float) -> Any:
-        """Return the most promising columns no pool has looked at yet; promises are no upper bounds here."""
-        best = _largest(self.promises(x), PROMISING)
+        """Return the most promising columns no pool has looked at yet; promises are no upper bounds here.
+
+        An exchange speaks of at most s held coordinates.
+        """
+        if np.count_nonzero(x) > self.s:
+            return np.flatnonzero(x)[:0]
+        best = _largest(self.promises(x), TURNING)
         return best[~verified[best]]
 
-    def _products(self, columns: Any, k: int) -> Vector:
-        """Return Aᵀ times one column."""
-        if is_sparse(columns):
-            return np.asarray((self.f.A.T @ columns[:, [k]]).todense(), dtype=np.float64).ravel()
-        return np.concatenate([block.T @ columns[:, k].astype(np.float64) for *_, block in self.f.blocks()])
+    def _restricted_f(self, pool: Any) -> tuple[LeastSquares | Quadratic, float]:
+        if not is_sparse(self.f.A):
+            return super()._restricted_f(pool)
+        p = -self.f.scale * self._sparse_products(pool, self.f.y[:, None])[:, 0]
+        return NegativeGram(self.f.scale * self._gram(pool), p), self.f.value_at_zero
+
+    def _gram(self, which: Any) -> Vector:
+        """Return AᵀA for some columns of a sparse A."""
+        gram = np.empty((len(which), len(which)))
+        for first in range(0, len(which), DENSE):
+            last = first + DENSE
+            gram[first:, first:last] = self._sparse_products(which[first:], self._dense(which[first:last]))
+            gram[first:last, first:] = gram[first:, first:last].T
+        return gram
+
+    def _gradient(self, x: Vector) -> Vector:
+        """Return ∇f; unlike :meth:`slopes` in double precision, because claims rest on it."""
+        r = self.f.residual(x)[:, None]
+        return self.f.scale * np.concatenate([products[:, 0] for *_, products in self._products(r)])
+
+    def _rows(self, held: Any, which: Any) -> Iterator[tuple[int, Any, Vector]]:
+        """Yield (begin, some columns k of ``which``, Q_kj for them and some held j from ``begin`` on)."""
+        for begin in range(0, len(held), DENSE):
+            dense = self._dense(held[begin : begin + DENSE])
+            for first in range(0, len(which), smooth.BLOCK):
+                columns = which[first : first + smooth.BLOCK]
+                if is_sparse(self.f.A):
+                    products = self._sparse_products(columns, dense)
+                else:
+                    products = self._dense(columns).T @ dense
+                yield begin, columns, self.f.scale * products
 
 
 def _largest(values: Vector, count: int) -> Any:
     """Return the places of so many of the largest values."""
     return np.argpartition(-values, min(count, len(values) - 1))[:count]
+
+
+def _larger_eigenvalue(a: float, b: Vector, d: Vector) -> Vector:
+    """Return that of [[a, b], [b, d]]."""
+    larger: Vector = 0.5 * (a + d) + np.sqrt(0.25 * (a - d) ** 2 + b * b)
+    return larger
 
 
 def _entering(slope: Vector, bend: Vector, most: Vector) -> Vector:
@@ -267,6 +379,11 @@ def pooled(
         # A look at all gains costs several at all slopes: as long as slopes bring columns that help, they suffice.
         if fresh and run.objective < reached - HELPS * abs(reached):
             return Epoch(x, tried, accepted)
+        if run.objective < reached - run.tolerance:
+            wanted = pool.descending(x, run.tolerance)
+            wanted = wanted[~verified[wanted]]
+            if len(wanted):
+                return Epoch(x, tried, accepted)
         if swaps:
             wanted = pool.to_verify(x, verified, run.tolerance)
             if len(wanted):

@@ -130,10 +130,18 @@ class SparseArc:
         return self.descend(x)
 
 
+class NegativeGram(Quadratic):
+    """f(x) = ½xᵀQx + pᵀx with a Q that is known to be negative semidefinite, such as −AᵀA; it is not copied."""
+
+    def __init__(self, Q: Vector, p: Vector) -> None:
+        self.Q, self.p, self.n = Q, p, len(Q)
+        self.diagonal = np.ascontiguousarray(np.diag(Q))
+
+
 def _semidefinite(f: LeastSquares | Quadratic) -> Vector:
     """Return −Q + σI, semidefinite because only then do power steps climb; σ is a constant on the sphere."""
     G = -f.Q
-    if not (isinstance(f, LeastSquares) and f.scale < 0.0):
+    if not (isinstance(f, NegativeGram) or (isinstance(f, LeastSquares) and f.scale < 0.0)):
         least = float(np.linalg.eigvalsh(G)[0])
         G[np.diag_indices(f.n)] += max(-least, 0.0)
     return np.ascontiguousarray(G)

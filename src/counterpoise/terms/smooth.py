@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.checks import Vector, is_sparse, matrix, number, real_array, spread, vector
+from counterpoise.kernels.columns import add_columns, column_products, column_squares
 from counterpoise.kernels.smooth import Columns, Gram, SparseColumns, SparseGram
 
 GRAM_LIMIT = 6000
@@ -16,6 +17,8 @@ GRAM_LIMIT = 6000
 SPARSE_GRAM_LIMIT = 20_000_000
 # Columns at a time where all are gone through.
 BLOCK = 8192
+# Entries at a time where all are counted.
+COUNTED = 1_000_000
 
 
 class LeastSquares:
@@ -56,7 +59,10 @@ class LeastSquares:
         held = np.flatnonzero(x)
         if 8 * len(held) <= self.n:
             product = np.asarray(self.A[:, held].astype(np.float64) @ x[held], dtype=np.float64)
-        elif self.A.dtype == np.float32 and not is_sparse(self.A):
+        elif self.A.dtype == np.float32 and is_sparse(self.A):
+            product = np.zeros(self.m)
+            add_columns(self.A.data, self.A.indices, self.A.indptr, x, product)
+        elif self.A.dtype == np.float32:
             product = np.zeros(self.m)
             for first, last, block in self.blocks():
                 product += block @ x[first:last]
@@ -72,7 +78,11 @@ class LeastSquares:
     def gradient(self, x: Vector) -> Vector:
         """Return σAᵀ(Ax − y)."""
         r = self.residual(x)
-        if self.A.dtype == np.float32 and not is_sparse(self.A):
+        if self.A.dtype == np.float32 and is_sparse(self.A):
+            products = np.empty((self.n, 1))
+            column_products(self.A.data, self.A.indices, self.A.indptr, np.arange(self.n), r[:, None], products)
+            return self.scale * products[:, 0]
+        if self.A.dtype == np.float32:
             return self.scale * np.concatenate([block.T @ r for *_, block in self.blocks()])
         return self.scale * np.asarray(self.A.T @ r, dtype=np.float64)
 
@@ -99,7 +109,8 @@ class LeastSquares:
     def diagonal(self) -> Vector:
         """The squared column norms times σ."""
         if is_sparse(self.A):
-            squares = np.asarray(self.A.astype(np.float64).power(2).sum(axis=0)).ravel()
+            squares = np.empty(self.n)
+            column_squares(self.A.data, self.A.indptr, squares)
         else:
             squares = np.einsum("ij,ij->j", self.A, self.A, dtype=np.float64)
         return np.asarray(self.scale * squares, dtype=np.float64)
@@ -109,7 +120,9 @@ class LeastSquares:
         """The Hessian in compressed sparse rows, or None where it is not kept."""
         if not self.may_keep_sparse:
             return None
-        products = np.bincount(self.A.indices, minlength=self.m).astype(np.float64)
+        # In parts, because bincount makes a wider copy of what it counts.
+        parts = np.array_split(self.A.indices, 1 + self.A.nnz // COUNTED)
+        products: Vector = np.sum([np.bincount(part, minlength=self.m) for part in parts], axis=0, dtype=np.float64)
         if float(products @ products) > SPARSE_GRAM_LIMIT:
             return None
         A = self.A.astype(np.float64)
