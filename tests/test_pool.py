@@ -163,6 +163,16 @@ def test_components_of_many_columns(rng, small_pools, sparse, method, monkeypatc
             assert certificate.swap_gap <= 1e-6 * abs(result.objective)
 
 
+@pytest.mark.parametrize(("make", "all_of"), [(large, whole), (components, whole_components)])
+def test_pairs_alone_are_claimed_where_lam_is_too_small(rng, small_pools, make, all_of):
+    """Of points that hold more than s, because that is better, no exchange is claimed, but all pairs are looked at."""
+    for case in range(scaled(6, 2)):
+        problem = make(rng, s=1, lam=1e-3)
+        result = cp.minimize(problem, method="swap", seed=case)
+        assert np.count_nonzero(result.x) > 1 and result.status is cp.Status.CERTIFIED
+        assert cp.certify(all_of(problem), result.x, scan="all").cws_gap <= 2.0 * result.tolerance + 1e-9
+
+
 @pytest.mark.parametrize("make", [large, components])
 def test_a_search_among_many_columns(rng, small_pools, make, monkeypatch):
     monkeypatch.setattr(sys.modules["counterpoise.solvers.search"], "POOLED", 8)

@@ -247,6 +247,17 @@ def test_the_swap_gap_names_an_exchange_that_gains(rng):
     assert found > 0
 
 
+@pytest.mark.parametrize("name", ["SIT", "NNSPCA"])
+def test_no_exchange_is_claimed_of_a_point_that_holds_more_than_s(rng, name):
+    problem = instance(name, rng).variant(s=1, lam=1e-6)
+    dense = cp.minimize(problem)
+    assert np.count_nonzero(dense.x) > problem.g.s
+    for x0 in (None, dense.x):
+        result = cp.minimize(problem, x0, "swap")
+        assert result.objective <= dense.objective + 1e-9 * abs(dense.objective)
+        assert result.status is cp.Status.CERTIFIED and result.success
+
+
 def test_swap_refuses_other_problems(rng):
     with pytest.raises(ValueError, match="g must be TopSum, it is Norm2"):
         problem = instance("DCPB2", rng)

@@ -371,7 +371,8 @@ def pooled(
         x[members], wanted = found.x, wanted[:0]
         run.objective, run.noise = run.measure(x)
         tried, accepted = max(1, found.nit), found.nacc
-        if found.status is not ending:
+        # Exchanges whose λ is too small to keep a point sparse end where pairs do.
+        if found.status not in (ending, Status.CERTIFIED):
             return Epoch(x, tried, accepted, found.status)
         if (found.x != before).any():
             verified[:] = False
@@ -391,7 +392,7 @@ def pooled(
         gains = pool.gains(x)
         largest = float(gains.max(initial=0.0))
         if largest <= run.tolerance:
-            return Epoch(x, tried, accepted, ending, max(largest, found.cws_gap))
+            return Epoch(x, tried, accepted, found.status, max(largest, found.cws_gap))
         best = _largest(gains, GAINING)
         wanted = best[gains[best] > run.tolerance]
         return Epoch(x, tried, accepted)

@@ -79,7 +79,7 @@ def swap(
 
     result = run.loop(epoch)
     result = result if first is None else join(first, result)
-    return _certified(problem, result, tol)
+    return _certified(problem, result, tol, strategy.s)
 
 
 def _on_vertices(problem: Problem, x0: Any, *options: Any) -> Result:
@@ -117,13 +117,15 @@ def supports_of(problem: Problem) -> SparseLine | SparseArc:
     return SparseLine(problem) if isinstance(problem.u, Sum) else SparseArc(problem)
 
 
-def _certified(problem: Problem, result: Result, tol: float) -> Result:
+def _certified(problem: Problem, result: Result, tol: float, s: int) -> Result:
     """Look at all pairs too: a swap-optimal point is CWS where λ is large, and where it is not BCD-g goes on."""
     if result.status is not Status.SWAP_OPTIMAL:
         return result
     after = bcd_g(problem, result.x, tol=tol, max_iter=20 * problem.n**2)
     moved = float(np.abs(after.x - result.x).max())
-    if after.objective < result.objective and moved > 1e-6 * _size(result.x):
+    # Of a point that holds more than s, lower than those that do not, no exchange is claimed.
+    dense = np.count_nonzero(result.x) > s
+    if dense or (after.objective < result.objective and moved > 1e-6 * _size(result.x)):
         return join(result, after)
     fields = {"success": after.status is Status.CERTIFIED, "cws_gap": after.cws_gap, "tolerance": after.tolerance}
     return Result(**{**result, **fields})
