@@ -422,8 +422,9 @@ def shown(monkeypatch):
 def test_the_line_shows_objective_and_gap(folder, shown):
     found = solve(folder / "both.npz", *SIT_OPTIONS, "--method", "bcd-g", "--method", "psg", "--lam", "10", "--json")
     first, second = json.loads(found.stdout)["results"]
-    assert f"bcd-g, 1 of 2: objective {first['objective']:.4g}, gap –" in shown
-    aside = f"(bcd-g: {first['objective']:.4g}, gap {max(0.0, first['cws_gap']):.0e})"
+    gap = f"gap {max(0.0, first['cws_gap']):.0e}"
+    assert f"bcd-g, 1 of 2: objective {first['objective']:.4g}, {gap}" in shown
+    aside = f"(bcd-g: {first['objective']:.4g}, {gap})"
     assert f"psg, 2 of 2: objective {second['objective']:.4g}, gap – {aside}" in shown
     assert found.exit_code == 0
 

@@ -294,11 +294,12 @@ def test_a_walk_never_loses_ground(rng, variant):
         assert value == pytest.approx(sparse_value(problem, x) - at_zero, rel=1e-9, abs=1e-9)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("variant", VARIANTS[:5])
 def test_one_walk_leaves_local_optima_for_the_optimum(rng, variant):
     """From the worst of many local optima; each of the cases has one above the optimum."""
     reached = cases = 0
-    while cases < scaled(12, 2):
+    while cases < 20:
         problem = random_problem(rng, n=9, **variant)
         line = SparseLine(problem)
         ends = [line.descend(problem.start(k)) for k in range(12)]
