@@ -107,11 +107,15 @@ class Pool:
         held_slope = scale * (A.T @ r) + one_sided_slopes(h, x)[0][held]
         rests, old_top = self._rests(x[held])
         out, slopes = np.zeros(self.problem.n), np.empty(self.problem.n)
-        for first, last, products in self._products(np.column_stack([A, r])):
-            cross = scale * np.ascontiguousarray(products[:, :-1].T)
-            slope = slopes[first:last] = scale * products[:, -1] + self.zero_slopes[first:last]
-            numbers = self.f.diagonal[first:last], cross, h.hi[first:last], held_slope, self.f.diagonal[held]
-            entering_gains(slope, *numbers, x[held] - h.lo[held], rests, self.lam, old_top, out[first:last])
+        dense, diagonal, room = scale * np.column_stack([A, r]), self.f.diagonal, x[held] - h.lo[held]
+
+        def price(first: int, last: int) -> None:
+            products = self._products(first, last, dense)
+            slope = slopes[first:last] = products[-1] + self.zero_slopes[first:last]
+            numbers = diagonal[first:last], products[:-1], h.hi[first:last], held_slope, diagonal[held]
+            entering_gains(slope, *numbers, room, rests, self.lam, old_top, out[first:last])
+
+        self.f.each_block(price)
         out[held] = 0.0
         self.seen = x.copy(), slopes
         return out
@@ -128,18 +132,23 @@ class Pool:
         room = m < self.s
         spread = np.maximum(np.diag(M)[:m], 1e-300)[:, None]
         shift, cost = x[held][:, None] / spread, 0.5 * x[held][:, None] ** 2 / spread
-        for first, last, products in self._products(np.column_stack([A, r])):
-            cross = scale * products[:, :-1].T
+        dense, diagonal = scale * np.column_stack([A, r]), self.f.diagonal
+
+        def price(first: int, last: int) -> None:
+            products = self._products(first, last, dense)
+            cross = products[:-1]
             Z = M[:m, :m] @ cross + M[:m, m:]
-            schur = self.f.diagonal[first:last] - M[m, m] - np.einsum("jk,jk->k", cross, Z + M[:m, m:])
-            slopes[first:last] = scale * products[:, -1] + self.zero_slopes[first:last]
+            schur = diagonal[first:last] - M[m, m] - np.einsum("jk,jk->k", cross, Z + M[:m, m:])
+            slopes[first:last] = products[-1] + self.zero_slopes[first:last]
             slope = slopes[first:last] - mean
             if room or m == 1:
                 out[first:last] = _entering(slope, schur, np.minimum(h.hi[first:last], self.c))
-                continue
+                return
             slope, schur = slope - Z * shift, schur + Z * Z / spread
             promise = _entering(slope, schur, np.minimum(h.hi[first:last], self.c)) - cost
             out[first:last] = np.maximum(promise.max(axis=0), 0.0)
+
+        self.f.each_block(price)
         out[held] = 0.0
         self.seen = x.copy(), slopes
         return out
@@ -178,15 +187,12 @@ class Pool:
         spread_columns(A.data, A.indices, A.indptr, which, dense)
         return dense
 
-    def _products(self, dense: Vector) -> Iterator[tuple[int, int, Vector]]:
-        """Yield (first, last, AᵀD for these columns) over all columns, in double precision."""
-        if not is_sparse(self.f.A):
-            for first, last, block in self.f.blocks():
-                yield first, last, (dense.T @ block).T
-            return
-        for first in range(0, self.f.n, smooth.BLOCK):
-            last = min(first + smooth.BLOCK, self.f.n)
-            yield first, last, self._sparse_products(np.arange(first, last), dense)
+    def _products(self, first: int, last: int, dense: Vector) -> Vector:
+        """Return DᵀA for these columns, in double precision."""
+        if is_sparse(self.f.A):
+            return np.ascontiguousarray(self._sparse_products(np.arange(first, last), dense).T)
+        block: Vector = dense.T @ self.f.A[:, first:last].astype(np.float64, copy=False)
+        return block
 
     def _sparse_products(self, which: Any, dense: Vector) -> Vector:
         """Return AᵀD for some columns of a sparse A."""
@@ -299,7 +305,13 @@ class ArcPool(Pool):
     def _gradient(self, x: Vector) -> Vector:
         """Return ∇f; unlike :meth:`slopes` in double precision, because claims rest on it."""
         r = self.f.residual(x)[:, None]
-        return self.f.scale * np.concatenate([products[:, 0] for *_, products in self._products(r)])
+        gradient, dense = np.empty(self.problem.n), self.f.scale * r
+
+        def price(first: int, last: int) -> None:
+            gradient[first:last] = self._products(first, last, dense)[0]
+
+        self.f.each_block(price)
+        return gradient
 
     def _rows(self, held: Any, which: Any) -> Iterator[tuple[int, Any, Vector]]:
         """Yield (begin, some columns k of ``which``, Q_kj for them and some held j from ``begin`` on)."""

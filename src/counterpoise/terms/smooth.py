@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from counterpoise.checks import Vector, is_sparse, matrix, number, real_array, spread, vector
 from counterpoise.kernels.columns import add_columns, column_products, column_squares
@@ -54,6 +57,16 @@ class LeastSquares:
             block = self.A[:, first:last]
             yield first, last, block.toarray() if is_sparse(block) else block.astype(np.float64, copy=False)
 
+    def each_block(self, do: Callable[[int, int], None]) -> None:
+        """Call ``do(first, last)`` for all columns, some thousand at a time, with one thread a core."""
+        ends = [(first, min(first + BLOCK, self.n)) for first in range(0, self.n, BLOCK)]
+        if len(ends) == 1:
+            do(*ends[0])
+            return
+        with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(os.cpu_count()) as threads:
+            for _ in threads.map(lambda both: do(*both), ends):
+                pass
+
     def residual(self, x: Vector) -> Vector:
         """Return Ax − y, from the columns that x holds if they are few."""
         held = np.flatnonzero(x)
@@ -83,7 +96,13 @@ class LeastSquares:
             column_products(self.A.data, self.A.indices, self.A.indptr, np.arange(self.n), r[:, None], products)
             return self.scale * products[:, 0]
         if self.A.dtype == np.float32:
-            return self.scale * np.concatenate([block.T @ r for *_, block in self.blocks()])
+            out = np.empty(self.n)
+
+            def multiply(first: int, last: int) -> None:
+                out[first:last] = self.scale * (r @ self.A[:, first:last].astype(np.float64))
+
+            self.each_block(multiply)
+            return out
         return self.scale * np.asarray(self.A.T @ r, dtype=np.float64)
 
     @cached_property
@@ -112,7 +131,13 @@ class LeastSquares:
             squares = np.empty(self.n)
             column_squares(self.A.data, self.A.indptr, squares)
         else:
-            squares = np.einsum("ij,ij->j", self.A, self.A, dtype=np.float64)
+            squares = np.empty(self.n)
+
+            def square(first: int, last: int) -> None:
+                block = self.A[:, first:last]
+                squares[first:last] = np.einsum("ij,ij->j", block, block, dtype=np.float64)
+
+            self.each_block(square)
         return np.asarray(self.scale * squares, dtype=np.float64)
 
     @cached_property
