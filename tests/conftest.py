@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -44,6 +45,22 @@ def scaled(compiled, plain):
 def rng(request):
     """A generator seeded by the test's name."""
     return np.random.default_rng(list(request.node.name.encode()))
+
+
+@pytest.fixture
+def shown(monkeypatch):
+    """What the line of progress of any command says."""
+    from counterpoise.cli import base
+
+    said = []
+
+    @contextlib.contextmanager
+    def listen(quiet=False):
+        yield base.Line(said.append)
+
+    for command in ("track", "pca", "split", "solve"):
+        monkeypatch.setattr(f"counterpoise.cli.{command}.status_line", listen)
+    return said
 
 
 @pytest.fixture(scope="session")

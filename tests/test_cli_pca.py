@@ -1,4 +1,3 @@
-import contextlib
 import csv
 import json
 import re
@@ -11,7 +10,6 @@ from typer.testing import CliRunner
 
 from counterpoise import Status
 from counterpoise.cli import app
-from counterpoise.cli.base import Line
 from counterpoise.estimators.pca import NonnegativeSparsePCA
 
 FEATURES = ["a", "b", "c", "d", "e", "f"]
@@ -155,15 +153,9 @@ def test_an_interrupted_run_is_kept_and_fails(folder, monkeypatch):
     assert Path("counterpoise-pca/loadings.csv").exists()
 
 
-def test_the_line_counts_components(folder, monkeypatch):
-    shown = []
-
-    @contextlib.contextmanager
-    def listen(quiet=False):
-        yield Line(shown.append)
-
+def test_the_line_counts_components(folder, shown):
     plain = json.loads(run("cells.csv", "--components", "2", "--nonzero", "2", "--json", "--output", "plain").stdout)
-    monkeypatch.setattr("counterpoise.cli.pca.status_line", listen)
+    shown.clear()
     found = run("cells.csv", "--components", "2", "--nonzero", "2", "--json")
     assert found.exit_code == 0, found.output
     assert shown[2] == "Looking for 2 components …"

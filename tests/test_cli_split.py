@@ -1,4 +1,3 @@
-import contextlib
 import csv
 import json
 from pathlib import Path
@@ -9,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 from counterpoise.cli import app
-from counterpoise.cli.base import Line
 from counterpoise.estimators.split import balanced_split
 
 
@@ -131,14 +129,7 @@ def test_bad_files_get_one_sentence(folder, text, sentence):
     assert (found.exit_code, found.stdout, found.stderr) == (2, "", sentence + "\n")
 
 
-def test_the_line_shows_the_least_imbalance(folder, monkeypatch):
-    shown = []
-
-    @contextlib.contextmanager
-    def listen(quiet=False):
-        yield Line(shown.append)
-
-    monkeypatch.setattr("counterpoise.cli.split.status_line", listen)
+def test_the_line_shows_the_least_imbalance(folder, shown):
     found = run("patients.csv", "--treated", "8", "--json")
     assert found.exit_code == 0, found.output
     values = [float(said.split("objective ")[1].split(",")[0]) for said in shown if "objective" in said]

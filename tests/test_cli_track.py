@@ -1,4 +1,3 @@
-import contextlib
 import csv
 import json
 import os
@@ -12,7 +11,6 @@ import pytest
 from typer.testing import CliRunner
 
 from counterpoise.cli import app, base
-from counterpoise.cli.base import Line
 from counterpoise.estimators.tracking import IndexTracker
 from counterpoise.prices import to_returns
 
@@ -440,19 +438,6 @@ def test_a_bad_cell_of_a_spreadsheet_is_named_by_its_row(folder):
     assert (found.exit_code, found.stdout, found.stderr) == (2, "", sentence)
     prices().reset_index(drop=True).to_excel("counted.xlsx")
     assert "counted.xlsx has no days" in run("counted.xlsx", "--index", "SPX", "--assets", "2").stdout
-
-
-@pytest.fixture
-def shown(monkeypatch):
-    """What the line of progress says."""
-    said = []
-
-    @contextlib.contextmanager
-    def listen(quiet=False):
-        yield Line(said.append)
-
-    monkeypatch.setattr("counterpoise.cli.track.status_line", listen)
-    return said
 
 
 def test_the_line_shows_objective_gap_and_windows(folder, shown):

@@ -1,4 +1,3 @@
-import contextlib
 import io
 import json
 import re
@@ -15,7 +14,6 @@ import counterpoise as cp
 from counterpoise import solvers
 from counterpoise.cli import app
 from counterpoise.cli import solve as command
-from counterpoise.cli.base import Line
 from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
 from counterpoise.solvers.hybrid import join
 
@@ -404,19 +402,6 @@ def test_data_of_zeros_has_a_penalty_still(folder, tmp_path):
     np.savez(tmp_path / "zero.npz", A=np.zeros((2, 4)), y=np.zeros(2))
     found = json.loads(solve(tmp_path / "zero.npz", *SIT_OPTIONS, "--json").stdout)
     assert found["lam"] == 1.0
-
-
-@pytest.fixture
-def shown(monkeypatch):
-    """What the line of progress says."""
-    said = []
-
-    @contextlib.contextmanager
-    def listen(quiet=False):
-        yield Line(said.append)
-
-    monkeypatch.setattr("counterpoise.cli.solve.status_line", listen)
-    return said
 
 
 def test_the_line_shows_objective_and_gap(folder, shown):

@@ -189,12 +189,8 @@ class Report:
         title : str
         kind : {"line", "bar", "dot", "scatter"}
             Bars and dots lie in rows, one a category.
-        x, y : Axis
-        series : sequence of Series
-        categories : sequence of str
-            Of bars and dots.
-        marks : sequence
-            Where to draw vertical lines.
+        x, y, series, categories, marks
+            As in :class:`Panel`.
         note : str
         """
         self._check_chart(name, kind, series, categories)

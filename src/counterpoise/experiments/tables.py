@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import html
 import io
 import math
 import re
@@ -72,20 +71,6 @@ class Table:
         lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{escape_latex(self.caption)}}}"]
         lines += [rf"\label{{tab:{self.name}}}", r"\end{table}"]
         return "\n".join(lines)
-
-    def html(self) -> str:
-        """Return a ``table`` element with its caption and notes."""
-        right = [' class="number"' if self.is_numeric(column) else "" for column in range(len(self.head))]
-        head = "".join(f"<th{mark}>{html.escape(text)}</th>" for mark, text in zip(right, self.head, strict=True))
-        body = []
-        for r, row in enumerate(self.rows):
-            cells = [html.escape(show(value)) for value in row]
-            marked = [f"<b>{text}</b>" if (r, c) in self.bold else text for c, text in enumerate(cells)]
-            inner = "".join(f"<td{mark}>{text}</td>" for mark, text in zip(right, marked, strict=True))
-            body.append(f"<tr>{inner}</tr>")
-        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes)
-        caption = f"<caption>{html.escape(self.caption)}</caption>"
-        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{''.join(body)}</tbody></table>{notes}"
 
     def is_numeric(self, column: int) -> bool:
         """Return whether a column holds a number."""
