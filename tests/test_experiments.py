@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import math
 import os
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -220,6 +222,20 @@ def test_backends_agree_with_one_process(tiny, folder, tmp_path, backend):
         runner.run(tasks, folder, parallel, jobs=2, backend=backend)
         assert objectives(serial) == objectives(parallel)
         assert len(objectives(serial)) == len(tasks)
+
+
+def test_a_cluster_starts_beside_another_one_and_listens_on_this_machine_alone():
+    distributed = pytest.importorskip("distributed", reason="distributed is not installed")
+    with contextlib.ExitStack() as stack:
+        usual = stack.enter_context(socket.socket())
+        with contextlib.suppress(OSError):  # then another process holds it, which serves as well
+            usual.bind(("127.0.0.1", 8787))
+            usual.listen()
+        stack.enter_context(runner.workers("dask", None, 1))
+        # A warning that the port is taken would be an error here, as all warnings are.
+        scheduler = distributed.default_client().cluster.scheduler
+        assert scheduler.http_server.address == "127.0.0.1"
+        assert scheduler.address.startswith("tcp://127.0.0.1:")
 
 
 def test_a_killed_run_goes_on_and_ends_with_the_same_records(tiny, folder, tmp_path):

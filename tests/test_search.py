@@ -10,6 +10,7 @@ import pytest
 
 import counterpoise as cp
 from conftest import scaled
+from counterpoise.experiments.runner import workers
 from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
 from counterpoise.solvers.exact import Proof, exact
 from counterpoise.solvers.faces import walk_on_faces
@@ -346,19 +347,12 @@ def test_a_path_needs_one_list(rng, given, sentence):
 
 @pytest.mark.parametrize("backend", ["loky", "dask"])
 def test_any_backend_of_joblib_gives_the_same_bits(rng, backend):
-    import joblib
-
+    if backend == "dask":
+        pytest.importorskip("distributed", reason="distributed is not installed")
     problem = instance("SIT", rng, n=12)
     alone = search(problem, work=12, seed=5)
-    if backend == "loky":
-        with joblib.parallel_config(backend="loky"):
-            together = search(problem, work=12, seed=5, n_jobs=2)
-    else:
-        distributed = pytest.importorskip("distributed", reason="distributed is not installed")
-        options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None}
-        with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster):
-            with joblib.parallel_config(backend="dask"):
-                together = search(problem, work=12, seed=5, n_jobs=2)
+    with workers(backend, address=None, jobs=2):
+        together = search(problem, work=12, seed=5, n_jobs=2)
     assert (alone.x == together.x).all()
 
 

@@ -176,8 +176,14 @@ def workers(backend: str, address: str | None, jobs: int) -> Iterator[None]:
 
             cluster: Any = address
             if address is None:
+                # Its pages get any free port of this machine: the usual one may be another cluster's.
                 cluster = stack.enter_context(
-                    LocalCluster(n_workers=jobs, threads_per_worker=1, dashboard_address=None)
+                    LocalCluster(
+                        n_workers=jobs,
+                        threads_per_worker=1,
+                        dashboard_address="127.0.0.1:0",
+                        scheduler_kwargs={"dashboard": False},
+                    )
                 )
             stack.enter_context(Client(cluster))
         elif backend == "ray":
