@@ -61,7 +61,7 @@ def browse(path, profile, *options, hash=""):
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
     command += [f"--user-data-dir={profile}", "--enable-logging=stderr", "--v=0", "--virtual-time-budget=4000"]
     url = f"{path.as_uri()}{hash}"
-    done = subprocess.run([*command, *options, url], capture_output=True, text=True, timeout=120)
+    done = subprocess.run([*command, *options, url], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 

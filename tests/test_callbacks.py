@@ -220,7 +220,7 @@ def test_fits_without_scikit_learns_callbacks():
     """
     # scikit-learn itself needs the module where it has it, so it may not be blocked before it is loaded.
     program = "import sklearn.base, sklearn.utils.validation, sklearn.linear_model\n" + textwrap.dedent(program)
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
 
 

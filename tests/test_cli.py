@@ -95,7 +95,7 @@ def test_bad_values_get_one_sentence(arguments, sentence):
 @pytest.mark.parametrize("arguments", [("demo", "--hold", "few"), ("demo", "--what", "1"), ("nonsense",)])
 def test_usage_errors_get_one_line_in_a_process(arguments):
     process = subprocess.run(
-        [sys.executable, "-m", "counterpoise.cli", *arguments], capture_output=True, text=True, timeout=120
+        [sys.executable, "-m", "counterpoise.cli", *arguments], capture_output=True, text=True, timeout=600
     )
     assert process.returncode == 2
     assert process.stdout == ""
@@ -140,7 +140,7 @@ def test_a_gap_of_zero_is_said_plainly():
 def process(*arguments):
     """Run the command as a user does."""
     command = [sys.executable, "-m", "counterpoise.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
 
 def test_demo_prints_json_only():

@@ -472,10 +472,10 @@ def test_help_has_an_example_and_every_command_is_listed():
 @pytest.mark.compiled
 def test_in_a_process_without_colours(folder):
     command = [sys.executable, "-m", "counterpoise.cli", "track", "prices.csv", "--index"]
-    good = subprocess.run([*command, "SPX", "--assets", "2"], capture_output=True, text=True, timeout=300)
+    good = subprocess.run([*command, "SPX", "--assets", "2"], capture_output=True, text=True, timeout=600)
     assert (good.returncode, good.stderr) == (0, "")
     assert "\x1b" not in good.stdout
-    bad = subprocess.run([*command, "spx", "--force"], capture_output=True, text=True, timeout=300)
+    bad = subprocess.run([*command, "spx", "--force"], capture_output=True, text=True, timeout=600)
     assert (bad.returncode, bad.stdout) == (2, "")
     assert bad.stderr.startswith("--index is 'spx', but prices.csv has no such column; did you mean 'SPX'")
     assert "Traceback" not in bad.stderr
@@ -485,5 +485,5 @@ def test_completion_names_commands():
     words = {"COMP_WORDS": "counterpoise tr", "COMP_CWORD": "1", "_COUNTERPOISE_COMPLETE": "complete_bash"}
     environment = {**os.environ, **words}
     code = "import sys; sys.argv = ['counterpoise']; from counterpoise.cli import app; app()"
-    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=300)
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=600)
     assert found.stdout.split() == ["track"]

@@ -29,7 +29,7 @@ def run(code, folder, **environment):
         env={**os.environ, **{key: str(value) for key, value in environment.items()}},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=600,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
@@ -102,7 +102,7 @@ def test_the_example_is_short_and_runs():
     assert len(lines) < 60
     if scaled(True, False):
         done = subprocess.run(
-            [sys.executable, ROOT / "examples" / "own_penalty.py"], capture_output=True, text=True, timeout=300
+            [sys.executable, ROOT / "examples" / "own_penalty.py"], capture_output=True, text=True, timeout=600
         )
         assert done.stdout.startswith("CERTIFIED: F = "), done.stderr
 

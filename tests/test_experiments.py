@@ -244,7 +244,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_records(tiny, folder, tmp_p
     _, tasks, _ = all_tasks(path, folder)
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     first = subprocess.Popen([*command, "--output", str(output)], env=environment, stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + 60.0
+    deadline = time.monotonic() + 600.0
     while count(output / "records.sqlite") < 5 and first.poll() is None and time.monotonic() < deadline:
         time.sleep(0.005)
     first.send_signal(signal.SIGKILL)
