@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import textwrap
 import warnings
 from pathlib import Path
 
@@ -186,3 +187,33 @@ def test_the_command_line_writes_table_and_page(tmp_path):
     assert set(runs["solver_name"]) == {"BCD-g", "PDCA[extrapolate=True]", "forward[candidates=20]"}
     curve = runs[runs["solver_name"] == "BCD-g"]
     assert len(curve) > 2 and curve["objective_value"].is_monotonic_decreasing
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("name", ["BCD-g", "search"])
+def test_nothing_is_compiled_after_the_warm_up(name):
+    """In a new process, because here the kernels may be compiled already."""
+    program = f"""
+        from numba.core import event
+        from test_benchopt import Parts, RunContext
+
+        parts = Parts("sit")
+        objective, dataset = parts.set_up({{"name": "Simulated", "n_stocks": 20}}, {{"s": 3, "lam": 1e3}})
+        solver = parts.solvers["{name}"].get_instance()
+        RunContext().set_run_context(objective, dataset, solver, repetition=0, base_seed=0)
+        solver._set_objective(objective)
+        counts = []
+        for step in (solver.warm_up, lambda: solver.run(lambda: True)):
+            with event.install_recorder("numba:compiler_lock") as seen:
+                step()
+            counts.append(len(seen.buffer))
+        assert counts[0] > 0 and counts[1] == 0, counts
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
