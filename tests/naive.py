@@ -141,6 +141,20 @@ def sparse_tracking_optimum(A, y, s):
     return best, best_x
 
 
+def largest_swap_decrease(A, y, s, x):
+    """What new weights gain at an s-sparse x of SIT, on its support or one exchange from that of the best weights."""
+
+    def least(held):
+        return sparse_tracking_optimum(A[:, held], y, len(held))
+
+    own, at = least(np.flatnonzero(x))
+    held = np.flatnonzero(x)[at > 0]
+    staying = [held] if len(held) < s else [np.delete(held, place) for place in range(s)]
+    outside = np.setdiff1d(np.arange(A.shape[1]), held)
+    others = [least(np.r_[rest, j])[0] for rest in staying for j in outside]
+    return 0.5 * np.sum((A @ x - y) ** 2) - min(own, *others)
+
+
 def sparse_pca_optimum(A, s):
     """max ½‖Ax‖² over x ≥ 0, ‖x‖ = 1 with at most s non-zeros: a non-negative eigenvector of every support."""
     G, n = A.T @ A, A.shape[1]

@@ -66,6 +66,10 @@ def test_a_better_exchange_is_named():
     x[7] = 1.0
     said = sentences(problem, cp.certify(problem, x, level="swap"))
     assert any(re.search(r"(Letting|Exchanging) coordinate .* lowers it by", sentence) for sentence in said)
+    best = cp.minimize(problem, method="exact").x
+    other = np.where(best > 0, best + 1.0, 0.0)
+    said = sentences(problem, cp.certify(problem, other / other.sum(), level="swap"))
+    assert any(sentence.startswith("Other weights of the same coordinates lower it by") for sentence in said)
     weak = SIT(A, Y, s=3, lam=0.01)
     assert any("λ is not above" in sentence for sentence in sentences(weak, cp.certify(weak, x)))
 

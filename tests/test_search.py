@@ -16,7 +16,7 @@ from counterpoise.solvers.exact import Proof, exact
 from counterpoise.solvers.faces import walk_on_faces
 from counterpoise.solvers.search import search
 from counterpoise.solvers.sparse_line import SparseLine
-from naive import binary_optimum, sparse_pca_optimum, sparse_tracking_optimum
+from naive import binary_optimum, largest_swap_decrease, sparse_pca_optimum, sparse_tracking_optimum
 
 LARGE = 1e6
 
@@ -229,6 +229,47 @@ def test_swap_ends_where_no_exchange_gains(rng, name):
         certificate = cp.certify(problem, result.x, level="swap")
         assert certificate.swap_gap <= 1e-7 * (1.0 + abs(result.objective))
         assert certificate.cws_gap <= result.tolerance
+
+
+def test_the_swap_gap_of_any_sparse_point_is_that_of_brute_force(rng):
+    """Points as a user may have them: weights that are not the best, supports that are not full."""
+    kinds = set()
+    for case in range(scaled(200, 12)):
+        n, s = int(rng.integers(3, 8)), int(rng.integers(1, 4))
+        problem = instance("SIT", rng, n=n, s=min(s, n - 1))
+        A, y, s = problem.f.A, problem.f.y, int(problem.g.s)
+        x = np.zeros(n)
+        x[rng.choice(n, int(rng.integers(1, s + 1)), replace=False)] = 1.0
+        x[x > 0] = rng.dirichlet(np.ones(int(x.sum())))
+        if case % 3 == 0:  # the best of all supports, with other weights: no exchange gains beyond new ones
+            best = sparse_tracking_optimum(A, y, s)[1]
+            x = np.where(best > 0, x + 0.1, 0.0) / np.where(best > 0, x + 0.1, 0.0).sum()
+        certificate = cp.certify(problem, x, level="swap")
+        assert certificate.swap_gap == pytest.approx(largest_swap_decrease(A, y, s, x), rel=1e-8, abs=1e-9)
+        kinds.add(
+            (certificate.worst_swap is None, certificate.worst_swap is not None and certificate.worst_swap[0] < 0)
+        )
+    assert kinds == {(True, False), (False, False), (False, True)}
+
+
+def test_the_swap_gap_of_any_sparse_direction(rng):
+    """Where A ≥ 0 the best direction on a support is its first eigenvector, so that new weights alone are known."""
+    for _ in range(scaled(100, 5)):
+        A = rng.random((14, 7))
+        problem, x = NNSPCA(A, 3, LARGE), np.zeros(7)
+        held = rng.choice(7, 3, replace=False)
+        x[held] = 0.1 + rng.random(3)
+        x /= np.linalg.norm(x)
+        now = 0.5 * np.linalg.norm(A @ x) ** 2
+        own, best = (
+            0.5 * np.linalg.norm(A[:, at], 2) ** 2 - now for at in (held, np.flatnonzero(sparse_pca_optimum(A, 3)[1]))
+        )
+        certificate = cp.certify(problem, x, level="swap")
+        assert own - 1e-9 * now <= certificate.swap_gap <= best + 1e-9 * now
+        if certificate.worst_swap is not None:
+            leaves, enters = certificate.worst_swap
+            after = 0.5 * np.linalg.norm(A[:, [*(set(held) - {leaves}), enters]], 2) ** 2 - now
+            assert certificate.swap_gap == pytest.approx(after, rel=1e-7) and after > own
 
 
 def test_the_swap_gap_names_an_exchange_that_gains(rng):

@@ -49,11 +49,11 @@ class Certificate:
     blocks_tried, blocks_in_all : int
         0 if none were asked for.
     swap_gap : float or None
-        If asked for: the largest decrease of f + h that exchanging one held coordinate for one outside brings, with
-        the new support re-optimised. On ``Sum`` by an exact program; on ``Sphere``, where that is not convex, in closed
-        form for all and by power steps for the most promising.
+        If asked for: the largest decrease of f + h that new weights bring, on the support of x, or after the exchange
+        of one coordinate held then for one outside. On ``Sum`` by exact programs; on ``Sphere``, where they are not
+        convex, in closed form for all exchanges and by power steps for the most promising.
     worst_swap : tuple of int, or None
-        Who leaves (−1: nobody, there is room) and who enters.
+        Who leaves (−1: nobody, there is room) and who enters; None if no exchange gains beyond new weights.
     """
 
     cws_gap: float
@@ -178,7 +178,7 @@ def _swap_gap(problem: Problem, x: Vector) -> dict[str, Any]:
     supports = supports_of(problem)
     if held > s:
         raise ValueError(f"x holds {held} coordinates, but an exchange speaks of supports of at most s = {s}.")
-    gain, leaves, enters, *_ = supports.gap(x)
+    gain, leaves, enters = supports.gap(x)
     return {"swap_gap": float(gain), "worst_swap": (int(leaves), int(enters)) if enters >= 0 else None}
 
 

@@ -190,8 +190,13 @@ def sentences(problem: cp.Problem, certificate: cp.Certificate) -> list[str]:
     residual = certificate.critical_residual
     said.append(f"Its first-order residual is {residual:.1e}, which is 0 at a critical point.")
     if certificate.swap_gap is not None:
-        if certificate.swap_gap <= rounding or certificate.worst_swap is None:
+        if certificate.swap_gap <= rounding:
             said.append("No exchange of a held coordinate for another one lowers it, all weights chosen anew.")
+        elif certificate.worst_swap is None:
+            said.append(
+                f"Other weights of the same coordinates lower it by {certificate.swap_gap:.4g}; from the best of them "
+                "no exchange of a held coordinate for another one gains."
+            )
         else:
             leaves, enters = certificate.worst_swap
             who = f"Letting coordinate {enters} in" if leaves < 0 else f"Exchanging coordinate {leaves} for {enters}"

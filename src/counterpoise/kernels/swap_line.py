@@ -483,17 +483,21 @@ def descend(problem, x, s, tol, most_swaps, tries):
 
 @entry_point
 def best_exchange(problem, x, s, tries):
-    """Return the largest gain of an exchange from x's support, who leaves (−1: nobody) and who enters (−1: no gain).
+    """Return what the best weights on x's own support gain, what the best exchange gains beyond, who leaves and enters.
 
-    The promises are upper bounds; they are verified from the largest down until none of the rest can be larger than
-    what was found. ``certain`` says whether that point was reached within ``tries``.
+    −1 for who leaves means that nobody has to, for who enters that no exchange gains. The promises are upper bounds;
+    they are verified from the largest down until none of the rest can be larger than what was found. The last value
+    says whether that point was reached within ``tries``. x has at most s non-zeros.
     """
     n = len(x)
     held, z = np.empty(min(s, n) + 1, dtype=np.int64), np.empty(min(s, n) + 1)
+    given = np.flatnonzero(x)
+    before = value_on(problem, given, len(given), x[given])
     m = load(problem, x, s, held, z)
     if m == 0:
-        return np.nan, -1, -1, False
+        return np.nan, 0.0, -1, -1, False
     value = value_on(problem, held, m, z)
+    own = max(before - value, 0.0)
     gradient, schur = np.empty(n), np.empty(n)
     M, Z = np.empty((s + 2, s + 2)), np.empty((s + 2, n))
     best, out, into = np.empty(tries), np.empty(tries, dtype=np.int64), np.empty(tries, dtype=np.int64)
@@ -507,7 +511,7 @@ def best_exchange(problem, x, s, tries):
     top, leaves, enters = 0.0, -1, -1
     for k in range(count):
         if best[k] <= top:
-            return top, leaves, enters, True
+            return own, top, leaves, enters, True
         size = exchange(problem, held, m, z, out[k], into[k], new_held, new_z)
         if size == 0:
             continue
@@ -515,7 +519,7 @@ def best_exchange(problem, x, s, tries):
         if gain > top:
             top, enters = gain, into[k]
             leaves = held[out[k]] if out[k] >= 0 else -1
-    return top, leaves, enters, count < tries
+    return own, top, leaves, enters, count < tries
 
 
 @entry_point

@@ -105,12 +105,16 @@ class SparseArc:
         return point
 
     def gap(self, x: Any) -> tuple[float, int, int]:
-        """Return the largest gain any exchange offers at an s-sparse x, what leaves (−1: nothing need) and what enters.
+        """Return the largest gain found at an s-sparse x: of polishing, and of an exchange from the polished point.
 
-        Every exchange in closed form, and the most promising ones also polished; (0, −1, −1) if none gains.
+        Then what leaves (−1: nothing need) and what enters (−1: no exchange gains). Every exchange in closed form, and
+        the most promising ones also polished.
         """
-        gain, leaves, enters = swap_arc.swap_gap(self._G, vector(x, "x", self.n), self.s, TRIES)
-        return float(gain), int(leaves), int(enters)
+        at = vector(x, "x", self.n).copy()
+        before = 0.5 * float(at @ self._G @ at)
+        own = max(float(swap_arc.polish(self._G, at)) - before, 0.0)
+        gain, leaves, enters = swap_arc.swap_gap(self._G, at, self.s, TRIES)
+        return own + float(gain), int(leaves), int(enters)
 
     def _united(self, first: Vector, second: Vector, rng: Generator) -> Vector:
         """Polish on both supports and a few columns more, eliminate down to s, then descend."""

@@ -86,10 +86,19 @@ class SparseLine:
         _, made, gap = swap_line.descend(self.support, at, self.s, TOL, swaps, CLAIM_TRIES)
         return (at if made or at.any() else np.array(x)), int(made), float(gap)
 
-    def gap(self, x: Vector) -> tuple[float, int, int, bool]:
-        """Return the largest gain of an exchange, who leaves and who enters (−1: nobody), and whether it is proved."""
-        found: Any = swap_line.best_exchange(self.support, np.array(x), self.s, CLAIM_TRIES)
-        return float(found[0]), int(found[1]), int(found[2]), bool(found[3])
+    def gap(self, x: Vector) -> tuple[float, int, int]:
+        """Return the largest gain at an s-sparse x of new weights, on its support or after an exchange from their best.
+
+        Then who leaves (−1: nobody has to) and who enters (−1: nobody gains more than new weights alone).
+        """
+        tries, certain = CLAIM_TRIES, False
+        while not certain:
+            found: Any = swap_line.best_exchange(self.support, np.array(x), self.s, tries)
+            own, gain, leaves, enters, certain = found
+            if np.isnan(own):
+                raise ValueError(f"The support of x cannot hold the sum {self.problem.u.c:g} within the bounds.")
+            tries *= 8
+        return float(own + gain), int(leaves), int(enters)
 
     def _walked(self, x: Vector, rng: np.random.Generator) -> Vector:
         """Return the end of a descent from the best support of a walk."""
