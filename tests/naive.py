@@ -141,20 +141,6 @@ def sparse_tracking_optimum(A, y, s):
     return best, best_x
 
 
-def largest_swap_decrease(A, y, s, x):
-    """What new weights gain at an s-sparse x of SIT, on its support or one exchange from that of the best weights."""
-
-    def least(held):
-        return sparse_tracking_optimum(A[:, held], y, len(held))
-
-    own, at = least(np.flatnonzero(x))
-    held = np.flatnonzero(x)[at > 0]
-    staying = [held] if len(held) < s else [np.delete(held, place) for place in range(s)]
-    outside = np.setdiff1d(np.arange(A.shape[1]), held)
-    others = [least(np.r_[rest, j])[0] for rest in staying for j in outside]
-    return 0.5 * np.sum((A @ x - y) ** 2) - min(own, *others)
-
-
 def sparse_pca_optimum(A, s):
     """max ½‖Ax‖² over x ≥ 0, ‖x‖ = 1 with at most s non-zeros: a non-negative eigenvector of every support."""
     G, n = A.T @ A, A.shape[1]
@@ -209,6 +195,36 @@ def least_on_box_and_sum(H, b, lo, hi, total):
             if value < best:
                 best, best_z = value, z
     return best, best_z
+
+
+def tracking_on(A, y, held, lo, hi, centre, cost):
+    """min ½‖Aw − y‖² + Σcost|w − centre| over lo ≤ w ≤ hi, 1ᵀw = 1, w = 0 outside ``held``: both sides of every kink."""
+    B, best, best_w = A[:, held], np.inf, None
+    for right in itertools.product((False, True), repeat=len(held)):
+        low = np.where(right, np.maximum(lo, centre)[held], lo[held])
+        high = np.where(right, hi[held], np.minimum(hi, centre)[held])
+        if (low > high).any():
+            continue
+        z = least_on_box_and_sum(B.T @ B, np.where(right, cost[held], -cost[held]) - B.T @ y, low, high, 1.0)[1]
+        if z is not None:
+            w = np.zeros(A.shape[1])
+            w[held] = z
+            value = 0.5 * np.sum((A @ w - y) ** 2) + cost @ np.abs(w - centre)
+            if value < best:
+                best, best_w = value, w
+    return best, best_w
+
+
+def largest_swap_decrease(A, y, s, x, *h):
+    """What new weights gain at an s-sparse x, on its support or one exchange from that of the best weights on it."""
+    lo, _, centre, cost = h
+    own, at = tracking_on(A, y, np.flatnonzero(x), *h)
+    held = np.flatnonzero((at > 1e-12) | (lo > 0))
+    leavers = [place for place, i in enumerate(held) if lo[i] == 0]
+    staying = [held] if len(held) < s else [np.delete(held, place) for place in leavers]
+    outside = np.setdiff1d(np.arange(A.shape[1]), held)
+    others = [tracking_on(A, y, np.r_[rest, j], *h)[0] for rest in staying for j in outside]
+    return 0.5 * np.sum((A @ x - y) ** 2) + cost @ np.abs(x - centre) - min([own, *others])
 
 
 def best_on_block(case, x, block, theta=0.0):

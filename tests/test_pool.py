@@ -13,6 +13,7 @@ from conftest import scaled
 from counterpoise.kernels import enter_arc, sweep
 from counterpoise.solvers import pool as pools
 from counterpoise.solvers.pool import ArcPool, Pool
+from counterpoise.solvers.sparse_line import SparseLine
 from naive import best_on_pair, case_of
 
 
@@ -40,7 +41,10 @@ def whole(problem):
     return cp.Problem(f, problem.h, problem.g, problem.u, problem.constant)
 
 
-@pytest.mark.parametrize("kind", [{}, {"sparse": True}, {"single": True}])
+TURNOVER = cp.Bounds(0.0, 0.5) + cp.AbsoluteDeviation(np.linspace(0.0, 0.4, 40), 0.5)
+
+
+@pytest.mark.parametrize("kind", [{}, {"sparse": True}, {"single": True}, {"h": TURNOVER}])
 def test_a_pool_ends_certified_against_every_pair(rng, small_pools, kind):
     for case in range(scaled(12, 3)):
         problem = large(rng, **kind)
@@ -85,13 +89,34 @@ def test_swaps_on_pools_are_swaps_on_all(rng, small_pools):
         assert certificate.swap_gap <= 1e-7 * (1.0 + abs(result.objective))
 
 
+def sparse_point(rng, problem, count):
+    x = np.zeros(problem.n)
+    x[rng.choice(problem.n, count, replace=False)] = rng.random(count) + 0.1
+    return problem.project(np.where(x > 0, x, -10.0))
+
+
+@pytest.mark.parametrize("kind", ["none", "limits", "turnover", "sparse", "single"])
+def test_the_swap_gap_of_many_columns_needs_no_gram_matrix(rng, small_pools, kind):
+    for case in range(scaled(12, 3)):
+        h = cp.Bounds(0.0, np.inf if kind in ("none", "sparse", "single") else rng.uniform(0.3, 0.6, 30))
+        if kind == "turnover":
+            h = h + cp.AbsoluteDeviation(rng.uniform(0.0, 0.4, 30), 0.5)
+        problem = large(rng, n=30, lam=1e5, h=h, sparse=kind == "sparse", single=kind == "single")
+        x = sparse_point(rng, problem, 4) if case else cp.minimize(problem, method="swap").x
+        reference = cp.certify(whole(problem), x, level="swap")
+        found = cp.certify(problem, x, level="swap")
+        assert "Q" not in vars(problem.f)
+        assert found.swap_gap == pytest.approx(reference.swap_gap, rel=1e-7, abs=1e-8)
+        if reference.worst_swap is not None:  # several may gain the same
+            leaves, enters = found.worst_swap
+            assert (leaves < 0 or x[leaves] > 0) and x[enters] == 0
+
+
 def test_promises_bound_the_exchanges(rng, small_pools):
     for _ in range(scaled(10, 3)):
         problem = large(rng, n=14, s=3, lam=1e5)
-        result = cp.minimize(problem)
-        promises = Pool(problem).promises(result.x)
-        gap = cp.certify(whole(problem), result.x, level="swap").swap_gap
-        assert promises.max() >= gap - 1e-9
+        x = SparseLine(whole(problem)).weighted(cp.minimize(problem).x)
+        assert Pool(problem).promises(x).max() >= cp.certify(whole(problem), x, level="swap").swap_gap - 1e-9
 
 
 def test_a_start_of_ones_own_limits_and_callbacks(rng, small_pools):
@@ -161,6 +186,20 @@ def test_components_of_many_columns(rng, small_pools, sparse, method, monkeypatc
         assert certificate.cws_gap <= 2.0 * result.tolerance + 1e-9
         if method == "swap":
             assert certificate.swap_gap <= 1e-6 * abs(result.objective)
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_the_swap_gap_of_components_of_many_columns(rng, small_pools, sparse, monkeypatch):
+    monkeypatch.setattr(pools, "TURNING", 16)  # as many as a certificate polishes
+    for _ in range(scaled(12, 3)):
+        problem = components(rng, sparse=sparse)
+        x = np.zeros(problem.n)
+        x[rng.choice(problem.n, 4, replace=False)] = rng.random(4) + 0.1
+        x = problem.project(x)
+        found, reference = cp.certify(problem, x, level="swap"), cp.certify(whole_components(problem), x, level="swap")
+        assert "Q" not in vars(problem.f)
+        assert found.swap_gap == pytest.approx(reference.swap_gap, rel=1e-7)
+        assert found.worst_swap == reference.worst_swap
 
 
 @pytest.mark.parametrize(("make", "all_of"), [(large, whole), (components, whole_components)])

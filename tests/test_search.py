@@ -16,7 +16,7 @@ from counterpoise.solvers.exact import Proof, exact
 from counterpoise.solvers.faces import walk_on_faces
 from counterpoise.solvers.search import search
 from counterpoise.solvers.sparse_line import SparseLine
-from naive import binary_optimum, largest_swap_decrease, sparse_pca_optimum, sparse_tracking_optimum
+from naive import binary_optimum, largest_swap_decrease, sparse_pca_optimum, sparse_tracking_optimum, tracking_on
 
 LARGE = 1e6
 
@@ -231,25 +231,46 @@ def test_swap_ends_where_no_exchange_gains(rng, name):
         assert certificate.cws_gap <= result.tolerance
 
 
-def test_the_swap_gap_of_any_sparse_point_is_that_of_brute_force(rng):
-    """Points as a user may have them: weights that are not the best, supports that are not full."""
-    kinds = set()
-    for case in range(scaled(200, 12)):
-        n, s = int(rng.integers(3, 8)), int(rng.integers(1, 4))
-        problem = instance("SIT", rng, n=n, s=min(s, n - 1))
-        A, y, s = problem.f.A, problem.f.y, int(problem.g.s)
-        x = np.zeros(n)
-        x[rng.choice(n, int(rng.integers(1, s + 1)), replace=False)] = 1.0
-        x[x > 0] = rng.dirichlet(np.ones(int(x.sum())))
-        if case % 3 == 0:  # the best of all supports, with other weights: no exchange gains beyond new ones
-            best = sparse_tracking_optimum(A, y, s)[1]
-            x = np.where(best > 0, x + 0.1, 0.0) / np.where(best > 0, x + 0.1, 0.0).sum()
+def limited(rng, kind, n=6, s=3):
+    """A problem with bounds that bind or kinks, and what tests/naive.py wants of it."""
+    A, y = rng.standard_normal((8, n)), 3.0 * rng.standard_normal(8)
+    lo, hi, centre, cost = np.zeros(n), np.ones(n), np.zeros(n), np.zeros(n)
+    if kind != "none":
+        hi = rng.uniform(0.36, 0.7, n)
+    if kind == "turnover":
+        centre, cost = rng.uniform(0.0, 0.4, n), np.full(n, float(rng.choice([0.1, 1.0])))
+    if kind == "held":
+        lo[rng.integers(n)] = 0.2
+    h = cp.Bounds(lo, hi) + cp.AbsoluteDeviation(centre, cost)
+    problem = cp.Problem(cp.LeastSquares(A, y), h, cp.TopSum(s, LARGE), cp.Sum(1.0))
+    return problem, (A, y, s), (lo, hi, centre, cost)
+
+
+@pytest.mark.parametrize("kind", ["none", "limits", "turnover", "held"])
+def test_the_swap_gap_of_any_sparse_point_is_that_of_brute_force(rng, kind, monkeypatch):
+    """Points as a user may have them: weights that are not the best, or that are, supports that are not full."""
+    monkeypatch.setattr("counterpoise.solvers.sparse_line.CLAIM_TRIES", 2)  # more have to be asked for
+    ways = set()
+    for case in range(scaled(40, 6)):
+        problem, (A, y, s), h = limited(rng, kind)
+        x = np.zeros(6)
+        x[h[0] > 0] = 1.0
+        while x @ h[1] < 1.0 or (case % 2 and x.sum() < s):
+            x[rng.integers(6)] = 1.0
+        if x.sum() > s:
+            continue
+        x = problem.project(np.where(x > 0, rng.random(6), -10.0))
+        if case % 4 == 0:
+            x = tracking_on(A, y, np.flatnonzero(x), *h)[1]
+            x[x < 1e-12] = 0.0
         certificate = cp.certify(problem, x, level="swap")
-        assert certificate.swap_gap == pytest.approx(largest_swap_decrease(A, y, s, x), rel=1e-8, abs=1e-9)
-        kinds.add(
-            (certificate.worst_swap is None, certificate.worst_swap is not None and certificate.worst_swap[0] < 0)
-        )
-    assert kinds == {(True, False), (False, False), (False, True)}
+        reference = largest_swap_decrease(A, y, s, x, *h)
+        assert certificate.swap_gap == pytest.approx(reference, rel=1e-7, abs=1e-8)
+        ways.add(None if certificate.worst_swap is None else certificate.worst_swap[0] < 0)
+        swapped = cp.minimize(problem, x, "swap")
+        assert swapped.status is cp.Status.SWAP_OPTIMAL
+        assert largest_swap_decrease(A, y, s, np.where(swapped.x > 1e-12, swapped.x, 0.0), *h) <= 1e-7
+    assert {True, False} <= ways
 
 
 def test_the_swap_gap_of_any_sparse_direction(rng):

@@ -288,13 +288,14 @@ def test_points_repeat_with_the_generator(rng):
 def test_the_gap_of_a_search_is_that_of_the_objective(rng):
     problem = NNSPCA(np.diag([1.0, 3.0, 2.0]), 1, lam=1e3)
     search = SparseArc(problem)
-    gain, out, into = search.gap(np.array([0.0, 0.0, 1.0]))
-    assert (out, into) == (2, 1) and gain == pytest.approx(2.5)
+    own, gain, out, into = search.gap(np.array([0.0, 0.0, 1.0]))
+    assert (own, out, into) == (0.0, 2, 1) and gain == pytest.approx(2.5)
     x = search.descend([0.0, 0.0, 1.0])
-    assert x.tolist() == [0.0, 1.0, 0.0] and search.gap(x) == (0.0, -1, -1)
+    assert x.tolist() == [0.0, 1.0, 0.0] and search.gap(x) == (0.0, 0.0, -1, -1)
     everything = SparseArc(NNSPCA(np.ones((2, 3)), 3, lam=1.0))
     x = everything.start(0, rng)
-    assert x == pytest.approx(np.full(3, 3**-0.5)) and everything.gap(x) == (0.0, -1, -1)
+    assert x == pytest.approx(np.full(3, 3**-0.5)) and everything.gap(x)[2:] == (-1, -1)
+    assert everything.gap(np.eye(3)[0])[0] == pytest.approx(0.0)  # nothing else is held there
 
 
 def test_an_empty_start_and_empty_data_give_feasible_points(rng):

@@ -1,13 +1,17 @@
 """Supports on the line: the best x on a support, all exchanges of one coordinate in closed form, and the way down.
 
 The problem is min ½xᵀQx + bᵀx + kinks over {lo ≤ x ≤ hi, 1ᵀx = c} with at most s coordinates above 0. A coordinate
-whose lower bound is positive is always held. With W the free members of a support, x optimal on it, μ the slope that
-they share, M = [[Q_WW, 1], [1ᵀ, 0]]⁻¹, kᵢ = (Q_Wi, 1), Zᵢ = M kᵢ, ςᵢ = Q_ii − kᵢᵀZᵢ and ρᵢ = ∇ᵢ − μ:
+whose lower bound is positive is always held. With W the members of a support, x optimal on it, μ the slope that those
+share who are neither at a bound nor at a kink, M = [[Q_WW, 1], [1ᵀ, 0]]⁻¹, kᵢ = (Q_Wi, 1), Zᵢ = M kᵢ, ςᵢ = Q_ii − kᵢᵀZᵢ
+and ρᵢ = ∇ᵢ − μ:
 
 * leaving j costs xⱼ²/(2M_jj), after which ρᵢ becomes ρᵢ − Z_ji xⱼ/M_jj and ςᵢ becomes ςᵢ + Z_ji²/M_jj;
 * entering i gains ρᵢ²/(2ςᵢ) if ρᵢ < 0.
 
-Both ignore the bounds of the others, so that an exchange gains at most what they say; the best are verified.
+An exchange gains at most what they say, and the best are verified. For x is optimal on W: of every member μ lies
+between the left slope and the right one, which is ∞ at the upper bound; the left one is −∞ at a positive lower bound.
+So the convex hⱼ, its bounds included, is nowhere below the line through hⱼ(xⱼ) that gives j the slope μ. With these
+lines in the place of the hⱼ no member has bounds, all have the slope μ, and the minimum is in closed form.
 """
 
 from __future__ import annotations
@@ -188,11 +192,24 @@ def inverse_with_sum(Q, free, m, M):
 
 
 @outlined
-def price(problem, held, m, M, Z, schur):
-    """Write M, Z (its last row that of the sum) and ς of the module's head for all coordinates.
+def shared_slope(problem, held, m, z, gradient):
+    """Return μ of the module's head; if no member is free, the least that fits, which promises least.
 
-    Members at a bound are taken as free, which only raises the promised gains.
+    ``gradient`` is that of :func:`gradient_at`, with right slopes where h has kinks.
     """
+    h, below, above = problem.h, -np.inf, np.inf
+    for a in range(m):
+        i = held[a]
+        above = min(above, gradient[i] if z[a] < h.hi[i] else np.inf)
+        if z[a] > h.lo[i]:
+            kink = slope_right(h, i, z[a]) - slope_left(h, i, z[a]) if len(h.centre) else 0.0
+            below = max(below, gradient[i] - kink)
+    return below if below > -np.inf else above
+
+
+@outlined
+def price(problem, held, m, M, Z, schur):
+    """Write M, Z (its last row that of the sum) and ς of the module's head for all coordinates."""
     Q = problem.Q
     n = len(schur)
     inverse_with_sum(Q, held, m, M)
@@ -286,12 +303,10 @@ def score(problem, held, m, z, room, gradient, is_held, M, Z, schur, best, out, 
     With ``room`` a coordinate enters and none leaves; otherwise one held leaves for each that enters.
     """
     n, count, most = len(gradient), 0, len(best)
-    mean = 0.0
-    for a in range(m):
-        mean += M[a, m] * gradient[held[a]]
+    shared = shared_slope(problem, held, m, z, gradient)
     slope, reach, closed, gain = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
     for k in range(n):
-        slope[k] = gradient[k] - mean
+        slope[k] = gradient[k] - shared
         reach[k] = min(problem.c, problem.h.hi[k])
         closed[k] = np.inf if is_held[k] or problem.h.hi[k] <= 0.0 else 0.0
     for a in range(-1 if room else 0, 0 if room else m):

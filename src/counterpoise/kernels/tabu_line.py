@@ -11,7 +11,17 @@ from __future__ import annotations
 import numpy as np
 
 from counterpoise.kernels.dispatch import entry_point, outlined
-from counterpoise.kernels.swap_line import FLAT, exchange, gradient_at, load, price, reprice, unload, value_on
+from counterpoise.kernels.swap_line import (
+    FLAT,
+    exchange,
+    gradient_at,
+    load,
+    price,
+    reprice,
+    shared_slope,
+    unload,
+    value_on,
+)
 
 
 @outlined
@@ -105,14 +115,12 @@ def _free_weights(problem, held, m, M, z):
 
 
 @outlined
-def _slopes(problem, held, m, z, M, gradient, slope):
+def _slopes(problem, held, m, z, gradient, slope):
     """Write ρ of the head of swap_line for all coordinates."""
     gradient_at(problem, held, m, z, gradient)
-    mean = 0.0
-    for a in range(m):
-        mean += M[a, m] * gradient[held[a]]
+    shared = shared_slope(problem, held, m, z, gradient)
     for k in range(len(slope)):
-        slope[k] = gradient[k] - mean
+        slope[k] = gradient[k] - shared
 
 
 @entry_point
@@ -156,7 +164,7 @@ def walk(problem, x, s, steps, stay, away, rng):
         is_held[held[a]] = True
     price(problem, held, m, M, Z, schur)
     for step in range(steps):
-        _slopes(problem, held, m, z, M, gradient, slope)
+        _slopes(problem, held, m, z, gradient, slope)
         place, enters, most = -1, -1, 0.0
         if m < s:  # there is room: who gains most comes
             for k in range(n):

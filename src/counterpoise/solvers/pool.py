@@ -126,8 +126,7 @@ class Pool:
         A, r, scale, m = self._dense(held), self.f.residual(x), self.f.scale, len(held)
         M = np.empty((m + 1, m + 1))
         inverse_with_sum(scale * np.ascontiguousarray(A.T @ A), np.arange(m), m, M)
-        held_slope = scale * (A.T @ r) + one_sided_slopes(h, x)[1][held]
-        mean = float(M[:m, m] @ held_slope)
+        shared = float((scale * (A.T @ r) + one_sided_slopes(h, x)[0][held]).max())
         out, slopes = np.zeros(self.problem.n), np.empty(self.problem.n)
         room = m < self.s
         spread = np.maximum(np.diag(M)[:m], 1e-300)[:, None]
@@ -140,7 +139,7 @@ class Pool:
             Z = M[:m, :m] @ cross + M[:m, m:]
             schur = diagonal[first:last] - M[m, m] - np.einsum("jk,jk->k", cross, Z + M[:m, m:])
             slopes[first:last] = products[-1] + self.zero_slopes[first:last]
-            slope = slopes[first:last] - mean
+            slope = slopes[first:last] - shared
             if room or m == 1:
                 out[first:last] = _entering(slope, schur, np.minimum(h.hi[first:last], self.c))
                 return
@@ -160,7 +159,7 @@ class Pool:
     def to_verify(self, x: Vector, verified: Any, tolerance: float) -> Any:
         """Return columns whose exchange may gain and that no pool has looked at yet, the most promising first."""
         promises = np.where(verified, 0.0, self.promises(x))
-        best = _largest(promises, PROMISING)
+        best = largest(promises, PROMISING)
         return best[promises[best] > tolerance]
 
     def _rests(self, values: Vector) -> tuple[Vector, float]:
@@ -252,7 +251,7 @@ class ArcPool(Pool):
         rate[x > 0.0] = 0.0
         value = -2.0 * self.f.value(x)
         promise = 0.5 * (_larger_eigenvalue(value, np.maximum(rate, 0.0), -self.f.diagonal) - value)
-        best = _largest(rate, DESCENDING)
+        best = largest(rate, DESCENDING)
         return best[(rate[best] > 0.0) & (promise[best] > tolerance)]
 
     def promises(self, x: Vector) -> Vector:
@@ -284,7 +283,7 @@ class ArcPool(Pool):
         """
         if np.count_nonzero(x) > self.s:
             return np.flatnonzero(x)[:0]
-        best = _largest(self.promises(x), TURNING)
+        best = largest(self.promises(x), TURNING)
         return best[~verified[best]]
 
     def _restricted_f(self, pool: Any) -> tuple[LeastSquares | Quadratic, float]:
@@ -326,7 +325,7 @@ class ArcPool(Pool):
                 yield begin, columns, self.f.scale * products
 
 
-def _largest(values: Vector, count: int) -> Any:
+def largest(values: Vector, count: int) -> Any:
     """Return the places of so many of the largest values."""
     return np.argpartition(-values, min(count, len(values) - 1))[:count]
 
@@ -369,11 +368,12 @@ def pooled(
         run.objective, run.noise = run.measure(x)
         run.least, run.best[:] = run.objective, x
         run.history[0] = (0, run.history[0][1], run.objective)
-    wanted, verified = np.flatnonzero(x)[:0], np.zeros(run.problem.n, dtype=bool)
+    # Columns of pools that had no better pair, nor exchange, at this x, and the largest gap these pools had.
+    wanted, verified, verified_gap = np.flatnonzero(x)[:0], np.zeros(run.problem.n, dtype=bool), 0.0
     swaps = ending is Status.SWAP_OPTIMAL
 
     def epoch(trials: int) -> Epoch:
-        nonlocal wanted
+        nonlocal wanted, verified_gap
         slopes, reached, fresh = pool.slopes(x), run.objective, not len(wanted)
         priced = np.argpartition(slopes, min(PRICED, len(slopes) - 1))[:PRICED]
         members = np.union1d(np.union1d(wanted, priced), np.flatnonzero(x))
@@ -387,8 +387,8 @@ def pooled(
         if found.status not in (ending, Status.CERTIFIED):
             return Epoch(x, tried, accepted, found.status)
         if (found.x != before).any():
-            verified[:] = False
-        verified[members] = True
+            verified[:], verified_gap = False, 0.0
+        verified[members], verified_gap = True, max(verified_gap, found.cws_gap)
         # A look at all gains costs several at all slopes: as long as slopes bring columns that help, they suffice.
         if fresh and run.objective < reached - HELPS * abs(reached):
             return Epoch(x, tried, accepted)
@@ -401,11 +401,11 @@ def pooled(
             wanted = pool.to_verify(x, verified, run.tolerance)
             if len(wanted):
                 return Epoch(x, tried, accepted)
-        gains = pool.gains(x)
-        largest = float(gains.max(initial=0.0))
-        if largest <= run.tolerance:
-            return Epoch(x, tried, accepted, found.status, max(largest, found.cws_gap))
-        best = _largest(gains, GAINING)
+        gains = np.where(verified, 0.0, pool.gains(x))
+        most = float(gains.max(initial=0.0))
+        if most <= run.tolerance:
+            return Epoch(x, tried, accepted, found.status, max(most, verified_gap))
+        best = largest(gains, GAINING)
         wanted = best[gains[best] > run.tolerance]
         return Epoch(x, tried, accepted)
 

@@ -104,17 +104,22 @@ class SparseArc:
         swap_arc.descend(self._G, point, self.s, TOLERANCE, MOST_SWAPS)
         return point
 
-    def gap(self, x: Any) -> tuple[float, int, int]:
-        """Return the largest gain found at an s-sparse x: of polishing, and of an exchange from the polished point.
+    def weighted(self, x: Any) -> Vector:
+        """Return x polished on its support."""
+        at = vector(x, "x", self.n).copy()
+        swap_arc.polish(self._G, at)
+        return at
+
+    def gap(self, x: Any) -> tuple[float, float, int, int]:
+        """Return what polishing an s-sparse x on its support gains, and what an exchange gains beyond.
 
         Then what leaves (−1: nothing need) and what enters (−1: no exchange gains). Every exchange in closed form, and
         the most promising ones also polished.
         """
-        at = vector(x, "x", self.n).copy()
-        before = 0.5 * float(at @ self._G @ at)
-        own = max(float(swap_arc.polish(self._G, at)) - before, 0.0)
+        at = self.weighted(x)
+        own = max(0.5 * float(at @ self._G @ at - x @ self._G @ x), 0.0)
         gain, leaves, enters = swap_arc.swap_gap(self._G, at, self.s, TRIES)
-        return own + float(gain), int(leaves), int(enters)
+        return own, float(gain), int(leaves), int(enters)
 
     def _united(self, first: Vector, second: Vector, rng: Generator) -> Vector:
         """Polish on both supports and a few columns more, eliminate down to s, then descend."""

@@ -14,8 +14,9 @@ from counterpoise.solvers.run import Population
 from counterpoise.terms.concave import TopSum
 from counterpoise.terms.constraint import Sum
 
-# Exchanges verified before a support is taken for the end of the way: many for a claim, few in a search.
-CLAIM_TRIES, SEARCH_TRIES = 4096, 8
+# Exchanges verified before a support is taken for the end of the way: many for a claim, and several times as many if
+# their promises leave it open; few in a search.
+CLAIM_TRIES, MORE_TRIES, SEARCH_TRIES = 4096, 8, 8
 TOL = 1e-9
 MOST_SWAPS = 10_000
 # Starts that select forward; the others reduce a random set of so many times s coordinates.
@@ -82,23 +83,37 @@ class SparseLine:
 
     def advance(self, x: Vector, swaps: int) -> tuple[Vector, int, float]:
         """Make at most so many exchanges; return the point, their number, and the gap left, NaN if not known."""
+        at, made, tries = np.array(x), 0, CLAIM_TRIES
+        while True:
+            value, more, gap = swap_line.descend(self.support, at, self.s, TOL, swaps - made, tries)
+            made += int(more)
+            if math.isnan(gap):
+                return at, made, math.nan
+            own, gain, _, _, proved = swap_line.best_exchange(self.support, at, self.s, tries)
+            if proved and (own + gain <= TOL * abs(value) or tries >= self.s * self.problem.n):
+                return at, made, float(own + gain)
+            tries *= MORE_TRIES
+
+    def weighted(self, x: Vector) -> Vector:
+        """Return the best weights on the support of an s-sparse x."""
         at = np.array(x)
-        _, made, gap = swap_line.descend(self.support, at, self.s, TOL, swaps, CLAIM_TRIES)
-        return (at if made or at.any() else np.array(x)), int(made), float(gap)
+        swap_line.descend(self.support, at, self.s, TOL, 0, 1)
+        return at
 
-    def gap(self, x: Vector) -> tuple[float, int, int]:
-        """Return the largest gain at an s-sparse x of new weights, on its support or after an exchange from their best.
+    def gap(self, x: Vector) -> tuple[float, float, int, int]:
+        """Return what the best weights on the support of an s-sparse x gain, and what an exchange gains beyond.
 
-        Then who leaves (−1: nobody has to) and who enters (−1: nobody gains more than new weights alone).
+        Then who leaves (−1: nobody has to) and who enters (−1: no exchange gains).
         """
-        tries, certain = CLAIM_TRIES, False
-        while not certain:
+        tries = CLAIM_TRIES
+        while True:
             found: Any = swap_line.best_exchange(self.support, np.array(x), self.s, tries)
-            own, gain, leaves, enters, certain = found
-            if np.isnan(own):
-                raise ValueError(f"The support of x cannot hold the sum {self.problem.u.c:g} within the bounds.")
-            tries *= 8
-        return float(own + gain), int(leaves), int(enters)
+            own, gain, leaves, enters, proved = found
+            if math.isnan(own):
+                raise ValueError(f"What x holds cannot have the sum {self.support.c:g} within its bounds.")
+            if proved:
+                return float(own), float(gain), int(leaves), int(enters)
+            tries *= MORE_TRIES
 
     def _walked(self, x: Vector, rng: np.random.Generator) -> Vector:
         """Return the end of a descent from the best support of a walk."""

@@ -105,7 +105,35 @@ def _advance(strategy: SparseLine | SparseArc, x: Vector, swaps: int) -> tuple[V
         return strategy.advance(x, swaps)
     point = np.array(x)
     made = int(swap_arc.descend(strategy._G, point, strategy.s, TOLERANCE, swaps))
-    return point, made, math.nan if made >= swaps else strategy.gap(point)[0]
+    return point, made, math.nan if made >= swaps else sum(strategy.gap(point)[:2])
+
+
+def swap_gap(problem: Problem, x: Vector) -> tuple[float, float, int, int]:
+    """Return what ``gap`` of the supports does, without the Gram matrix where there are many columns.
+
+    All of them are priced; those that promise more than was found come into a pool, which verifies them. On the sphere
+    promises are attained, so that one pool of the most promising is enough.
+    """
+    supports, held = None if pool.applies(problem) else supports_of(problem), np.flatnonzero(x)
+    s = problem.g.s  # type: ignore[attr-defined]
+    if len(held) > s:
+        raise ValueError(f"x holds {len(held)} coordinates, but an exchange speaks of supports of at most s = {s}.")
+    if supports is not None:
+        return supports.gap(x)
+    everything, at = pool.pool_of(problem), np.zeros(problem.n)
+    few = np.union1d(held, pool.largest(-everything.slopes(x), 2))
+    at[few] = supports_of(everything.restricted(few)).weighted(x[few])
+    promises, best, leaves, enters = everything.promises(at), 0.0, -1, -1
+    on_line = isinstance(problem.u, Sum)
+    while True:
+        few = pool.largest(promises, pool.PROMISING if on_line else pool.TURNING)
+        members = np.union1d(held, few)
+        own, gain, *places = supports_of(everything.restricted(members)).gap(x[members])
+        if gain > best:
+            best, (leaves, enters) = gain, (int(members[place]) if place >= 0 else -1 for place in places)
+        promises[few] = -np.inf
+        if not on_line or promises.max() <= best:
+            return own, best, leaves, enters
 
 
 def supports_of(problem: Problem) -> SparseLine | SparseArc:
