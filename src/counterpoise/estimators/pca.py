@@ -17,17 +17,20 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_array, check_random_state
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
 
 from counterpoise.certificates import certify
 from counterpoise.checks import is_sparse, number, whole_number
 from counterpoise.clock import working_seconds
 from counterpoise.estimators.callbacks import CallbackSupport, Tasks, tell, with_callbacks
 from counterpoise.kernels import swap_arc
-from counterpoise.problem import Result, Status
-from counterpoise.problems import NNSPCA
+from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import minimize
 from counterpoise.solvers.run import Progress
-from counterpoise.solvers.sparse_arc import MOST_SWAPS, TOLERANCE
+from counterpoise.solvers.sparse_arc import MOST_SWAPS, TOLERANCE, NegativeGram
+from counterpoise.terms.concave import TopSum
+from counterpoise.terms.constraint import Sphere
+from counterpoise.terms.separable import Bounds, Linear
 
 Matrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
@@ -413,20 +416,15 @@ class _Covariance:
             # Both are symmetric, so that the transpose, whose columns are contiguous, is updated where it is.
             sl.blas.dgemm(-1.0, B, B, 1.0, G.T, trans_a=True, overwrite_c=True)
 
-    def problem(self, W: Matrix, s: int) -> NNSPCA:
+    def problem(self, W: Matrix, s: int) -> Problem:
         """Return max ½vᵀGv, G = C deflated by W, with a λ above the exactness threshold √2·max‖Gx‖∞."""
-        Z, G, A = self.root @ W, np.empty_like(self.C), self.root.copy()
-        self.deflate(self.rows(Z, self.C @ W), G)
+        G = np.empty_like(self.C)
+        self.deflate(self.rows(self.root @ W, self.C @ W), G)
         if float(np.diag(G).max()) <= EXHAUSTED * self.total:
             raise _ExhaustedError(W)
-        if W.shape[1]:
-            Q = sl.orth(Z)
-            sl.blas.dgemm(-1.0, self.root.T @ Q, Q, 1.0, A.T, trans_b=True, overwrite_c=True)
         lam = 2.0 * math.sqrt(float(np.einsum("ij,ij->i", G, G).max()))
-        problem = NNSPCA(A, min(s, len(G)), lam)
-        # AᵀA is known; forming it again would cost n³.
-        problem.f.Q = np.negative(G, out=G)
-        return problem
+        f = NegativeGram(np.negative(G, out=G), np.zeros(len(G)))
+        return Problem(f, Bounds(0.0, np.inf) + Linear(lam), TopSum(min(s, len(G)), lam), Sphere())
 
     def adjusted(self, V: Matrix, by_size: bool) -> tuple[Matrix, Indices]:
         """Return the adjusted variances and their order: that of V, or by size if the order is free."""
@@ -490,6 +488,23 @@ class _Found(NamedTuple):
     rounds: int
 
 
+class _Seen:
+    """Which components were looked at since another one changed: a second look would find the same."""
+
+    def __init__(self, count: int) -> None:
+        self.since = np.zeros(count, dtype=bool)
+
+    def look(self, k: int) -> bool:
+        """Return whether component k is to be looked at, which counts as done."""
+        due = not self.since[k]
+        self.since[k] = True
+        return due
+
+    def change(self, k: int) -> None:
+        """Make all others due; what component k is given has not changed."""
+        self.since[np.arange(len(self.since)) != k] = False
+
+
 class _Fit:
     """Components on a pool, one after the other and then together."""
 
@@ -504,6 +519,15 @@ class _Fit:
         self.by_size = self.joint and len(set(plan.sizes)) == 1
         self.rounds = 0
         self.clock, self.told = working_seconds(), 0
+
+    def components(
+        self, C: _Covariance, V: Matrix | None, results: list[Result], kicks: bool
+    ) -> tuple[Matrix, list[Result]]:
+        """Return components from those so far, if any; the products are too small for several threads."""
+        with threadpool_limits(limits=1, user_api="blas"):
+            if V is None or not self.joint:
+                V, results = self.one_by_one(C, V)
+            return self.together(C, V, kicks) if self.joint else V, results
 
     def one_by_one(self, C: _Covariance, warm: Matrix | None) -> tuple[Matrix, list[Result]]:
         """Solve for each component after those before it."""
@@ -536,14 +560,14 @@ class _Fit:
     def _rounds(self, C: _Covariance, V: Matrix, kicks: bool) -> Matrix:
         """Backfit until nothing rises, and then kick or end; return the best components of all rounds."""
         best, best_total = V, -math.inf
-        total = self._total(C, V)
+        total, seen = self._total(C, V), _Seen(V.shape[1])
         for _ in range(self.plan.backfit):
             if self.expired():
                 break
             before = total
             assert self.backfitting is not None
             self.backfitting.begin("round")
-            V, total = self._round(C, V, total)
+            V, total = self._round(C, V, total, seen)
             stop = self.backfitting.end()
             self.rounds += 1
             self._tell(-0.5 * total, V[:, -1], math.nan)
@@ -556,7 +580,7 @@ class _Fit:
                 if not kicks:
                     break
                 V = self._kicked(C, best)
-                total = self._total(C, V)
+                total, seen = self._total(C, V), _Seen(V.shape[1])
         return best
 
     def settle(self, C: _Covariance, V: Matrix) -> tuple[Matrix, list[Result]]:
@@ -577,12 +601,14 @@ class _Fit:
             self.backfitting.finish()
         return V, results
 
-    def _round(self, C: _Covariance, V: Matrix, total: float) -> tuple[Matrix, float]:
+    def _round(self, C: _Covariance, V: Matrix, total: float, seen: _Seen) -> tuple[Matrix, float]:
         """Exchange loadings of each component in turn given all others; keep what raises the total."""
         V, Z, P, G = V.copy(), C.root @ V, C.C @ V, np.empty_like(C.C)
         for k, s in enumerate(self.plan.sizes):
             if self.expired():
                 break
+            if not seen.look(k):
+                continue
             others = np.arange(V.shape[1]) != k
             B = C.rows(Z[:, others], P[:, others])
             C.deflate(B, G)
@@ -594,6 +620,7 @@ class _Fit:
             changed = float(_adjusted(scores, self.by_size)[0].sum())
             if changed > total * (1.0 + RISES):
                 V[:, k], P[:, k], Z, total = x, C.C[:, held] @ x[held], scores, changed
+                seen.change(k)
         return V, total
 
     def _kicked(self, C: _Covariance, V: Matrix) -> Matrix:
@@ -633,7 +660,7 @@ def _sparse(x: Matrix, s: int) -> Matrix:
     return x if abs(length - 1.0) <= 1e-15 else x / length
 
 
-def _as_it_is(problem: NNSPCA, x: Matrix, seed: int) -> Result:
+def _as_it_is(problem: Problem, x: Matrix, seed: int) -> Result:
     """Return the result of no step at all, with the gap that pairs leave."""
     certificate = certify(problem, x)
     return Result(
@@ -665,8 +692,7 @@ def _fit(data: _Centred, plan: _Plan, tasks: Tasks) -> _Found:
     while True:
         C = _Covariance(data.covariance(pool))
         try:
-            if V is None or not fit.joint:
-                V, results = fit.one_by_one(C, V)
+            V, results = fit.components(C, V, results, kicks=pricings == 0)
         except _ExhaustedError as exhausted:
             entering = _left_out(data, pool, C, exhausted.V)
             if not len(entering):
@@ -675,8 +701,6 @@ def _fit(data: _Centred, plan: _Plan, tasks: Tasks) -> _Found:
                     f"of X; it must be at most {exhausted.V.shape[1]}."
                 ) from None
         else:
-            if fit.joint:
-                V = fit.together(C, V, kicks=pricings == 0)
             entering, pricings = _gaining(data, pool, C, V, fit), pricings + 1
             if not len(entering) or pricings == PRICINGS or fit.expired():
                 break
@@ -685,7 +709,8 @@ def _fit(data: _Centred, plan: _Plan, tasks: Tasks) -> _Found:
             V = _embedded(V, np.searchsorted(grown, pool), len(grown))
         pool = grown
     if fit.joint:
-        V, results = fit.settle(C, V)
+        with threadpool_limits(limits=1, user_api="blas"):
+            V, results = fit.settle(C, V)
     variances, order = C.adjusted(V, fit.by_size)
     results = [Result(**{**results[k], "x": _embedded(results[k].x, pool, data.n)}) for k in order]
     return _Found(_embedded(V[:, order], pool, data.n), variances, results, fit.rounds)
