@@ -97,7 +97,7 @@ def sparse_point(rng, problem, count):
 
 @pytest.mark.parametrize("kind", ["none", "limits", "turnover", "sparse", "single"])
 def test_the_swap_gap_of_many_columns_needs_no_gram_matrix(rng, small_pools, kind):
-    for case in range(scaled(12, 3)):
+    for case in range(scaled(6, 2)):
         h = cp.Bounds(0.0, np.inf if kind in ("none", "sparse", "single") else rng.uniform(0.3, 0.6, 30))
         if kind == "turnover":
             h = h + cp.AbsoluteDeviation(rng.uniform(0.0, 0.4, 30), 0.5)

@@ -251,7 +251,7 @@ def test_the_swap_gap_of_any_sparse_point_is_that_of_brute_force(rng, kind, monk
     """Points as a user may have them: weights that are not the best, or that are, supports that are not full."""
     monkeypatch.setattr("counterpoise.solvers.sparse_line.CLAIM_TRIES", 2)  # more have to be asked for
     ways = set()
-    for case in range(scaled(40, 6)):
+    for case in range(scaled(16, 6)):
         problem, (A, y, s), h = limited(rng, kind)
         x = np.zeros(6)
         x[h[0] > 0] = 1.0
