@@ -89,9 +89,9 @@ class SparseLine:
             made += int(more)
             if math.isnan(gap):
                 return at, made, math.nan
-            own, gain, _, _, proved = swap_line.best_exchange(self.support, at, self.s, tries)
-            if proved and (own + gain <= TOL * abs(value) or tries >= self.s * self.problem.n):
-                return at, made, float(own + gain)
+            left = sum(self.gap(at)[:2])
+            if left <= TOL * abs(value) or tries >= self.s * self.problem.n:
+                return at, made, left
             tries *= MORE_TRIES
 
     def weighted(self, x: Vector) -> Vector:
