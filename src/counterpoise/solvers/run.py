@@ -241,7 +241,7 @@ class Run:
         return bool(self.callback(progress) if supervisor is None else supervisor.ask(self.callback, progress))
 
     def finish(self, report: Epoch, more: dict[str, Any] | None = None) -> Result:
-        """Return the result: the point of a claim if one was made, otherwise the best point; ``more`` is claimed too."""
+        """Return the result: the point of a claim and of ``more`` claims if one was made, otherwise the best point."""
         status, gap, more = report.status, report.gap, more or {}
         assert status is not None
         objective, x = self.kept
@@ -380,7 +380,8 @@ def supervised(method: Callable[P, Result]) -> Callable[P, Result]:
     def call(*args: P.args, **options: P.kwargs) -> Result:
         if getattr(_here, "supervisor", None) is not None:
             return method(*args, **options)
-        return _supervise(lambda: method(*args, **options))
+        result: Result = _supervise(lambda: method(*args, **options))
+        return result
 
     return call
 
