@@ -16,7 +16,8 @@ from counterpoise.kernels.dispatch import has_body, implements, kernel
 from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import faces, pool
-from counterpoise.solvers.run import Epoch, Progress, Run, supervised
+from counterpoise.solvers.run import Epoch, Progress, Run
+from counterpoise.supervision import supervised
 
 RULES = {
     "hybrid": select.Hybrid,

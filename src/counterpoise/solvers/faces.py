@@ -19,7 +19,7 @@ from counterpoise.certificates import convex_gap, convex_members
 from counterpoise.checks import Vector
 from counterpoise.kernels.separable import Separable
 from counterpoise.problem import Problem
-from counterpoise.solvers.run import Limits
+from counterpoise.supervision import Limits
 from counterpoise.terms.constraint import Sum
 
 # Added to the diagonal, relative to its mean, so that a singular Q still gives a step.

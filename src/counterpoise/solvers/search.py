@@ -20,10 +20,11 @@ from counterpoise.solvers import pool
 from counterpoise.solvers.baselines import pdca
 from counterpoise.solvers.bcd import bcd_g
 from counterpoise.solvers.faces import walk_on_faces
-from counterpoise.solvers.run import Epoch, Limits, Population, Progress, Run, supervised, supervision, under
+from counterpoise.solvers.run import Epoch, Population, Progress, Run
 from counterpoise.solvers.sparse_arc import SparseArc, serves
 from counterpoise.solvers.sparse_line import SparseLine
 from counterpoise.solvers.swap import swap
+from counterpoise.supervision import Limits, supervised, supervision, under
 from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
 from counterpoise.terms.constraint import Sum
 from counterpoise.terms.smooth import LeastSquares
