@@ -188,6 +188,7 @@ class Run:
             progress = Progress(self.done, seconds, self.objective, report.x.copy(), report.gap)
             if self.tell(progress):
                 status = status or Status.STOPPED_BY_CALLBACK
+            status = status or self.limits.reached()
         return status
 
     def tell(self, progress: Progress) -> bool:
