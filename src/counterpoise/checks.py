@@ -69,7 +69,7 @@ def _at(where: tuple[Any, ...]) -> str:
 def refuse_masked(values: Any, name: str) -> None:
     """Refuse masked entries, which NumPy would silently replace by what is under the mask."""
     parts = values if isinstance(values, list | tuple) else [values]
-    count = sum(int(np.ma.count_masked(part)) for part in parts if isinstance(part, np.ma.MaskedArray))
+    count = sum(int(np.ma.getmaskarray(part).sum()) for part in parts if isinstance(part, np.ma.MaskedArray))
     if count:
         raise ValueError(
             f"{name} has {count} masked {'entry' if count == 1 else 'entries'}; remove or impute them, "
