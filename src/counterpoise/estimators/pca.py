@@ -20,7 +20,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from counterpoise.certificates import certify
-from counterpoise.checks import SMALLEST, is_sparse, refuse_extreme, whole_number, worker_count
+from counterpoise.checks import (
+    LARGEST_SQUARE,
+    SMALLEST,
+    SMALLEST_SQUARE,
+    is_sparse,
+    refuse_extreme,
+    whole_number,
+    worker_count,
+)
 from counterpoise.clock import paused, working_seconds
 from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, tell, with_callbacks
 from counterpoise.estimators.options import drawn_seed, refuse_unusable, time_limit, warn_if_interrupted
@@ -198,7 +206,7 @@ class NonnegativeSparsePCA(
                 f"X is constant: none of its {X.shape[1]} columns varies over {X.shape[0]} samples; "
                 "principal components need variance."
             )
-        refuse_extreme(data.variance, "the variances of X", smallest=SMALLEST**2)
+        refuse_extreme(data.variance, "the variances of X", LARGEST_SQUARE, SMALLEST_SQUARE)
         tasks = Tasks.of_fit(self, len(sizes) + plan.joint, given, y)
         found = _fit(data, plan, tasks)
         warn_if_interrupted(found.results, 2 + FRAMES)
@@ -652,6 +660,7 @@ class _Fit:
                 here = V[:, k].copy()
                 problem = C.problem(np.delete(V, k, axis=1), s)
                 result = minimize(problem, here, seed=self.plan.seed, max_time=self._left())
+                self.interrupted = result.status is Status.INTERRUPTED
                 there = V.copy()
                 there[:, k] = _sparse(result.x, s)
                 changed = self._total(C, there)
@@ -662,7 +671,6 @@ class _Fit:
             except KeyboardInterrupt:
                 self.interrupted = True
                 result = self._uncertified(C, V, k)
-            self.interrupted = self.interrupted or result.status is Status.INTERRUPTED
             results.append(result)
         if self.backfitting is not None:
             self.backfitting.finish()
