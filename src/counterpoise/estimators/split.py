@@ -248,10 +248,11 @@ def balanced_split(
     work : int, optional
         How many local searches: 64 for one split, or two random starts per draw.
     max_time : float, optional
-        Seconds for these.
+        Seconds for these; searches that have begun by then end where they are. Draws that are missing then are
+        completed by exchanges. Ctrl-C raises KeyboardInterrupt.
     random_state : int, numpy Generator or None
     n_jobs : int, optional
-        Workers, by joblib; they do not change the split unless ``max_time`` ends the search.
+        Threads, -1 for one a core; they do not change the split unless ``max_time`` ends the search.
 
     Examples
     --------
