@@ -490,6 +490,8 @@ def test_bad_paths(rng):
 # scikit-learn.
 
 
+# Some of its data are 100 ± 1, which is what prices look like.
+@pytest.mark.filterwarnings("ignore:.* look like prices:UserWarning")
 @parametrize_with_checks([IndexTracker(work=WORK), IndexTracker(2, min_weight=0.1, transaction_cost=0.1, work=WORK)])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
