@@ -149,7 +149,7 @@ class SparseArc:
         if better is not None:
             found = self.weighted(better)
             gain = 0.5 * float(found @ self._G @ found) - value
-            leaves, enters = components.exchanged(at, found)
+            leaves, enters = components.exchanged(at, found, self.s)
             bound = max(bound, float(gain))
         return own, float(gain), int(leaves), int(enters), own + max(bound, float(gain))
 
