@@ -148,7 +148,7 @@ def test_an_interrupted_run_is_kept_and_fails(folder, monkeypatch):
 
     monkeypatch.setattr(NonnegativeSparsePCA, "fit", cut)
     found = run("cells.csv", "--components", "1", "--nonzero", "2")
-    assert found.exit_code == 1
+    assert found.exit_code == 130
     assert "Component 1: interrupted." in found.output
     assert Path("counterpoise-pca/loadings.csv").exists()
 

@@ -317,7 +317,7 @@ def test_a_folder_is_no_output(folder, tmp_path):
 def test_a_plot_without_matplotlib(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = solve(folder / "both.npz", *SIT_OPTIONS, "--plot", "p.png")
-    assert result.stderr == "A plot needs matplotlib: install the extra with pip install 'counterpoise[plots]'.\n"
+    assert result.stderr == "A plot needs matplotlib: install it with pip install matplotlib.\n"
     assert result.exit_code == 2
 
 
@@ -375,11 +375,12 @@ def test_quiet_prints_nothing_and_writes_all(folder, tmp_path):
 def test_an_interrupt_ends_the_comparison_with_what_was_found(folder, monkeypatch):
     def stopped(problem, x0=None, **options):
         result = solvers.METHODS["bcd-g"](problem, x0, max_iter=1)
-        return cp.Result(**{**result, "status": cp.Status.INTERRUPTED})
+        # The warm-up has another number of rows.
+        return cp.Result(**{**result, "status": cp.Status.INTERRUPTED}) if problem.f.m == 6 else result
 
     monkeypatch.setitem(solvers.METHODS, "stopped", stopped)
     result = solve(folder / "both.npz", *SIT_OPTIONS, "--method", "stopped+bcd-g", "--method", "bcd-g")
-    assert result.exit_code == 1
+    assert result.exit_code == 130
     rows = result.stdout.splitlines()[5:]
     assert [row.split()[0] for row in rows] == ["stopped+bcd-g"]
     assert "interrupted" in rows[0]

@@ -25,6 +25,7 @@ import counterpoise as cp
 from counterpoise import plotting
 from counterpoise.checks import whole_number
 from counterpoise.cli.base import (
+    INTERRUPTED,
     AsJson,
     Debug,
     Quiet,
@@ -45,6 +46,8 @@ from counterpoise.prices import counted
 
 STORE = "records.sqlite"
 THEORY = "theory"
+# Kinds of targets that have figures beside their tables.
+DRAWN = ("curves", "histories")
 # Between lines of progress where there is no terminal, in seconds.
 PAUSE = 30.0
 # Longer tables are for the files.
@@ -83,7 +86,6 @@ def reproduce(
     with answer(debug):
         check_manners(quiet, verbose)
         console = Console(highlight=False, markup=False, quiet=quiet or as_json)
-        plotting.require_matplotlib()
         jobs = os.cpu_count() or 1 if jobs is None else whole_number(jobs, "--jobs", 1)
         runner.check_backend(backend, address)
         folder = sets.data_folder(data)
@@ -101,6 +103,11 @@ def reproduce(
             plans = [_Plan(goal, folder, store) for goal in wanted]
             _say_absent(console, plans)
             _say_duration(console, plans, jobs, THEORY in names)
+            if not plotting.has_matplotlib() and (THEORY in names or any(each.target.kind in DRAWN for each in plans)):
+                tell(
+                    console,
+                    "matplotlib is not installed, so the charts are in index.html only; pip install matplotlib.",
+                )
             try:
                 for each in plans:
                     if not tables_only:
@@ -110,7 +117,7 @@ def reproduce(
                     done.append(_theory(console, quick, output, command))
             except KeyboardInterrupt:
                 typer.echo("Stopped. Every finished run is kept; the same command goes on from here.", err=True)
-                raise typer.Exit(1) from None
+                raise typer.Exit(INTERRUPTED) from None
         failures = list(dict.fromkeys(failures))
         if as_json:
             typer.echo(json.dumps(without_nan(_as_json(command, done, failures, output)), indent=2))
@@ -294,7 +301,7 @@ def _theory(console: Console, quick: bool, output: Path, command: str) -> _Writt
         "The theory, measured",
         lines,
         theory_pages.tables(findings),
-        theory_pages.figures(findings),
+        theory_pages.figures(findings) if plotting.has_matplotlib() else {},
         theory_pages.charts(findings),
         command=command,
     )

