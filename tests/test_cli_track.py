@@ -386,7 +386,7 @@ def test_a_full_disk_is_a_failure(folder, monkeypatch):
             "This is a fault of counterpoise and not of the input: RuntimeError: a bug; --debug shows where.",
         ),
         (MemoryError(), "Out of memory."),
-        (KeyboardInterrupt(), "Stopped; nothing was written."),
+        (KeyboardInterrupt(), "Stopped before the end."),
         (
             ModuleNotFoundError("No module named 'pandas'", name="pandas.core"),
             "This needs pandas: install it with pip install pandas.",

@@ -7,6 +7,8 @@ import csv
 import io
 import os
 import re
+import signal
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,22 +18,27 @@ _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 _GUARDED = re.compile(r"'+[=+\-@\t\r\n]")
 
 
+class CannotWriteError(OSError):
+    """A file that cannot be written, for example because the disk is full; one sentence that names it."""
+
+
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
     """Yield a path beside the given one to write to, which takes its place at the end; on an error it is removed.
 
     Raises
     ------
-    OSError
-        One sentence that names the file, for example if the disk is full.
+    CannotWriteError
     """
     part = _part_of(path)
-    try:
-        with _named(path):
-            yield part
-            part.replace(path)
-    finally:
-        _remove(part)
+    with _uninterrupted():
+        try:
+            with _named(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                yield part
+                part.replace(path)
+        finally:
+            _remove(part)
 
 
 def write_text(path: Path, text: str) -> Path:
@@ -43,18 +50,36 @@ def write_texts(folder: Path, files: Mapping[str, str]) -> list[Path]:
     """Write texts by name and return their paths; none takes its place before all are on the disk."""
     paths = [folder / name for name in files]
     parts = [_part_of(path) for path in paths]
-    try:
-        for path, part, text in zip(paths, parts, files.values(), strict=True):
-            with _named(path):
-                folder.mkdir(parents=True, exist_ok=True)
-                part.write_text(text, encoding="utf-8", newline="\n")
-        for path, part in zip(paths, parts, strict=True):
-            with _named(path):
-                part.replace(path)
-    finally:
-        for part in parts:
-            _remove(part)
+    with _uninterrupted():
+        try:
+            for path, part, text in zip(paths, parts, files.values(), strict=True):
+                with _named(path):
+                    folder.mkdir(parents=True, exist_ok=True)
+                    part.write_text(text, encoding="utf-8", newline="\n")
+            for path, part in zip(paths, parts, strict=True):
+                with _named(path):
+                    part.replace(path)
+        finally:
+            for part in parts:
+                _remove(part)
     return paths
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Put Ctrl-C off until the files are in their places, which takes less than a second."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    pressed: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if pressed:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _part_of(path: Path) -> Path:
@@ -74,7 +99,7 @@ def _named(path: Path) -> Iterator[None]:
     except OSError as error:
         if error.errno is None:  # a sentence already
             raise
-        raise OSError(f"{path} cannot be written: {error.strerror}.") from None
+        raise CannotWriteError(f"{path} cannot be written: {error.strerror}.") from None
 
 
 def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

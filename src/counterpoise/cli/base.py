@@ -26,7 +26,7 @@ from typer.core import TyperGroup
 
 import counterpoise as cp
 from counterpoise.extras import lacking
-from counterpoise.output import write_texts
+from counterpoise.output import CannotWriteError, write_texts
 
 if TYPE_CHECKING:
     from counterpoise.solvers.run import Progress as RunProgress
@@ -39,6 +39,12 @@ class OneSentence(TyperGroup):
         """Run a command and exit, as Click does."""
         if not extra.pop("standalone_mode", True):
             return super().main(*args, **{**extra, "standalone_mode": False})
+        try:
+            return self._main(*args, **extra)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
+
+    def _main(self, *args: Any, **extra: Any) -> Any:
         try:
             code = self.main(*args, **extra, standalone_mode=False)
         except typer.Abort as error:
@@ -134,7 +140,7 @@ def answer(debug: bool) -> Iterator[None]:
                 raise
             code = INTERRUPTED if pressed or isinstance(error, KeyboardInterrupt) else _exit_code(error)
             if not isinstance(error, typer.Exit):
-                typer.echo("Stopped; nothing was written." if code == INTERRUPTED else sentence_of(error), err=True)
+                typer.echo("Stopped before the end." if code == INTERRUPTED else sentence_of(error), err=True)
             if isinstance(error, OSError) and error.filename is None:
                 _give_up_stdout()
             raise typer.Exit(code) from None
@@ -170,7 +176,7 @@ def _exit_code(error: BaseException) -> int:
     if isinstance(error, typer.Exit):
         return int(error.exit_code)
     if isinstance(error, OSError):
-        return 2 if error.errno is None else 1
+        return 2 if error.errno is None and not isinstance(error, CannotWriteError) else 1
     return 2 if isinstance(error, ValueError | TypeError | ImportError) else 1
 
 

@@ -33,6 +33,7 @@ from counterpoise.cli.base import (
     answer,
     app,
     as_seconds,
+    check_folder,
     check_manners,
     check_writable,
     quit_with,
@@ -93,6 +94,7 @@ def reproduce(
             raise ValueError("--tables-only is given, but theory keeps no records; run it without.")
         names = [name for name in plan.TARGETS if not (tables_only and name == THEORY)] if target == "all" else [target]
         wanted = [plan.read_target(name, quick, use) for name in names if name != THEORY]
+        check_folder(output, (), force=True, may_ask=False)
         output.mkdir(parents=True, exist_ok=True)
         check_writable("--output", output / STORE)
         command = _command(target, quick, use)

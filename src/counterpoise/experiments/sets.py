@@ -132,7 +132,6 @@ def prepare(name: str, folder: Path | None, into: Path, seed: int | None = None)
     seed = catalogue()["sources"][source]["seeds"][size] if seed is None else seed
     A, rows, columns, origin = draw_block(source, catalogue()["blocks"]["sizes"][size], seed, folder)
     target = into / BLOCKS / f"{name}.npz"
-    target.parent.mkdir(parents=True, exist_ok=True)
     _write_npz(target, A=A, rows=rows, columns=columns, seed=np.int64(seed), source=np.str_(origin))
     return target
 
@@ -140,7 +139,6 @@ def prepare(name: str, folder: Path | None, into: Path, seed: int | None = None)
 def add_prices(name: str, dates: Any, tickers: Any, returns: Any, index: Any, into: Path) -> Path:
     """Write simple returns (fractions) as a tracking set ``into/index_tracking/NAME.npz``."""
     target = _tracking_file(name, into)
-    target.parent.mkdir(parents=True, exist_ok=True)
     _write_npz(target, R=returns, y=index, tickers=np.asarray(tickers, str), dates=np.asarray(dates, str))
     return target
 
@@ -150,7 +148,6 @@ def fetch(source: str, into: Path) -> Path:
     from sklearn import datasets
 
     target = into / str(catalogue()["sources"][source]["file"])
-    target.parent.mkdir(parents=True, exist_ok=True)
     if source == "MNIST":
         pixels, labels = datasets.fetch_openml("mnist_784", version=1, as_frame=False, return_X_y=True)
         _write_npz(target, X=np.asarray(pixels, np.uint8), label=np.asarray(labels, np.uint8))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.checks import Vector
+from counterpoise.output import CannotWriteError
 
 SCHEMA = 1
 COLUMNS = (
@@ -98,7 +99,7 @@ class Store:
                     f"INSERT OR IGNORE INTO records VALUES ({marks})", [fields[name] for name in COLUMNS]
                 )
         except sqlite3.OperationalError as error:
-            raise OSError(f"{self.path} cannot be written: {error}.") from None
+            raise CannotWriteError(f"{self.path} cannot be written: {error}.") from None
 
     def keys(self) -> set[str]:
         """Return the keys of all records."""
