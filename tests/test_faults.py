@@ -323,7 +323,8 @@ def test_ctrl_c_at_random_moments(folder, command, rng):
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
-MOMENTS = 8
+# More of them: FAULT_MOMENTS=200 pytest tests/test_faults.py -k moments
+MOMENTS = int(os.environ.get("FAULT_MOMENTS", "8"))
 LONG = """
 import sys
 from counterpoise.cli import app
@@ -348,3 +349,21 @@ def test_ctrl_c_in_a_process_keeps_the_best_point(folder):
             assert abs(found["search"].sum() - 1.0) < 1e-9
     else:
         assert wrong == "Stopped before the end.\n" and not Path("found.npz").exists()
+
+
+@pytest.mark.compiled
+def test_a_worker_that_dies_is_one_sentence_and_its_command_goes_on(folder):
+    psutil = pytest.importorskip("psutil")
+    assert run(ADD).exit_code == 0
+    Path("mine.toml").write_text(Path("mine.toml").read_text().replace("[0, 1]", str(list(range(30)))))
+    command = [sys.executable, "-m", "counterpoise.cli", *COMMANDS["reproduce"][0].split()[:-1], "2"]
+    environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+    process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    store, deadline = Path("out/records.sqlite"), time.monotonic() + 300.0
+    while (not store.exists() or store.stat().st_size < 30_000) and time.monotonic() < deadline:
+        assert process.poll() is None, "it was to be met at work"
+        time.sleep(0.01)
+    workers = [each for each in psutil.Process(process.pid).children() if "loky" in " ".join(each.cmdline())]
+    max(workers, key=lambda each: each.memory_info().rss).kill()
+    _, said = process.communicate(timeout=300)
+    assert process.returncode == 1 and said.startswith("A worker died") and said.count("\n") == 1, said

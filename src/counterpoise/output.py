@@ -112,10 +112,14 @@ def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     '=A1,-0.5
     -7,0.5
     """
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerows([guarded(cell) for cell in row] for row in (head, *rows))
-    return stream.getvalue()
+    return "".join(f"{_record(row)}\n" for row in (head, *rows))
+
+
+def _record(row: Sequence[Any]) -> str:
+    """Return a line; before Python 3.13 a writer quotes only those line breaks that end its own lines."""
+    stream = io.StringIO(newline="")
+    csv.writer(stream, lineterminator="\r\n").writerow([guarded(cell) for cell in row])
+    return stream.getvalue().removesuffix("\r\n")
 
 
 def guarded(cell: Any) -> Any:

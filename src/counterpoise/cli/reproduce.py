@@ -11,6 +11,7 @@ import shlex
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -120,6 +121,10 @@ def reproduce(
             except KeyboardInterrupt:
                 typer.echo("Stopped. Every finished run is kept; the same command goes on from here.", err=True)
                 raise typer.Exit(INTERRUPTED) from None
+            except BrokenExecutor:
+                said = "A worker died, perhaps for want of memory. Every finished run is kept; the same command goes on"
+                typer.echo(f"{said}, and fewer --jobs need less memory.", err=True)
+                raise typer.Exit(1) from None
         failures = list(dict.fromkeys(failures))
         if as_json:
             typer.echo(json.dumps(without_nan(_as_json(command, done, failures, output)), indent=2))
