@@ -731,7 +731,7 @@ def test_too_many_columns(rng, monkeypatch):
 def test_a_table_without_pandas_names_the_extra(rng, monkeypatch):
     path = tracker().path(*market(rng), s=[2])
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(ImportError, match=r"^A table needs pandas: .* pip install 'counterpoise\[data\]'\.$"):
+    with pytest.raises(ImportError, match=r"^A table needs pandas: .* pip install pandas\.$"):
         _ = path.table
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from counterpoise.checks import Vector, number, random_seed, real_array, whole_number, worker_count
 from counterpoise.estimators.covariates import Covariates, aligned, is_pandas, read_covariates, some
 from counterpoise.estimators.exchanges import Budget, Groups, Labels, gather_groups, search_groups
+from counterpoise.extras import require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,12 +108,7 @@ class Split:
         the root mean square SMD of a purely random split of these sizes, √(1/n₁ + 1/n₀) exactly; for more than two
         groups that of the two smallest. A constant column has 0 in both.
         """
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError(
-                "A table of balance needs pandas: install the extra with pip install 'counterpoise[data]'."
-            ) from None
+        pandas = require("A table of balance needs", "pandas")
         labels, parts = np.asarray(self.labels), self.covariates
         columns: dict[str, Any] = {
             f"mean {g}": parts.values[labels == g].mean(axis=0) for g in range(len(self.group_sizes))

@@ -25,6 +25,7 @@ from counterpoise.estimators.options import (
     warn_if_interrupted,
     warn_of_prices,
 )
+from counterpoise.extras import require
 from counterpoise.problem import Result
 from counterpoise.solvers.holdings import REPLACEMENTS, Holdings, best_holdings
 from counterpoise.solvers.run import Progress
@@ -832,8 +833,4 @@ def _date(label: Any) -> str:
 
 
 def _pandas(what: str) -> Any:
-    try:
-        import pandas
-    except ImportError:
-        raise ImportError(f"{what} needs pandas: install the extra with pip install 'counterpoise[data]'.") from None
-    return pandas
+    return require(f"{what} needs", "pandas")
