@@ -1,0 +1,1 @@
+"""Random problems, and references that check what the package claims about them."""
