@@ -131,7 +131,7 @@ class Examiner:
         if status is Status.SWAP_OPTIMAL and case.g == "top":
             held = np.count_nonzero(x)
             if self.made("s-sparse", held <= case.s, label, f"holds {held}, s = {case.s}") and self.least is not None:
-                best, point = optima.best_exchange(case, x, self.least)
+                best, point = optima.best_exchange(case, x, self.least, own=False)
                 spare = tolerance + noise + case.noise(x if point is None else point)
                 self.made(
                     "no exchange gains", value - best <= spare, label,

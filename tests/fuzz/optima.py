@@ -198,10 +198,10 @@ def sparse_best(case):
     return least
 
 
-def best_exchange(case, x, least):
-    """The least F after new weights on the support of x or one exchange from it, and the point."""
+def best_exchange(case, x, least, own=True):
+    """The least F after one exchange from the support of x, or ``own`` new weights on it, and the point."""
     held = np.flatnonzero(x)
-    best = least(held)
+    best = least(held) if own else (np.inf, None)
     leavers = [i for i in held if case.lo[i] <= 0.0]
     staying = [held] if len(held) < case.s else [np.setdiff1d(held, [i]) for i in leavers]
     for rest in staying:

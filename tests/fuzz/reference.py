@@ -117,7 +117,8 @@ class Case:
             return np.inf
         outside = max(float(np.max(self.lo - x)), float(np.max(x - self.hi)), 0.0)
         if self.on_line:
-            scale = max(float(np.abs(wide).sum()), abs(self.c), 1e-300)
+            # Relative to the size of the set; where that is the point 0 alone, absolute.
+            scale = max(float(np.abs(self.low).max()), float(np.abs(self.high).max()), abs(self.c)) or 1.0
             return max(outside, abs(float(wide.sum() - WIDE(self.c)))) / scale
         return max(outside, abs(float(np.sqrt((wide * wide).sum()) - 1)))
 
@@ -225,7 +226,9 @@ class Pairs:
         rows = np.arange(len(t))
         for _ in range(ZOOMS):
             k = losses.argmin(axis=1)
-            low, high = t[rows, np.maximum(k - 1, 0)], t[rows, np.minimum(k + 1, t.shape[1] - 1)]
+            # The neighbours, of which the grid may hold several copies of one.
+            at = t[rows, k][:, None]
+            low, high = np.where(t < at, t, low[:, None]).max(axis=1), np.where(t > at, t, high[:, None]).min(axis=1)
             finer = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, ZOOM_POINTS)
             t = np.sort(np.concatenate([finer, t[rows, k][:, None]], axis=1), axis=1)
             losses = self._losses(t)
