@@ -6,7 +6,7 @@ import time
 import numba
 import pytest
 
-from counterpoise.clock import _Compilation, working_seconds
+from counterpoise.clock import _Pauses, working_seconds
 
 
 class Watch:
@@ -26,7 +26,7 @@ def watch(monkeypatch):
 
 
 def test_it_runs_between_compilations_and_stands_still_in_them(watch):
-    clock = _Compilation()
+    clock = _Pauses()
     readings = [clock.reading()]
     for seconds, event in ((1.0, clock.on_start), (5.0, clock.on_start), (7.0, clock.on_end), (11.0, clock.on_end)):
         watch.now += seconds
@@ -38,7 +38,7 @@ def test_it_runs_between_compilations_and_stands_still_in_them(watch):
 
 
 def test_compilations_of_two_threads_that_overlap_count_once(watch):
-    clock = _Compilation()
+    clock = _Pauses()
     for step in (clock.on_start, clock.on_start, clock.on_end, clock.on_end):
         thread = threading.Thread(target=step, args=(None,))
         thread.start()

@@ -48,10 +48,16 @@ class Certificate:
         The largest decrease that any of the blocks tried can bring, if blocks of more than two were asked for.
     blocks_tried, blocks_in_all : int
         0 if none were asked for.
+    convex_gap : float or None
+        F(x) − F* is at most this. F* is the minimum where F is convex: f convex and no g, on ``Sum``. With ``TopSum``
+        and an x of at most s non-zeros, F* is the least over points that hold the same coordinates. None elsewhere.
     swap_gap : float or None
-        If asked for: the largest decrease of f + h that new weights bring, on the support of x, or after the exchange
-        of one coordinate held then for one outside. On ``Sum`` by exact programs; on ``Sphere``, where they are not
-        convex, in closed form for all exchanges and by power steps for the most promising.
+        If asked for: the largest decrease of f + h that was found by new weights, on the support of x, or after the
+        exchange of one coordinate held then for one outside.
+    swap_bound : float or None
+        No exchange, nor new weights, decreases f + h by more than this: what is proved. On ``Sum`` it differs from
+        ``swap_gap`` by rounding; on ``Sphere``, where the best weights on a support are not a convex problem, by what
+        eigenvalues leave open.
     worst_swap : tuple of int, or None
         Who leaves (−1: nobody, there is room) and who enters; None if no exchange gains beyond new weights.
     """
@@ -67,7 +73,9 @@ class Certificate:
     block_gap: float | None = None
     blocks_tried: int = 0
     blocks_in_all: int = 0
+    convex_gap: float | None = None
     swap_gap: float | None = None
+    swap_bound: float | None = None
     worst_swap: tuple[int, int] | None = None
 
 
@@ -87,7 +95,7 @@ def certify(
     ----------
     problem : Problem
     x : array of length n
-        Feasible to 1e-6, otherwise there is no move to speak of.
+        Feasible to 1e-6 of its size, otherwise there is no move to speak of.
     theta : float
         The proximal weight of the definition of CWS; 0 is the strongest claim.
     scan : {"pruned", "all"}
@@ -104,7 +112,7 @@ def certify(
         raise ValueError(f'scan is {scan!r}; it must be "pruned" or "all".')
     x = vector(x, "x", problem.n)
     violation = problem.violation(x)
-    if violation > 1e-6:
+    if violation > 1e-6 * max(problem.scale, 1e-300):
         raise ValueError(f"x violates the constraints by {violation:g}; certify problem.project(x) instead.")
     at = np.clip(x, problem.separable.lo, problem.separable.hi)
     theta, k = number(theta, "theta", 0.0), whole_number(k, "k", 2, problem.n)
@@ -121,8 +129,9 @@ def certify(
     if level == "swap":
         from counterpoise.solvers.swap import swap_gap  # the solvers stand above this module
 
-        own, gain, leaves, enters = swap_gap(problem, at)
-        blocks |= {"swap_gap": own + gain, "worst_swap": (leaves, enters) if enters >= 0 else None}
+        own, gain, leaves, enters, bound = swap_gap(problem, at)
+        blocks |= {"swap_gap": own + gain, "swap_bound": bound}
+        blocks["worst_swap"] = (leaves, enters) if enters >= 0 else None
     threshold = exactness_threshold(problem)
     return Certificate(
         cws_gap=float(gap),
@@ -133,6 +142,7 @@ def certify(
         exact_lam=threshold,
         exact=None if threshold is None else problem.g.lam > threshold,
         objective=problem.objective(x),
+        convex_gap=convex_gap(problem, at),
         **blocks,
     )
 
@@ -171,6 +181,55 @@ def _block_gap(
         for one in chosen
     ]
     return {"block_gap": float(max(gaps)), "blocks_tried": len(gaps), "blocks_in_all": in_all}
+
+
+def convex_members(problem: Problem, x: Vector) -> Any:
+    """Return the coordinates over which F is convex while the others stay as they are, None if no set is known.
+
+    All of them without g, or if g = −λ‖x‖_[s] is −λ times the sum because s ≥ n; those that x holds if they are at
+    most s: of x ≥ 0 with the same coordinates g is constant.
+    """
+    g, h = problem.g, problem.separable
+    if not isinstance(problem.u, Sum) or not problem.f.is_convex:
+        return None
+    if g.lam == 0.0:
+        return np.arange(problem.n)
+    if not isinstance(g, TopSum) or (h.lo < 0.0).any():
+        return None
+    if g.s >= problem.n:
+        return np.arange(problem.n)
+    held = np.flatnonzero(x)
+    return held if len(held) <= g.s else None
+
+
+def convex_gap(problem: Problem, x: Vector) -> float | None:
+    """Return a bound of F(x) − F*, F* the least over the coordinates of :func:`convex_members`; None if there are none.
+
+    By convexity F(x) − F(z) ≤ ⟨∇f(x), x − z⟩ + h(x) − h(z) (Frank and Wolfe); the z that makes the right side largest
+    on {lo ≤ z ≤ hi, 1ᵀz = 1ᵀx} is found by filling the pieces of h in the order of their slopes.
+    """
+    members = convex_members(problem, x)
+    return None if members is None else _linear_gap(problem, x, members, problem.f.gradient(x))
+
+
+def _linear_gap(problem: Problem, x: Vector, members: Any, gradient: Vector) -> float:
+    h, at, total = problem.separable, x[members], gradient[members] + problem.separable.weight[members]
+    lo, hi, centre, cost = h.lo[members], h.hi[members], h.centre[:, members], h.cost[:, members]
+    if not np.isfinite(lo).all():
+        at, total, lo, hi, centre = -at, -total, -hi, -lo, -centre
+    edges = np.sort(np.vstack([lo, np.clip(centre, lo, hi), hi]), axis=0)
+    kinked = np.where(edges[:-1, None, :] >= centre[None], cost[None], -cost[None]).sum(axis=1)
+    slopes, lengths = (total + kinked).ravel(), (edges[1:] - edges[:-1]).ravel()
+    order = np.argsort(slopes, kind="stable")
+    before = np.concatenate([[0.0], np.cumsum(lengths[order])[:-1]])
+    amounts = np.zeros(len(slopes))
+    amounts[order] = np.clip(max(float((at - lo).sum()), 0.0) - before, 0.0, lengths[order])
+    z = lo + amounts.reshape(edges[:-1].shape).sum(axis=0)
+    used = slopes[amounts > 0.0]
+    # Both points have the same sum, so a common slope may be taken off: what is left is small near an optimum.
+    shared = float(used.max()) if len(used) else 0.0
+    gap = (total - shared) * (at - z) + (cost * (np.abs(at - centre) - np.abs(z - centre))).sum(axis=0)
+    return max(float(gap.sum()), 0.0)
 
 
 def critical_residual(problem: Problem, x: Vector) -> float:

@@ -1,22 +1,24 @@
-"""The clock of all runs: it stands still while kernels are compiled, or read from disk, for the first time."""
+"""The clock of all runs: it stands still while kernels are compiled and while AᵀA is formed for the first time."""
 
 from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from numba.core import event
 
 
-class _Compilation(event.Listener):  # type: ignore[misc]
-    """Adds up the time in which at least one thread holds, or waits for, Numba's compiler lock."""
+class _Pauses(event.Listener):  # type: ignore[misc]
+    """Adds up the time in which at least one thread pauses the clock, or holds or waits for Numba's compiler lock."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._depth, self._since, self._total = 0, 0.0, 0.0
 
     def on_start(self, event: object) -> None:
-        """Note the outermost of nested compilations; those of several threads are one while they overlap."""
+        """Note the outermost of nested pauses; those of several threads are one while they overlap."""
         with self._guard:
             if self._depth == 0:
                 self._since = time.perf_counter()
@@ -34,15 +36,35 @@ class _Compilation(event.Listener):  # type: ignore[misc]
         with self._guard:
             return (self._since if self._depth else time.perf_counter()) - self._total
 
+    def paused(self) -> float:
+        """Return the seconds of all pauses so far."""
+        with self._guard:
+            return self._total + (time.perf_counter() - self._since if self._depth else 0.0)
 
-_compilation = _Compilation()
-event.register("numba:compiler_lock", _compilation)
+
+_pauses = _Pauses()
+event.register("numba:compiler_lock", _pauses)
 
 
 def working_seconds() -> float:
-    """Return seconds since some fixed moment, without those of compilation.
+    """Return seconds since some fixed moment, without those of compilation and of the first AᵀA.
 
     A limit such as ``max_time=1`` is thus the same on the first call after installation, which compiles, as on the
     second. Only differences between two readings mean anything.
     """
-    return _compilation.reading()
+    return _pauses.reading()
+
+
+def paused_seconds() -> float:
+    """Return the seconds that :func:`working_seconds` has left out so far."""
+    return _pauses.paused()
+
+
+@contextmanager
+def paused() -> Iterator[None]:
+    """Let the clock stand still."""
+    _pauses.on_start(None)
+    try:
+        yield
+    finally:
+        _pauses.on_end(None)

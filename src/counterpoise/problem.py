@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import inspect
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ from counterpoise.terms.concave import ConcaveQuadratic, ConcaveTerm
 from counterpoise.terms.constraint import as_constraint, distance_to_bounds
 from counterpoise.terms.separable import SeparableTerm, compile_separable, separable_value
 from counterpoise.terms.smooth import LeastSquares, Quadratic
+
+# Rounding of x, relative to its largest possible entry.
+FEASIBLE = 1e-12
 
 
 class Problem:
@@ -53,6 +57,12 @@ class Problem:
     ) -> None:
         if not isinstance(f, LeastSquares | Quadratic):
             raise TypeError(f"f is a {type(f).__name__}; it must be LeastSquares(A, y) or Quadratic(Q, p).")
+        if "is_known" not in vars(type(f)):
+            # A subclass may have another value; steps and certificates would still be those of a quadratic.
+            raise TypeError(
+                f"f is a {type(f).__name__}, a subclass of {type(f).__mro__[1].__name__}; its steps would not know "
+                "what it changes. Give LeastSquares(A, y) or Quadratic(Q, p) itself."
+            )
         if h is not None and not isinstance(h, SeparableTerm):
             raise TypeError(
                 f"h is a {type(h).__name__}; it must be Bounds, Linear, AbsoluteDeviation or a sum of them."
@@ -103,10 +113,24 @@ class Problem:
         return self.u.random(self.separable, np.random.default_rng(seed))
 
     def value_and_resolution(self, x: Vector) -> tuple[float, float]:
-        """Return F(x), and what double precision can resolve of it: ε times the size of its parts."""
-        f, h, g = self.f.value(x), separable_value(self.separable, x), self.g.value(x)
-        size = abs(f) + abs(h) + abs(g) + abs(self.f.value_at_zero)
-        return f + h + g + self.constant, float(np.finfo(float).eps) * size
+        """Return F(x) and its rounding error: ε times the size of all that is added up.
+
+        For f that size is ½Σ|xᵢ||Q_ij||xⱼ| + Σ|pᵢxᵢ| + |f(0)|, however small f itself is.
+        """
+        h, magnitude = self.separable, np.abs(x)
+        f, g = self.f.value(x), self.g.value(x)
+        size = self.f.size(x) + abs(g) + abs(self.constant)
+        size += float(np.abs(h.weight) @ magnitude + (h.cost * (magnitude + np.abs(h.centre))).sum())
+        return f + separable_value(h, x) + g + self.constant, float(np.finfo(float).eps) * size
+
+    @cached_property
+    def scale(self) -> float:
+        """The largest |xᵢ| of all feasible points."""
+        return self.u.scale(self.separable)
+
+    def is_feasible(self, x: Vector) -> bool:
+        """Return whether x is within its bounds and on u(x) = 0, but for the rounding of a sum of n terms."""
+        return self.violation(x) <= FEASIBLE * max(self.scale, 4e-4 * float(np.abs(x).sum()))
 
     def variant(self, **changes: float) -> Problem:
         """Return the same problem with other constants of g, such as ``s`` or ``lam``; f and its AᵀA are shared.
@@ -131,7 +155,7 @@ class Problem:
     def terms(self) -> Terms:
         """Return the problem for kernels, with state of its own; bring it to a point with ``sweep.start``."""
         g = self.g.kernel(self.separable.lo, self.separable.hi)
-        return Terms(self.f.kernel(), self.separable, g, self.u.kernel())
+        return Terms(self.f.kernel(), self.separable, g, self.u.kernel(self.separable))
 
 
 class Status(enum.Enum):

@@ -38,6 +38,8 @@ Labels = npt.NDArray[np.int64]
 BLOCK = 2000
 # Sweeps over all pairs of groups where blocks are samples, which need not come to an end.
 SWEEPS = 8
+# A net for descents by exchanges, each of which lowers the imbalance.
+MOST = 10**9
 # Tabu search as in solvers/binary.py, but shorter: many good ends are wanted.
 TENURE, TENURE_SPREAD, TABU_STEPS, TABU_WORK = 3, 4, 5, 2_000_000
 # Jobs between two looks at the best splits, how many are starts, and how many splits children come from.
@@ -195,12 +197,12 @@ class Groups:
             # A descent goes from unit to unit, and the first of a table would often change sides together.
             still = floor or 1.0
             exchange.anneal(gram.Q, p, gram.diagonal, still, still, PROPOSALS * len(x), rng, x, work)
-        exchange.descend(gram.Q, p, gram.diagonal, gram.ceiling, floor, x, work)
+        exchange.descend(gram.Q, p, gram.diagonal, gram.ceiling, floor, MOST, x, work)
         if first and tabu:
             settled = x.copy()
             steps = min(TABU_STEPS * len(x), max(TABU_STEPS, TABU_WORK // len(x)))
             exchange.tabu(gram.Q, p, gram.diagonal, floor, 0.0, TENURE, TENURE_SPREAD, steps, rng, x, work)
-            exchange.descend(gram.Q, p, gram.diagonal, gram.ceiling, floor, x, work)
+            exchange.descend(gram.Q, p, gram.diagonal, gram.ceiling, floor, MOST, x, work)
             if not self._keeps_strata(units, x - before):
                 x = settled
         if np.array_equal(x, before) or not self._keeps_strata(units, x - before):

@@ -19,6 +19,8 @@ from counterpoise.kernels.separable import slope_right
 from counterpoise.kernels.smooth import curvature, moved, slope, slopes
 
 LINEARISED, NESTED, ENUMERATED = 0, 1, 2
+# By so much, relative to its size, rounding may take a block off the constraint.
+STAYS = 1e-13
 
 
 # The convex quadratic program of a state on the line.
@@ -37,11 +39,13 @@ def _free_step(H, gradient, free, m, factor, step):
         for c in range(1, a + 1):
             j = free[c]
             total = H[i, j] - H[i, r] - H[r, j] + H[r, r]
+            ridge = 1e-10 * (abs(H[i, i]) + abs(H[r, r])) + 1e-300
             if a == c:
-                total += 1e-10 * (abs(H[i, i]) + abs(H[r, r])) + 1e-300
+                total += ridge
             for e in range(1, c):
                 total -= factor[a, e] * factor[c, e]
-            factor[a, c] = np.sqrt(max(total, 1e-300)) if a == c else total / factor[c, c]
+            # A pivot below a share of the ridge is rounding; the floor keeps the step within what doubles can add up.
+            factor[a, c] = np.sqrt(max(total, 1e-3 * ridge)) if a == c else total / factor[c, c]
         total = gradient[r] - gradient[i]
         for e in range(1, a):
             total -= factor[a, e] * step[e]
@@ -60,8 +64,28 @@ def solve_box_sum(H, b, lo, hi, z):
     """Minimise ½zᵀHz + bᵀz over {lo ≤ z ≤ hi, 1ᵀz as it is} from a feasible z, in place, by a primal active set.
 
     Each round solves the problem on the free coordinates, stops at the first bound in the way, or, if there is none,
-    frees the bound coordinate whose slope most contradicts the free ones. H must be positive semidefinite.
+    frees the bound coordinate whose slope most contradicts the free ones. H must be positive semidefinite. What
+    rounding adds to the sum is taken off at the end.
+
+    Returns by how much the slope of a coordinate that can fall exceeds that of one that can rise: 0 at the solution,
+    and times the mass that can move a bound of what is left to gain.
     """
+    k, target = len(z), 0.0
+    for a in range(k):
+        target += z[a]
+    violation = _walk_box_sum(H, b, lo, hi, z)
+    for a in range(k):
+        target -= z[a]
+    for a in range(k):
+        moved = min(max(z[a] + target, lo[a]), hi[a])
+        target -= moved - z[a]
+        z[a] = moved
+    return violation
+
+
+@outlined
+def _walk_box_sum(H, b, lo, hi, z):
+    """Make the rounds of :func:`solve_box_sum`."""
     k = len(z)
     at = np.zeros(k, dtype=np.int64)  # −1 on lo, 1 on hi, 0 free
     size = 0.0
@@ -70,7 +94,7 @@ def solve_box_sum(H, b, lo, hi, z):
         size = max(size, abs(b[a]), abs(H[a, a]))
     free, factor = np.empty(k, dtype=np.int64), np.empty((k, k))
     step, gradient = np.empty(k), np.empty(k)
-    whole_steps = 0
+    whole_steps, violation = 0, np.inf
     for _ in range(20 * k + 20):
         m = 0
         for a in range(k):
@@ -88,12 +112,13 @@ def solve_box_sum(H, b, lo, hi, z):
                 rise = a
             if at[a] >= 0 and z[a] > lo[a] and (fall < 0 or gradient[a] > gradient[fall]):
                 fall = a
-        if rise < 0 or fall < 0 or gradient[fall] - gradient[rise] <= 1e-14 * size:
-            return
+        violation = max(gradient[fall] - gradient[rise], 0.0) if rise >= 0 and fall >= 0 else 0.0
+        if violation <= 1e-14 * size:
+            return violation
         # Two whole steps solve the free coordinates as well as rounding allows; then the bounds are asked.
         if whole_steps >= 2 or m < 2:
             if at[rise] == 0 and at[fall] == 0:
-                return
+                return violation
             at[rise], at[fall], whole_steps = 0, 0, 0
             continue
         _free_step(H, gradient, free, m, factor, step)
@@ -111,6 +136,7 @@ def solve_box_sum(H, b, lo, hi, z):
             at[i] = 1 if step[blocking] > 0.0 else -1
             z[i] = hi[i] if at[i] == 1 else lo[i]
             whole_steps = 0
+    return violation
 
 
 @verb
@@ -171,6 +197,34 @@ def power_steps(H, b, z):
             z[a] = value
         if change <= 1e-15 * norm:
             return
+
+
+@verb
+def stays(u, lo, hi, here, z):
+    """Return whether a block that goes from ``here`` to z stays on u(x) = 0 and within its bounds, but for rounding."""
+    raise NotImplementedError
+
+
+@implements(stays, Line)
+def _stays_line(u, lo, hi, here, z):
+    total, size = 0.0, 0.0
+    for a in range(len(z)):
+        if not lo[a] <= z[a] <= hi[a]:
+            return False
+        total += z[a] - here[a]
+        size += abs(z[a]) + abs(here[a])
+    return abs(total) <= STAYS * size
+
+
+@implements(stays, Arc)
+def _stays_arc(u, lo, hi, here, z):
+    total, size = 0.0, 0.0
+    for a in range(len(z)):
+        if not z[a] >= 0.0:
+            return False
+        total += (z[a] - here[a]) * (z[a] + here[a])
+        size += here[a] * here[a]
+    return abs(total) <= STAYS * size
 
 
 # How g changes over a block, and what its states propose.
@@ -296,8 +350,14 @@ def _propose_top(g, u, x, block, H, b, lo, hi, ranking, state, z):
     return True
 
 
-@kernel
-def _fill_vertex(lo, hi, ranking, z):
+@verb
+def fill_vertex(u, lo, hi, ranking, z):
+    """Write the vertex of the feasible set that ``ranking`` names; return whether the set has one."""
+    return False
+
+
+@implements(fill_vertex, Line)
+def _fill_vertex(u, lo, hi, ranking, z):
     """Raise the coordinates to their upper bounds in the order of ``ranking`` until the block's sum is spent."""
     spare = np.sum(z) - np.sum(lo)
     for a in range(len(z)):
@@ -305,6 +365,7 @@ def _fill_vertex(lo, hi, ranking, z):
         rise = min(spare, hi[i] - lo[i])
         z[i] = hi[i] if rise >= hi[i] - lo[i] else lo[i] + rise
         spare -= rise
+    return True
 
 
 @implements(propose, ConcaveQuadratic)
@@ -314,8 +375,7 @@ def _propose_vertex(g, u, x, block, H, b, lo, hi, ranking, state, z):
     if state > 0:
         return False
     if state == 0:
-        _fill_vertex(lo, hi, ranking, z)
-        return True
+        return fill_vertex(u, lo, hi, ranking, z)
     tilted = b.copy()
     for a in range(len(z)):
         tilted[a] += subslope(g, x, block[a])
@@ -347,7 +407,7 @@ def stationary_on_face(H, b, lo, hi, state, most_free, z):
     The base-3 digits of ``state`` put each coordinate on lo, on hi, or set it free. Gaussian elimination with pivoting
     on the bordered system; a singular face is passed over, because its minimum recurs on a smaller face.
     """
-    k, spare, m = len(z), np.sum(z), 0
+    k, spare, m, reach = len(z), np.sum(z), 0, 0.0
     free = np.empty(k, dtype=np.int64)
     for a in range(k):
         digit = state % 3
@@ -358,8 +418,9 @@ def stationary_on_face(H, b, lo, hi, state, most_free, z):
         else:
             z[a] = lo[a] if digit == 0 else hi[a]
             spare -= z[a]
+            reach += abs(z[a])
     if m == 0 or m > most_free:
-        return m == 0 and abs(spare) <= 1e-12 * k
+        return m == 0 and abs(spare) <= STAYS * reach
     system = np.zeros((m + 1, m + 2))
     size = 0.0
     for a in range(m):
@@ -390,11 +451,14 @@ def stationary_on_face(H, b, lo, hi, state, most_free, z):
                 ratio = system[row, column] / system[column, column]
                 for c in range(column, m + 2):
                     system[row, c] -= ratio * system[column, c]
+    # The last free coordinate takes what the sum leaves, so that a poorly conditioned face is still on the sum.
     for a in range(m):
-        value, i = system[a, m + 1] / system[a, a], free[a]
-        if not lo[i] - 1e-14 <= value <= hi[i] + 1e-14:
+        value, i = (system[a, m + 1] / system[a, a] if a + 1 < m else spare), free[a]
+        slack = 1e-14 * max(abs(lo[i]), abs(hi[i])) if np.isfinite(lo[i]) and np.isfinite(hi[i]) else 0.0
+        if not lo[i] - slack <= value <= hi[i] + slack:
             return False
         z[i] = min(max(value, lo[i]), hi[i])
+        spare -= z[i]
     return True
 
 
@@ -471,7 +535,7 @@ def block_step(problem, x, block, theta, kind, best_z):
             found = 1 if propose(g, u, x, block, H, b, lo, hi, ranking, state, z) else -1
         if found < 0:
             break
-        if found > 0:
+        if found > 0 and stays(u, lo, hi, here, z):
             delta = block_change(problem, x, block, H, q, z)
             if delta < best:
                 best = delta

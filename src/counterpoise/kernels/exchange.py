@@ -60,8 +60,10 @@ def changes(Q, p, x):
 
 
 @entry_point
-def descend(Q, p, diagonal, ceiling, floor, x, g):
+def descend(Q, p, diagonal, ceiling, floor, most, x, g):
     """Exchange, in place, until no exchange decreases the objective by more than ``floor``; return how many were made.
+
+    At most ``most`` are made.
 
     Row by row, the best exchange of the row is taken. A row i with aᵢ + minⱼ bⱼ − 4 ``ceiling``ᵢ ≥ −floor, where
     ceilingᵢ = max_{j≠i} Q_ij, holds none and is skipped in O(1): on Gaussian data at the end nearly all rows are, on
@@ -71,7 +73,7 @@ def descend(Q, p, diagonal, ceiling, floor, x, g):
     load_gradient(Q, p, x, g)
     done, idle, age, i = 0, 0, 0, 0
     least = _least_rise(diagonal, g, x)
-    while idle < n:
+    while idle < n and done < most:
         j = -1
         if x[i] == 1.0:
             if 2.0 * (diagonal[i] - g[i]) + least - 4.0 * ceiling[i] < -floor:

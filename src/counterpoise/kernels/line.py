@@ -24,9 +24,10 @@ ULP = 4.5e-16
 
 
 class Line(NamedTuple):
-    """u(x) = 1ᵀx − total."""
+    """u(x) = 1ᵀx − total; ``scale`` is the largest |xᵢ| there can be, the unit of rounding."""
 
     total: float
+    scale: float
 
 
 @implements(is_live, Line)
@@ -38,14 +39,14 @@ def _is_live(u, problem, x, i, j):
 
 
 @kernel
-def _snap(h, i, value):
-    """Clear the dust: put a value within rounding of a bound or a kink exactly on it."""
+def _snap(h, i, value, scale):
+    """Put a value within rounding of a bound or a kink exactly on it."""
     for k in range(len(h.centre)):
-        if abs(value - h.centre[k, i]) <= ULP * max(1.0, abs(h.centre[k, i])):
+        if abs(value - h.centre[k, i]) <= ULP * scale:
             value = h.centre[k, i]
-    if value - h.lo[i] <= ULP * max(1.0, abs(value)):
+    if value - h.lo[i] <= ULP * scale:
         return h.lo[i]
-    if h.hi[i] - value <= ULP * max(1.0, abs(value)):
+    if h.hi[i] - value <= ULP * scale:
         return h.hi[i]
     return value
 
@@ -81,7 +82,7 @@ def _pair_step(u, problem, x, i, j, theta):
         middle = 0.5 * (position + end)
         tilt = slope_right(h, i, x[i] + middle) - slope_right(h, j, x[j] - middle)
         eta = minimise_on_line(g, x, i, j, alpha, beta + tilt, position, end)
-        new_i, new_j = _snap(h, i, x[i] + eta), _snap(h, j, x[j] - eta)
+        new_i, new_j = _snap(h, i, x[i] + eta, u.scale), _snap(h, j, x[j] - eta, u.scale)
         delta = model_change(problem, x, i, new_i, j, new_j, theta)
         if delta < best:
             best_i, best_j, best = new_i, new_j, delta
@@ -225,12 +226,12 @@ def _repair(u, h, x):
     """Put dust on the bounds, then give the missing sum to the coordinate with the most room on both sides.
 
     The sum is compensated (Neumaier). Dust is what a drifted sum of n terms leaves of a coordinate that belongs on
-    its bound.
+    its bound. Where no single coordinate has the room, as many as it takes share what is missing.
     """
     total, lost = 0.0, 0.0
     roomiest, room = -1, 0.0
+    dust = ULP * (32 + len(x)) * u.scale
     for i in range(len(x)):
-        dust = ULP * (32 + len(x)) * max(1.0, abs(x[i]))
         if x[i] - h.lo[i] <= dust:
             x[i] = h.lo[i]
         elif h.hi[i] - x[i] <= dust:
@@ -247,3 +248,10 @@ def _repair(u, h, x):
     missing = (u.total - total) - lost
     if abs(missing) < room:
         x[roomiest] += missing
+        return
+    for i in range(len(x)):
+        if missing == 0.0:
+            return
+        moved = min(max(x[i] + missing, h.lo[i]), h.hi[i])
+        missing -= moved - x[i]
+        x[i] = moved

@@ -31,12 +31,16 @@ REPRICINGS = 24
 
 
 class Support(NamedTuple):
-    """f + h as kernels for supports see them; b is the slope of f + the linear part of h at 0."""
+    """f + h as kernels for supports see them; b is the slope of f + the linear part of h at 0.
+
+    ``noise`` is the gain that cannot be told from rounding.
+    """
 
     Q: np.ndarray
     b: np.ndarray
     h: tuple
     c: float
+    noise: float
 
 
 @outlined
@@ -60,7 +64,8 @@ def solve_on(problem, held, m, z):
     """Minimise over the m held coordinates from a feasible z, in place.
 
     Between kinks h is linear: the box of the pieces is solved, then the pair of coordinates that would most like to
-    cross a kink does so, until none does. Without kinks one box is all there is.
+    cross a kink does so, until none does. Without kinks one box is all there is. Returns what
+    :func:`counterpoise.kernels.block.solve_box_sum` does, which is nearly 0 if the solution was reached.
     """
     h, Q = problem.h, problem.Q
     H, slope = np.empty((m, m)), np.empty(m)
@@ -73,10 +78,10 @@ def solve_on(problem, held, m, z):
         slope[a] = problem.b[i]
     rows = len(h.centre)
     if rows == 0:
-        solve_box_sum(H, slope, lo, hi, z[:m])
-        return
+        return solve_box_sum(H, slope, lo, hi, z[:m])
     to_right = np.ones(m, dtype=np.bool_)
     piece_lo, piece_hi, tilt = np.empty(m), np.empty(m), np.empty(m)
+    violation = np.inf
     for _ in range(4 * m * (rows + 1) + 20):
         for a in range(m):
             i = held[a]
@@ -101,10 +106,12 @@ def solve_on(problem, held, m, z):
                 rise, least = a, right
             if z[a] > lo[a] and left > most:
                 fall, most = a, left
-        if rise < 0 or fall < 0 or most - least <= 1e-12 * size:
-            return
+        violation = max(most - least, 0.0) if rise >= 0 and fall >= 0 else 0.0
+        if violation <= 1e-12 * size:
+            return violation
         to_right[:] = True
         to_right[rise], to_right[fall] = True, False
+    return violation
 
 
 @outlined
@@ -297,10 +304,11 @@ def _promises(slope, schur, row, shift, inverse, cost, reach, closed, gain):
 
 
 @outlined
-def score(problem, held, m, z, room, gradient, is_held, M, Z, schur, best, out, into):
+def score(problem, held, m, z, room, gradient, is_held, M, Z, schur, least, best, out, into):
     """Fill the lists of the most promising moves, best first: gain, place of the leaver (−1: none), who enters.
 
-    With ``room`` a coordinate enters and none leaves; otherwise one held leaves for each that enters.
+    With ``room`` a coordinate enters and none leaves; otherwise one held leaves for each that enters. Promises of at
+    most ``least`` are left out.
     """
     n, count, most = len(gradient), 0, len(best)
     shared = shared_slope(problem, held, m, z, gradient)
@@ -321,7 +329,7 @@ def score(problem, held, m, z, room, gradient, is_held, M, Z, schur, best, out, 
                 cost = 0.5 * z[a] * shift
         _promises(slope, schur, Z[max(a, 0)], shift, inverse, cost, reach, closed, gain)
         for k in range(n):
-            if gain[k] <= 0.0 or (count == most and gain[k] <= best[most - 1]):
+            if gain[k] <= least or (count == most and gain[k] <= best[most - 1]):
                 continue
             place = min(count, most - 1)
             while place > 0 and best[place - 1] < gain[k]:
@@ -334,7 +342,10 @@ def score(problem, held, m, z, room, gradient, is_held, M, Z, schur, best, out, 
 
 @outlined
 def exchange(problem, held, m, z, leaver, enters, new_held, new_z):
-    """Write the support with ``enters`` in the place of the leaver (at the end if −1), solved; return its size."""
+    """Write the support with ``enters`` in the place of the leaver (at the end if −1), solved.
+
+    Return its size, 0 if it cannot hold the sum, and the violation that :func:`solve_on` left.
+    """
     h = problem.h
     size = m if leaver >= 0 else m + 1
     for a in range(m):
@@ -352,9 +363,9 @@ def exchange(problem, held, m, z, leaver, enters, new_held, new_z):
             rest -= moved - new_z[a]
             new_z[a] = moved
     if abs(rest) > 1e-12 * abs(problem.c):
-        return 0
-    solve_on(problem, new_held, size, new_z)
-    return trim(problem, new_held, size, new_z)
+        return 0, 0.0
+    violation = solve_on(problem, new_held, size, new_z)
+    return trim(problem, new_held, size, new_z), violation
 
 
 @outlined
@@ -367,8 +378,8 @@ def _place_of(held, m, i):
 
 
 @outlined
-def climb_down(problem, s, held, m, z, value, tol, most_swaps, tries, swapped):
-    """Exchange, or fill up, while that gains more than tol·|value|; return the new size, value and the gap left.
+def climb_down(problem, s, held, m, z, value, tol, floor, most_swaps, tries, swapped):
+    """Exchange, or fill up, while that gains more than tol·|value| + floor; return the new size, value and gap left.
 
     Moves are tried from the most promising down, and every one that gains is taken, on the support as it then is:
     scoring costs more than verifying. The gap is NaN if ``most_swaps`` were made; else no move gains more than it, of
@@ -390,22 +401,22 @@ def climb_down(problem, s, held, m, z, value, tol, most_swaps, tries, swapped):
         if followed < 0 or followed >= REPRICINGS:
             price(problem, held, m, M, Z, schur)
             followed = 0
-        count = score(problem, held, m, z, m < s, gradient, is_held, M, Z, schur, best, out, into)
-        floor = tol * abs(value)
+        count = score(problem, held, m, z, m < s, gradient, is_held, M, Z, schur, 0.0, best, out, into)
+        enough = tol * abs(value) + floor
         moved, gap = False, 0.0
         for k in range(count):
             out[k] = held[out[k]] if out[k] >= 0 else -1
         for k in range(count):
-            if best[k] <= floor or swapped[0] >= most_swaps:
+            if best[k] <= enough or swapped[0] >= most_swaps:
                 break
             place = _place_of(held, m, out[k])
             if _place_of(held, m, into[k]) >= 0 or (place < 0 and (out[k] >= 0 or m >= s)):
                 continue
-            size = exchange(problem, held, m, z, place, into[k], new_held, new_z)
+            size, _ = exchange(problem, held, m, z, place, into[k], new_held, new_z)
             if size == 0:
                 continue
             gain = value - value_on(problem, new_held, size, new_z)
-            if gain > floor:
+            if gain > enough:
                 same = size == m and place >= 0 and new_held[place] == into[k]
                 m, value, moved = size, value - gain, True
                 held[:m], z[:m] = new_held[:m], new_z[:m]
@@ -424,7 +435,7 @@ def climb_down(problem, s, held, m, z, value, tol, most_swaps, tries, swapped):
 
 @outlined
 def load(problem, x, s, held, z):
-    """Take the s largest of x as a support, give the rest of the mass to them, solve; return its size."""
+    """Take the s largest of x as a support, give the rest of the mass to them, solve; return as in :func:`exchange`."""
     order = np.argsort(-x)
     m, n = 0, len(x)
     for a in range(n):
@@ -460,9 +471,9 @@ def load(problem, x, s, held, z):
         rest -= moved - z[a]
         z[a] = moved
     if m == 0 or abs(rest) > 1e-12 * abs(problem.c):
-        return 0
-    solve_on(problem, held, m, z)
-    return trim(problem, held, m, z)
+        return 0, 0.0
+    violation = solve_on(problem, held, m, z)
+    return trim(problem, held, m, z), violation
 
 
 @outlined
@@ -474,8 +485,8 @@ def unload(held, m, z, x):
 
 
 @entry_point
-def descend(problem, x, s, tol, most_swaps, tries):
-    """Go from x, in place, to a support that no exchange improves.
+def descend(problem, x, s, tol, floor, most_swaps, tries):
+    """Go from x, in place, to a support that no exchange improves by more than tol·|value| + floor.
 
     Returns
     -------
@@ -487,11 +498,11 @@ def descend(problem, x, s, tol, most_swaps, tries):
     """
     n = len(x)
     held, z, swapped = np.empty(min(s, n) + 1, dtype=np.int64), np.empty(min(s, n) + 1), np.zeros(1, dtype=np.int64)
-    m = load(problem, x, s, held, z)
+    m, _ = load(problem, x, s, held, z)
     if m == 0:
         return np.inf, 0, np.nan
     value = value_on(problem, held, m, z)
-    m, value, gap = climb_down(problem, s, held, m, z, value, tol, most_swaps, tries, swapped)
+    m, value, gap = climb_down(problem, s, held, m, z, value, tol, floor, most_swaps, tries, swapped)
     unload(held, m, z, x)
     return value, swapped[0], gap
 
@@ -500,17 +511,18 @@ def descend(problem, x, s, tol, most_swaps, tries):
 def best_exchange(problem, x, s, tries):
     """Return what the best weights on x's own support gain, what the best exchange gains beyond, who leaves and enters.
 
-    −1 for who leaves means that nobody has to, for who enters that no exchange gains. The promises are upper bounds;
-    they are verified from the largest down until none of the rest can be larger than what was found. The last value
-    says whether that point was reached within ``tries``. x has at most s non-zeros.
+    −1 for who leaves means that nobody has to, for who enters that no exchange gains. Promises are upper bounds, but
+    for the ridge and for what the small programs leave; they are verified from the largest down until none of the rest
+    can be larger than what was found. The last two values are a bound of own gain and exchange together, and whether
+    it was reached within ``tries``. x has at most s non-zeros.
     """
     n = len(x)
     held, z = np.empty(min(s, n) + 1, dtype=np.int64), np.empty(min(s, n) + 1)
     given = np.flatnonzero(x)
     before = value_on(problem, given, len(given), x[given])
-    m = load(problem, x, s, held, z)
+    m, violation = load(problem, x, s, held, z)
     if m == 0:
-        return np.nan, 0.0, -1, -1, False
+        return np.nan, 0.0, -1, -1, np.nan, False
     value = value_on(problem, held, m, z)
     own = max(before - value, 0.0)
     gradient, schur = np.empty(n), np.empty(n)
@@ -518,23 +530,29 @@ def best_exchange(problem, x, s, tries):
     best, out, into = np.empty(tries), np.empty(tries, dtype=np.int64), np.empty(tries, dtype=np.int64)
     new_held, new_z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
     is_held = np.zeros(n, dtype=np.bool_)
+    bend = 0.0
     for a in range(m):
         is_held[held[a]] = True
+        bend = max(bend, problem.Q[held[a], held[a]])
     gradient_at(problem, held, m, z, gradient)
     price(problem, held, m, M, Z, schur)
-    count = score(problem, held, m, z, m < s, gradient, is_held, M, Z, schur, best, out, into)
-    top, leaves, enters = 0.0, -1, -1
+    # No move is longer than the mass there is; the ridge bends it by no more than this.
+    mass = 2.0 * np.sum(np.abs(z[:m]))
+    slack = RIDGE * bend * mass * mass + violation * mass
+    count = score(problem, held, m, z, m < s, gradient, is_held, M, Z, schur, -slack, best, out, into)
+    top, most, leaves, enters = 0.0, violation * mass, -1, -1
     for k in range(count):
-        if best[k] <= top:
-            return own, top, leaves, enters, True
-        size = exchange(problem, held, m, z, out[k], into[k], new_held, new_z)
+        if best[k] + slack <= top:
+            return own, top, leaves, enters, own + most, True
+        size, violation = exchange(problem, held, m, z, out[k], into[k], new_held, new_z)
         if size == 0:
             continue
         gain = value - value_on(problem, new_held, size, new_z)
+        most = max(most, gain + violation * mass)
         if gain > top:
             top, enters = gain, into[k]
             leaves = held[out[k]] if out[k] >= 0 else -1
-    return own, top, leaves, enters, count < tries
+    return own, top, leaves, enters, own + most, count < tries
 
 
 @entry_point
@@ -544,7 +562,7 @@ def forward(problem, s, first, choices, rng, x):
     held, z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
     start = np.zeros(n)
     start[first] = problem.c
-    m = load(problem, start, s, held, z)
+    m, _ = load(problem, start, s, held, z)
     gradient, schur = np.empty(n), np.empty(n)
     M, Z = np.empty((s + 2, s + 2)), np.empty((s + 2, n))
     best, out, into = np.empty(choices), np.empty(choices, dtype=np.int64), np.empty(choices, dtype=np.int64)
@@ -558,11 +576,11 @@ def forward(problem, s, first, choices, rng, x):
             is_held[held[a]] = True
         gradient_at(problem, held, m, z, gradient)
         price(problem, held, m, M, Z, schur)
-        count = score(problem, held, m, z, True, gradient, is_held, M, Z, schur, best, out, into)
+        count = score(problem, held, m, z, True, gradient, is_held, M, Z, schur, 0.0, best, out, into)
         if count == 0:
             break
         k = rng.integers(0, count) if count > 1 else 0
-        m = exchange(problem, held, m, z, -1, into[k], new_held, new_z)
+        m, _ = exchange(problem, held, m, z, -1, into[k], new_held, new_z)
         held[:m], z[:m] = new_held[:m], new_z[:m]
     unload(held, m, z, x)
     return m
@@ -644,6 +662,6 @@ def reduce_to(problem, s, chosen, x):
     for a in range(m):
         x[held[a]] = max(z[a], 1e-6 * problem.c)
     full, spare = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
-    m = load(problem, x, s, full, spare)
+    m, _ = load(problem, x, s, full, spare)
     unload(full, m, spare, x)
     return m

@@ -144,7 +144,7 @@ def walk(problem, x, s, steps, stay, away, rng):
     """
     n = len(x)
     held, z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
-    m = load(problem, x, s, held, z)
+    m, _ = load(problem, x, s, held, z)
     if m == 0:
         return np.inf
     value = value_on(problem, held, m, z)
@@ -200,7 +200,7 @@ def walk(problem, x, s, steps, stay, away, rng):
         if not sound:
             price(problem, held, m, M, Z, schur)
         if not _free_weights(problem, held, m, M, z):
-            size = exchange(problem, old_held, old_m, old_z, place, enters, new_held, new_z)
+            size, _ = exchange(problem, old_held, old_m, old_z, place, enters, new_held, new_z)
             if size == 0:  # the sum has no room there: back, and not this way again
                 m = old_m
                 held[:m], z[:m] = old_held[:m], old_z[:m]

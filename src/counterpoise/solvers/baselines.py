@@ -22,7 +22,7 @@ from counterpoise.checks import Vector, is_sparse, number
 from counterpoise.clock import working_seconds
 from counterpoise.kernels.separable import Separable
 from counterpoise.problem import Problem, Result, Status
-from counterpoise.solvers.run import EPOCH_SECONDS, Epoch, Progress, Run
+from counterpoise.solvers.run import EPOCH_SECONDS, Epoch, Progress, Run, supervised
 from counterpoise.terms.concave import ConcaveQuadratic
 from counterpoise.terms.constraint import Sphere, Sum
 from counterpoise.terms.smooth import LeastSquares, Quadratic
@@ -47,6 +47,7 @@ DENSE_SIDE, SEMIDEFINITE = 500, 1e-10
 ROUNDING = 1e-14
 
 
+@supervised
 def psg(
     problem: Problem,
     x0: Any = None,
@@ -89,6 +90,7 @@ def psg(
     return run.loop(Drive(run, rules, patience=WINDOW, stride=model.stride, unit=0.0).epoch)
 
 
+@supervised
 def mscr(
     problem: Problem,
     x0: Any = None,
@@ -142,6 +144,7 @@ def mscr(
     return run.loop(Drive(run, [rule]).epoch)
 
 
+@supervised
 def pdca(
     problem: Problem,
     x0: Any = None,
@@ -232,9 +235,7 @@ class Model:
     @property
     def is_convex(self) -> bool:
         """Whether f is convex."""
-        if isinstance(self.f, LeastSquares):
-            return self.f.scale > 0.0
-        return _is_semidefinite(self.f.Q, self.norm)
+        return self.f.is_convex
 
     def is_concave(self, with_g: bool = False) -> bool:
         """Whether f, or f + g if that is a quadratic too, is concave."""
@@ -436,9 +437,8 @@ def _reach(G: Vector, L: float) -> float:
 
 
 def _deadline(run: Run) -> Callable[[], bool]:
-    """Return a function that says whether the run's time is over."""
-    end = math.inf if run.max_time is None else run.clock + run.max_time
-    return lambda: working_seconds() >= end
+    """Return a function that says whether the run is to stop."""
+    return lambda: run.limits.reached() is not None
 
 
 def _stored(f: LeastSquares) -> int:

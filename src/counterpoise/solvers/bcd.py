@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from counterpoise.certificates import check_blocks, check_enumeration
+from counterpoise.certificates import check_blocks, check_enumeration, convex_gap
 from counterpoise.checks import Vector, number, whole_number
 from counterpoise.kernels import block, select, sweep
 from counterpoise.kernels.dispatch import has_body, implements, kernel
 from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem, Result, Status
-from counterpoise.solvers import pool
-from counterpoise.solvers.run import Epoch, Progress, Run
+from counterpoise.solvers import faces, pool
+from counterpoise.solvers.run import Epoch, Progress, Run, supervised
 
 RULES = {
     "hybrid": select.Hybrid,
@@ -27,6 +27,8 @@ RULES = {
 }
 
 
+# How often the face of a point is settled before its gap is left as it is.
+SETTLINGS = 8
 IDLE_BLOCKS = 10
 SUBPROBLEMS = {"nested": block.NESTED, "linearised": block.LINEARISED}
 
@@ -35,6 +37,7 @@ class _FunctionRule(NamedTuple):
     unused: int
 
 
+@supervised
 def bcd_g(
     problem: Problem,
     x0: Any = None,
@@ -84,15 +87,23 @@ def bcd_g(
         return _descend_by_blocks(run, theta, k, block.ENUMERATED, working_set)
     if working_set is None and pool.applies(problem):
         return pool.pooled(run, _on_pool(theta, run.tol, seed), x0 is not None, Status.CERTIFIED)
-    rule, patience = make_rule("hybrid" if working_set is None else working_set, problem.n)
+    return run.finish(*pair_stage(run, run.start, theta, "hybrid" if working_set is None else working_set))
+
+
+def pair_stage(
+    run: Run, x: Vector, theta: float | None = None, working_set: Any = "hybrid"
+) -> tuple[Epoch, dict[str, Any]]:
+    """Descend from x, in place, by pairs until none gains; return the last report and what is claimed beside it."""
+    theta = default_theta(run.problem) if theta is None else theta
+    rule, patience = make_rule(working_set, run.problem.n)
 
     def advance(terms: Terms, level: Vector, trials: int, age: Any) -> tuple[int, int, bool]:
         moved: tuple[int, int, bool] = sweep.epoch(
-            rule, terms, run.start, theta, run.tol, level, trials, patience, run.rng, age
+            rule, terms, x, theta, run.tol, level, trials, patience, run.rng, age
         )
         return moved
 
-    return _descend(run, theta, advance)
+    return _descend(run, x, theta, advance)
 
 
 def _on_pool(theta: float, tol: float, seed: int | None) -> Callable[[Problem, Vector, float | None], Result]:
@@ -104,6 +115,7 @@ def _on_pool(theta: float, tol: float, seed: int | None) -> Callable[[Problem, V
     return descend
 
 
+@supervised
 def bcd_l(
     problem: Problem,
     x0: Any = None,
@@ -163,12 +175,18 @@ def _descend_by_blocks(
         moved: tuple[int, int, bool] = block.block_epoch(*where, run.tol, level, trials, patience, run.rng, age)
         return moved
 
-    return _descend(run, theta, advance, certified=kind != block.LINEARISED)
+    return run.finish(*_descend(run, run.start, theta, advance, certified=kind != block.LINEARISED))
 
 
-def _descend(run: Run, theta: float, advance: Callable[..., tuple[int, int, bool]], certified: bool = True) -> Result:
-    """Advance by epochs; when one settles, scan all pairs, and end with a certificate or take the best pair."""
-    terms, x = run.problem.terms(), run.start
+def _descend(
+    run: Run, x: Vector, theta: float, advance: Callable[..., tuple[int, int, bool]], certified: bool = True
+) -> tuple[Epoch, dict[str, Any]]:
+    """Advance by epochs; when one settles, scan all pairs, and end with a certificate or take the best pair.
+
+    Where F is convex a point at which no pair gains may still be far from the minimum: Newton steps on its face go on
+    until the bound of F(x) − F* is within the tolerance, too.
+    """
+    terms = run.problem.terms()
     sweep.start(terms, x)
     age, level = np.array([0, max(1000, 4 * run.problem.n), 0]), np.array(run.measure(x))
 
@@ -185,12 +203,34 @@ def _descend(run: Run, theta: float, advance: Callable[..., tuple[int, int, bool
         # Within the iteration limit the scan's best pair is taken, so that every scan makes progress.
         spare = run.max_iter is None or run.done + tried < run.max_iter
         gap, *_ = sweep.scan(terms, x, theta, tolerance if spare else np.inf)
-        if gap <= tolerance:
-            return Epoch(x, tried, accepted, Status.CERTIFIED, gap)
-        level[0] -= gap if spare else 0.0
-        return Epoch(x, tried + spare, accepted + spare)
+        if gap > tolerance:
+            level[0] -= gap if spare else 0.0
+            return Epoch(x, tried + spare, accepted + spare)
+        return Epoch(x, tried, accepted, end(level[0], tolerance), gap)
 
-    return run.loop(epoch)
+    def end(objective: float, tolerance: float) -> Status | None:
+        """Return the status of a point at which no pair gains; None if the whole face was worth a step."""
+        rests[0] = convex_gap(run.problem, x)
+        if rests[0] is None or rests[0] <= tolerance:
+            return Status.CERTIFIED
+        before = x.copy()
+        faces.settle(run.problem, x, 0.5 * tolerance, run.limits)
+        sweep.start(terms, x)
+        if run.measure(x)[0] > objective + level[1]:  # rounding of a face that is nearly singular
+            x[:] = before
+            sweep.start(terms, x)
+        rests[0] = convex_gap(run.problem, x)
+        rests[1] += 1
+        level[:] = run.measure(x)
+        # The point has moved, so that its pairs are asked again, unless that has brought nothing several times.
+        if rests[1] > SETTLINGS and rests[0] is not None and rests[0] > tolerance:
+            return Status.STATIONARY
+        return None
+
+    rests: list[Any] = [None, 0]
+    report = run.stage(epoch)
+    known = report.status in (Status.CERTIFIED, Status.STATIONARY)
+    return report, {"convex_gap": rests[0] if known else None}
 
 
 def default_theta(problem: Problem) -> float:

@@ -15,7 +15,7 @@ import numpy as np
 
 from counterpoise.checks import Vector, vector
 from counterpoise.kernels import exchange
-from counterpoise.problem import Problem
+from counterpoise.problem import Problem, Status
 from counterpoise.solvers.run import Population
 from counterpoise.terms.concave import ConcaveQuadratic, Norm2
 from counterpoise.terms.constraint import Sum
@@ -30,6 +30,8 @@ TABU_STEPS, TABU_WORK = 20, 5_000_000
 PROPOSALS, MOST_PROPOSALS = 300, 150_000
 HOMOTOPY_STEPS, HOMOTOPY_WORK = 200, 40_000_000
 FEWEST_STEPS = 20
+# Exchanges between two looks at the clock: so many, divided by n²; a net for descents inside a search.
+ADVANCE_WORK, MOST_EXCHANGES = 20_000_000, 10**9
 
 
 class Binary:
@@ -44,6 +46,11 @@ class Binary:
     def __init__(self, problem: Problem) -> None:
         self.b, c = _check(problem)
         self.n = n = problem.n
+        if not getattr(problem.f, "gram", True):
+            raise ValueError(
+                f"Exchanges between binary points keep AᵀA, here {problem.n} × {problem.n}; give "
+                "LeastSquares(…, gram=True) if that fits, or use method 'bcd-g'."
+            )
         # In units of b the bounds are ±1.
         self.Q = problem.f.Q if self.b == 1.0 else self.b**2 * problem.f.Q
         self.p = self.b * (problem.f.p + problem.separable.weight)
@@ -82,6 +89,21 @@ class Binary:
         """Return a point that no exchange improves, from any x: its largest entries become b, the others −b."""
         return self.b * self._descend(self._round(vector(x, "x", self.n)))
 
+    def round(self, x: Vector) -> Vector:
+        """Return the binary point nearest to x."""
+        return self.b * self._round(x)
+
+    def advance(self, x: Vector) -> tuple[int, int, Status | None]:
+        """Make exchanges from a binary x, in place, for some milliseconds.
+
+        Return how many were tried, how many were made, and STATIONARY if no other gains.
+        """
+        z = x / self.b
+        most = max(16, ADVANCE_WORK // self.n**2)
+        made = exchange.descend(self.Q, self.p, self.diagonal, self.ceiling, self.floor, most, z, np.empty(self.n))
+        x[:] = self.b * z
+        return max(int(made), 1), int(made), None if made >= most else Status.STATIONARY
+
     def _round(self, x: Vector) -> Vector:
         """Return the binary point nearest to x, in units of b; of equal entries the first are the larger ones."""
         order = np.argsort(-x, kind="stable")
@@ -100,7 +122,7 @@ class Binary:
         return z
 
     def _descend(self, z: Vector) -> Vector:
-        exchange.descend(self.Q, self.p, self.diagonal, self.ceiling, self.floor, z, np.empty(len(z)))
+        exchange.descend(self.Q, self.p, self.diagonal, self.ceiling, self.floor, MOST_EXCHANGES, z, np.empty(len(z)))
         return z
 
     def _search_by_tabu(self, z: Vector, rng: np.random.Generator) -> Vector:

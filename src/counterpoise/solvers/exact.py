@@ -14,7 +14,7 @@ from counterpoise.checks import Vector, number
 from counterpoise.clock import working_seconds
 from counterpoise.kernels import enumerate as enumeration
 from counterpoise.problem import Problem, Result, Status
-from counterpoise.solvers.run import Progress
+from counterpoise.solvers.run import Epoch, Progress, Run, interruptible, supervised
 from counterpoise.solvers.search import search, strategy_of
 from counterpoise.solvers.sparse_arc import SparseArc
 from counterpoise.solvers.sparse_line import SparseLine
@@ -28,6 +28,7 @@ LONGEST = 600.0
 # Values closer than this, relative to the size of F's parts, are equal.
 MARGIN = 1e-12
 INCUMBENT_WORK = 48
+TOL = 1e-9
 
 
 class Proof(NamedTuple):
@@ -39,6 +40,7 @@ class Proof(NamedTuple):
     seconds: float
 
 
+@supervised
 def exact(
     problem: Problem,
     x0: Any = None,
@@ -72,8 +74,7 @@ def exact(
     Result
         With ``proof``, a :class:`Proof`, if its status is OPTIMAL.
     """
-    clock = working_seconds()
-    strategy = strategy_of(problem)
+    strategy = strategy_of(problem, "exact")
     threshold = exactness_threshold(problem)
     if threshold is None or problem.g.lam <= threshold:
         said = "no theorem covers this problem" if threshold is None else f"that takes λ > {threshold:.6g}"
@@ -88,36 +89,26 @@ def exact(
             f"method 'exact' would look at {candidates:.3g} {kind}, some {_duration(expected)}; "
             f"that is more than longest = {longest:g} seconds. method 'search' needs no proof."
         )
-    found = search(problem, x0, work=INCUMBENT_WORK, max_time=max_time, seed=seed)
-    x, solved, status = found.x.copy(), 0, Status.OPTIMAL
-    history = [(int(row[0]), float(row[1]), float(row[2])) for row in found.history]
-    try:
-        for part in parts(x):
-            solved += part
-            history.append((found.nit, working_seconds() - clock, problem.objective(x)))
-            if callback is not None and callback(Progress(*history[-1], x.copy())):
-                status = Status.STOPPED_BY_CALLBACK
-                break
-            if max_time is not None and history[-1][1] >= max_time:
-                status = Status.TIME_LIMIT
-                break
-    except KeyboardInterrupt:
-        status = Status.INTERRUPTED
-    if problem.objective(x) > found.objective:
-        x = found.x
-    seconds = working_seconds() - clock
-    fields = {
-        "x": x,
-        "objective": problem.objective(x),
-        "status": status,
-        "success": status is Status.OPTIMAL,
-        "message": status.value,
-        "time": seconds,
-        "history": np.array(history),
-    }
-    if status is Status.OPTIMAL:
-        fields["proof"] = Proof(candidates, kind, solved, seconds)
-    return Result(**{**found, **fields})
+    run = Run(problem, x0, TOL, None, max_time, seed, callback)
+    found = search(problem, run.start if x0 is not None else None, work=INCUMBENT_WORK, max_time=max_time, seed=seed)
+    status = run.record(Epoch(found.x, found.nit, found.nacc))
+    if status is not None:
+        return run.finish(Epoch(found.x, 0, 0, status))
+    # Only sparse or binary points are enumerated, so the way begins at one.
+    x, solved = strategy.descend(found.x), 0
+    steps = parts(x)
+
+    def epoch(trials: int) -> Epoch:
+        nonlocal solved
+        part = next(steps, None)
+        solved += part or 0
+        return Epoch(x, 1, int(part is not None), Status.OPTIMAL if part is None else None)
+
+    report = run.stage(epoch)
+    if report.status is not Status.OPTIMAL:
+        return run.finish(report)
+    proof = Proof(candidates, kind, solved, working_seconds() - run.clock)
+    return run.finish(report, {"proof": proof})
 
 
 def _enumeration(problem: Problem, strategy: Any) -> tuple[str, int, Callable[[Vector], Iterator[int]]]:
@@ -208,6 +199,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.3g} seconds"
 
 
+@interruptible
 def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0) -> Result:
     """Hand a point to SCIP as a warm start and return what it proves: ``bound``, ``gap`` and perhaps a better point.
 
@@ -224,7 +216,7 @@ def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0
         import pyscipopt
     except ImportError:
         raise ImportError("prove needs SCIP: install the extra with pip install 'counterpoise[scip]'.") from None
-    strategy = strategy_of(problem)
+    strategy = strategy_of(problem, "prove")
     if isinstance(strategy, SparseArc):
         raise ValueError("prove knows problems on Sum; on Sphere f is concave, use method 'exact' for small ones.")
     if number(max_time, "max_time", 0.0) <= 0.0:

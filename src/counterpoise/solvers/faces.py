@@ -1,6 +1,6 @@
-"""Newton steps on faces of the box: the way down where the best points are neither sparse nor binary.
+"""Newton steps on faces of the box: the way down where many coordinates lie strictly between their bounds.
 
-For a smooth g the points of small λ have most coordinates strictly between their bounds, where f is ill-conditioned:
+Where F is convex :func:`settle` ends what pairs have begun. For a smooth g the points of small λ have most coordinates strictly between their bounds, where f is ill-conditioned:
 steps on pairs, and steps along the gradient, need thousands of iterations. On a face F the linearised problem
 
     min ½xᵀQx + (p + w + ∇g(x̄))ᵀx   subject to 1ᵀx = c, coordinates outside F at their bounds
@@ -12,9 +12,13 @@ go up, and the face may cycle: the best point met is returned, never one worse t
 from __future__ import annotations
 
 import numpy as np
+import scipy.linalg
 
+from counterpoise.certificates import convex_gap, convex_members
 from counterpoise.checks import Vector
+from counterpoise.kernels.separable import Separable
 from counterpoise.problem import Problem
+from counterpoise.solvers.run import Limits
 from counterpoise.terms.constraint import Sum
 
 # Added to the diagonal, relative to its mean, so that a singular Q still gives a step.
@@ -23,6 +27,8 @@ RIDGE = 1e-10
 AT_BOUND = 1e-9
 # Steps in a row without a better point that end the walk.
 PATIENCE = 12
+# Rounds of :func:`settle`, per coordinate and at least; pairs that each frees; the largest face it factors.
+ROUNDS_EACH, ROUNDS, FREED, LARGEST_FACE = 0.2, 40, 16, 3000
 
 
 def walk_on_faces(problem: Problem, x: Vector, steps: int) -> Vector:
@@ -65,3 +71,114 @@ def walk_on_faces(problem: Problem, x: Vector, steps: int) -> Vector:
             break
         side = following
     return best
+
+
+def settle(problem: Problem, x: Vector, target: float, limits: Limits) -> None:
+    """Lower F in place where it is convex, from a feasible x, until ``convex_gap`` is at most ``target``.
+
+    A primal active-set method. A face is what bounds and kinks of h leave free; on it a Newton step is one
+    factorisation, cut where it meets a bound or a kink. Then the pairs that most violate optimality free what the face
+    held. Every step lowers F. The rounds are limited; the caller asks for the gap that is left.
+    """
+    members = convex_members(problem, x)
+    if members is None or len(members) < 2 or len(members) > LARGEST_FACE:
+        return
+    face = _Face(problem, x, members)
+    for _ in range(int(ROUNDS + ROUNDS_EACH * len(members))):
+        face.refresh(x)
+        face.take_newton_steps(limits)
+        freed = face.free_pairs()
+        x[members] = face.z
+        if not freed or limits.reached() or (convex_gap(problem, x) or 0.0) <= target:
+            break
+
+
+class _Face:
+    """The coordinates that move, the cell of h in which each lies, and the gradient of f."""
+
+    def __init__(self, problem: Problem, x: Vector, members: np.ndarray) -> None:
+        h = problem.separable
+        self.problem, self.members, self.z = problem, members, x[members].copy()
+        self.h = Separable(h.lo[members], h.hi[members], h.weight[members], h.centre[:, members], h.cost[:, members])
+        self.H = problem.f.hessian(members)
+        self.walls = np.sort(np.vstack([self.h.lo, np.clip(self.h.centre, self.h.lo, self.h.hi), self.h.hi]), axis=0)
+
+    def refresh(self, x: Vector) -> None:
+        """Compute the gradient of f afresh."""
+        self.gradient = self.problem.f.gradient(x)[self.members]
+
+    def _cells(self) -> tuple[Vector, Vector]:
+        """Return the next walls below and above every coordinate, itself excluded."""
+        below = np.where(self.walls < self.z, self.walls, -np.inf).max(axis=0)
+        above = np.where(self.walls > self.z, self.walls, np.inf).min(axis=0)
+        return below, above
+
+    def _kink_slopes(self, right: bool) -> Vector:
+        beyond = self.z >= self.h.centre if right else self.z > self.h.centre
+        slopes: Vector = self.h.weight + np.where(beyond, self.h.cost, -self.h.cost).sum(axis=0)
+        return slopes
+
+    def take_newton_steps(self, limits: Limits) -> None:
+        """Step on the face until two whole steps in a row met no wall."""
+        whole = 0
+        while whole < 2 and not limits.reached():
+            free = np.flatnonzero(~(self.walls == self.z).any(axis=0))
+            if len(free) < 2:
+                return
+            step = self._newton(free)
+            if step is None:
+                return
+            below, above = self._cells()
+            z = self.z[free]
+            with np.errstate(divide="ignore", invalid="ignore"):
+                room = np.where(step > 0.0, (above[free] - z) / step, (below[free] - z) / step)
+            room[step == 0.0] = np.inf
+            first = int(np.argmin(room))
+            length = min(1.0, float(room[first]))
+            self._move(free, length * step)
+            if length < 1.0:
+                self.z[free[first]] = above[free[first]] if step[first] > 0.0 else below[free[first]]
+                whole = 0
+            else:
+                whole += 1
+
+    def _newton(self, free: np.ndarray) -> Vector | None:
+        """Return the minimiser on the face, relative to z, with 1ᵀstep = 0; None if it cannot be computed."""
+        H = self.H[np.ix_(free, free)]
+        H[np.diag_indices(len(free))] += RIDGE * 1e-2 * float(np.abs(np.diag(H)).max()) + 1e-300
+        slope = (self.gradient + self._kink_slopes(right=True))[free]
+        slope = slope - slope.mean()
+        try:
+            factor = scipy.linalg.cho_factor(H, check_finite=False)
+        except np.linalg.LinAlgError:
+            return None
+        both = scipy.linalg.cho_solve(factor, np.column_stack([slope, np.ones(len(free))]), check_finite=False)
+        step: Vector = both[:, 0].sum() / both[:, 1].sum() * both[:, 1] - both[:, 0]
+        step -= step.mean()
+        return step if np.isfinite(step).all() and float(slope @ step) < 0.0 else None
+
+    def free_pairs(self) -> bool:
+        """Take steps on the most violating pairs, up to the next wall; return whether any moved."""
+        moved = False
+        for _ in range(FREED):
+            right = np.where(self.z < self.h.hi, self.gradient + self._kink_slopes(right=True), np.inf)
+            left = np.where(self.z > self.h.lo, self.gradient + self._kink_slopes(right=False), -np.inf)
+            i, j = int(np.argmin(right)), int(np.argmax(left))
+            descent = float(left[j] - right[i])
+            if not descent > 0.0 or i == j:
+                break
+            below, above = self._cells()
+            bend = float(self.H[i, i] + self.H[j, j] - 2.0 * self.H[i, j])
+            longest = min(float(above[i] - self.z[i]), float(self.z[j] - below[j]))
+            step = min(descent / bend, longest) if bend > 0.0 else longest
+            if not (np.isfinite(step) and self.z[i] + step > self.z[i]):
+                break
+            end_i = above[i] if step == above[i] - self.z[i] else self.z[i] + step
+            end_j = below[j] if step == self.z[j] - below[j] else self.z[j] - step
+            self._move(np.array([i, j]), np.array([step, -step]))
+            self.z[i], self.z[j], moved = end_i, end_j, True
+        return moved
+
+    def _move(self, places: np.ndarray, step: Vector) -> None:
+        self.z[places] += step
+        self.gradient += self.H[:, places] @ step

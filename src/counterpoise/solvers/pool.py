@@ -19,6 +19,7 @@ from counterpoise.kernels.enter import entering_gains
 from counterpoise.kernels.enter_arc import may_gain, turning_gains
 from counterpoise.kernels.swap_line import inverse_with_sum
 from counterpoise.problem import Problem, Result, Status
+from counterpoise.solvers import components
 from counterpoise.solvers.run import Epoch, Run
 from counterpoise.solvers.sparse_arc import NegativeGram
 from counterpoise.terms import smooth
@@ -162,6 +163,10 @@ class Pool:
         best = largest(promises, PROMISING)
         return best[promises[best] > tolerance]
 
+    def exchange_bound(self, x: Vector, floor: float) -> float:
+        """Return what an exchange gains at most; on the line the promises of all columns have shown it."""
+        return floor
+
     def _rests(self, values: Vector) -> tuple[Vector, float]:
         """Return, for each held coordinate, its value and the sums of the s, s − 1 and s − 2 largest others."""
         order = np.sort(values)[::-1]
@@ -286,6 +291,17 @@ class ArcPool(Pool):
         best = largest(self.promises(x), TURNING)
         return best[~verified[best]]
 
+    def exchange_bound(self, x: Vector, floor: float) -> float:
+        """Return a bound of what an exchange for any column gains, by eigenvalues."""
+
+        def blocks(held: Any) -> Iterator[tuple[int, Vector, Vector]]:
+            dense = self._dense(held)
+            for first in range(0, self.problem.n, smooth.BLOCK):
+                last = min(first + smooth.BLOCK, self.problem.n)
+                yield first, -self.f.scale * self._products(first, last, dense), -self.f.diagonal[first:last]
+
+        return components.exchange_bound(blocks, x, self.s, floor)[0]
+
     def _restricted_f(self, pool: Any) -> tuple[LeastSquares | Quadratic, float]:
         if not is_sparse(self.f.A):
             return super()._restricted_f(pool)
@@ -366,7 +382,7 @@ def pooled(
     if not given:
         x[:] = pool.start()
         run.objective, run.noise = run.measure(x)
-        run.least, run.best[:] = run.objective, x
+        run.kept = run.objective, x.copy()
         run.history[0] = (0, run.history[0][1], run.objective)
     # Columns of pools that had no better pair, nor exchange, at this x, and the largest gap these pools had.
     wanted, verified, verified_gap = np.flatnonzero(x)[:0], np.zeros(run.problem.n, dtype=bool), 0.0
@@ -378,7 +394,7 @@ def pooled(
         priced = np.argpartition(slopes, min(PRICED, len(slopes) - 1))[:PRICED]
         members = np.union1d(np.union1d(wanted, priced), np.flatnonzero(x))
         before = x[members].copy()
-        left = None if run.max_time is None else max(0.0, run.max_time - run.history[-1][1])
+        left = None if run.max_time is None else run.limits.left()
         found = descend(pool.restricted(members), before, left)
         x[members], wanted = found.x, wanted[:0]
         run.objective, run.noise = run.measure(x)
@@ -404,7 +420,10 @@ def pooled(
         gains = np.where(verified, 0.0, pool.gains(x))
         most = float(gains.max(initial=0.0))
         if most <= run.tolerance:
-            return Epoch(x, tried, accepted, found.status, max(most, verified_gap))
+            status = found.status
+            if status is Status.SWAP_OPTIMAL and pool.exchange_bound(x, run.tolerance) > run.tolerance:
+                status = Status.CERTIFIED
+            return Epoch(x, tried, accepted, status, max(most, verified_gap))
         best = largest(gains, GAINING)
         wanted = best[gains[best] > run.tolerance]
         return Epoch(x, tried, accepted)

@@ -15,14 +15,12 @@ from joblib.parallel import get_active_backend
 
 from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import Vector, number, whole_number
-from counterpoise.clock import working_seconds
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import pool
 from counterpoise.solvers.baselines import pdca
 from counterpoise.solvers.bcd import bcd_g
 from counterpoise.solvers.faces import walk_on_faces
-from counterpoise.solvers.hybrid import join
-from counterpoise.solvers.run import Population, Progress, feasible_start
+from counterpoise.solvers.run import Epoch, Limits, Population, Progress, Run, supervised, supervision, under
 from counterpoise.solvers.sparse_arc import SparseArc
 from counterpoise.solvers.sparse_line import SparseLine
 from counterpoise.solvers.swap import swap
@@ -37,7 +35,7 @@ ELITE, ELITE_SHARE = 8, 0.2
 # Below the exactness threshold: pairs per coordinate, steps of the DC method, Newton steps on faces.
 PAIRS_EACH, GLIDE, FACES = 200, 300, 40
 # The share of the time that the last descent and the certificate may take.
-LAST_SHARE = 0.15
+LAST_SHARE, LAST_SHARE_EXACT = 0.15, 0.03
 # Jobs after which a search below the exactness threshold settles on one of its two strategies.
 SETTLED = 16
 # Points closer than this, relative to |F|, are one.
@@ -75,16 +73,15 @@ class Penalised:
     starts make steps on all coordinates at once first.
     """
 
-    def __init__(self, problem: Problem, exact: Strategy) -> None:
-        self.problem, self.exact, self.plan = problem, exact, exact.plan
-        # Seconds that one descent may take; None where work alone is counted.
-        self.seconds: float | None = None
+    def __init__(self, problem: Problem, exact: Strategy | None, limits: Limits) -> None:
+        self.problem, self.exact, self.limits = problem, exact, limits
+        self.plan = Population() if exact is None else exact.plan
         self.has_corners = isinstance(problem.g, TopSum)
 
     def start(self, k: int, rng: np.random.Generator) -> Vector:
         """Descend from a sparse or binary point, a random one, or a direction of little growth."""
         kinds = 2 if self.has_corners else 3
-        if k % kinds == 0:
+        if k % kinds == 0 and self.exact is not None:
             x = self.exact.start(k // kinds, rng)
             return self.descend(x if self.has_corners else self._glide(x))
         flat = not self.has_corners and k % kinds == 1
@@ -107,9 +104,14 @@ class Penalised:
 
     def descend(self, x: Vector) -> Vector:
         """Return the end of BCD-g from x; pairs that come to no end are left for steps on all coordinates."""
-        end = bcd_g(self.problem, x, max_iter=PAIRS_EACH * self.problem.n, max_time=self.seconds)
+        end = bcd_g(self.problem, x, max_iter=PAIRS_EACH * self.problem.n, max_time=self.seconds())
         found: Vector = end.x
         return found if self.has_corners or end.status is Status.CERTIFIED else self._glide(found)
+
+    def seconds(self) -> float | None:
+        """Return the seconds that one descent may take; None where work alone is counted."""
+        left = self.limits.left()
+        return None if math.isinf(left) else left
 
     def _glide(self, x: Vector) -> Vector:
         """Return the end of a way along all coordinates: the DC method, then for a smooth g Newton steps on faces.
@@ -118,7 +120,7 @@ class Penalised:
         """
         if len(self.problem.separable.centre):
             return x
-        found: Vector = pdca(self.problem, x, extrapolate=True, max_iter=GLIDE, max_time=self.seconds).x
+        found: Vector = pdca(self.problem, x, extrapolate=True, max_iter=GLIDE, max_time=self.seconds()).x
         return found if self.has_corners else walk_on_faces(self.problem, found, FACES)
 
     def _flat_direction(self, rng: np.random.Generator) -> Vector:
@@ -138,6 +140,7 @@ class Penalised:
         return min(int(self.problem.g.s), len(x)) if isinstance(self.problem.g, TopSum) else len(x) // 2
 
 
+@supervised
 def search(
     problem: Problem,
     x0: Any = None,
@@ -178,41 +181,49 @@ def search(
         work = whole_number(work, "work", 1)
     if max_time is not None and number(max_time, "max_time", 0.0) <= 0.0:
         raise ValueError("max_time is 0; a search needs a positive budget.")
+    n_jobs = worker_count(n_jobs)
+    run = Run(problem, x0, tol, None, max_time, seed, callback)
     if pool.applies(problem):
-        return _on_pool(problem, x0, {"work": work, "n_jobs": n_jobs, "max_time": max_time}, tol, seed, callback)
-    return _Search(problem, x0, work, n_jobs, number(tol, "tol", 0.0), max_time, seed, callback).run()
+        return _on_pool(run, work, n_jobs, x0 is not None)
+    return _Search(run, work, n_jobs, x0 is not None).result()
 
 
-def _on_pool(
-    problem: Problem,
-    x0: Any,
-    budget: dict[str, Any],
-    tol: float,
-    seed: int | None,
-    callback: Callable[[Progress], Any] | None,
-) -> Result:
+def worker_count(n_jobs: Any) -> int | None:
+    """Return n_jobs, refused in one sentence if it is no number of workers."""
+    if n_jobs is None:
+        return None
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0:
+        raise ValueError(f"n_jobs is {n_jobs!r}; it must be a number of workers, -1 for one a core, or None.")
+    return int(n_jobs)
+
+
+def _on_pool(run: Run, work: int | None, n_jobs: int | None, given: bool) -> Result:
     """Search among the columns that promise most at a certified point, then exchange against all columns."""
-    clock = working_seconds()
-    first = bcd_g(problem, x0, tol=tol, max_time=budget["max_time"], seed=seed)
-    if budget["max_time"] is not None:
-        left = budget["max_time"] - (working_seconds() - clock)
-        if left <= 0.0 or first.status is not Status.CERTIFIED:
-            return first
-        budget = {**budget, "max_time": left}
+    problem, x, tol = run.problem, run.start, run.tol
+    first = bcd_g(problem, x if given else None, tol=tol, seed=run.seed)
+    status = run.record(Epoch(first.x, first.nit, first.nacc, None, first.cws_gap))
+    if status is not None or first.status is not Status.CERTIFIED:
+        return run.finish(Epoch(first.x, 0, 0, status or first.status, first.cws_gap))
     columns = pool.pool_of(problem)
     best = [np.argsort(by, kind="stable")[:POOLED] for by in (columns.slopes(first.x), -columns.promises(first.x))]
     members = np.unique(np.concatenate([np.flatnonzero(first.x), *best]))
-    small = search(columns.restricted(members), first.x[members], **budget, tol=tol, seed=seed, callback=callback)
-    x = np.zeros(problem.n)
+    left = None if run.max_time is None else max(run.limits.left(), 1e-3)
+    small = search(columns.restricted(members), first.x[members], work=work, n_jobs=n_jobs, max_time=left, tol=tol)
+    x[:] = 0.0
     x[members] = small.x
-    return join(join(first, small), swap(problem, x, tol=tol, seed=seed))
+    status = run.record(Epoch(x, small.nit, small.nacc))
+    if status is not None:
+        return run.finish(Epoch(x, 0, 0, status))
+    last = swap(problem, x, tol=tol, seed=run.seed)
+    report = Epoch(last.x, last.nit, last.nacc, last.status, last.cws_gap)
+    return run.finish(report._replace(status=run.record(report)))
 
 
-def strategy_of(problem: Problem) -> Strategy:
-    """Return the strategy of a problem's exact regime."""
+def strategy_of(problem: Problem, method: str) -> Strategy:
+    """Return the strategy of a problem's exact regime; a refusal names the method that asks."""
     if isinstance(problem.f, LeastSquares) and not problem.f.gram:
         raise ValueError(
-            f"This method keeps AᵀA, here {problem.n} × {problem.n}; give LeastSquares(…, gram=True) if that fits, "
+            f"method {method!r} keeps AᵀA, here {problem.n} × {problem.n}; give LeastSquares(…, gram=True) if that fits, "
             "or use method 'bcd-g'."
         )
     if isinstance(problem.g, TopSum):
@@ -222,97 +233,71 @@ def strategy_of(problem: Problem) -> Strategy:
 
         return Binary(problem)
     raise ValueError(
-        "method 'search' knows TopSum on Sum or Sphere, and Norm2 or ConcaveQuadratic on Sum; "
+        f"method {method!r} knows TopSum on Sum or Sphere, and Norm2 or ConcaveQuadratic on Sum; "
         f"here g is {type(problem.g).__name__} and u is {type(problem.u).__name__}."
     )
 
 
 class _Search:
-    """The loop of a search: batches of jobs, a population, a clock."""
+    """The slices of a search: batches of jobs on a population."""
 
-    def __init__(
-        self,
-        problem: Problem,
-        x0: Any,
-        work: int | None,
-        n_jobs: int | None,
-        tol: float,
-        max_time: float | None,
-        seed: int | None,
-        callback: Callable[[Progress], Any] | None,
-    ) -> None:
-        self.clock = working_seconds()
-        self.problem, self.tol, self.max_time, self.seed, self.callback = problem, tol, max_time, seed, callback
-        self.work, self.n_jobs = work, n_jobs
+    def __init__(self, run: Run, work: int | None, n_jobs: int | None, given: bool) -> None:
+        self.run, self.problem, self.work, self.n_jobs = run, run.problem, work, n_jobs
         # joblib sets up its threads anew for every batch, which takes as long as the batch.
         self.threads: ThreadPoolExecutor | None = None
         if n_jobs is not None and type(get_active_backend(prefer="threads")[0]).__name__ == "ThreadingBackend":
             self.threads = ThreadPoolExecutor(joblib.effective_n_jobs(n_jobs))
         # Without a seed each search draws one, so that its jobs still agree with each other.
-        self.root = int(np.random.SeedSequence(seed).generate_state(1)[0])
-        self.exact = strategy_of(problem)
-        threshold = exactness_threshold(problem)
-        self.is_exact = threshold is not None and problem.g.lam > threshold
-        self.strategies: list[Strategy] = [self.exact]
-        self.penalised = Penalised(problem, self.exact)
+        self.root = int(np.random.SeedSequence(run.seed).generate_state(1)[0])
+        self.exact = _exact_strategy(self.problem)
+        threshold = exactness_threshold(self.problem)
+        self.is_exact = threshold is not None and self.problem.g.lam > threshold and self.exact is not None
+        # The last descent and the certificate need a share of the time, more of it if λ is small.
+        share = LAST_SHARE_EXACT if self.is_exact else LAST_SHARE
+        self.limits = Limits(None if run.max_time is None else (1.0 - share) * run.max_time, run.limits)
+        self.penalised = Penalised(self.problem, self.exact, self.limits)
+        self.strategies: list[Strategy] = [] if self.exact is None else [self.exact]
         if not self.is_exact:
             self.strategies.append(self.penalised)
-        self.plan = self.exact.plan
-        if work is None and max_time is None:
+        self.plan = self.penalised.plan
+        if work is None and run.max_time is None:
             self.work = self.plan.work
         self.population: list[Member] = []
         self.elite: list[Member] = []
         self.opened, self.idle = 0, 0
         self.done = self.begun = self.lost = 0
-        self.history: list[tuple[int, float, float]] = []
-        self._add(feasible_start(problem, x0) if x0 is not None else problem.start(seed))
-        if x0 is not None:
-            self._add(self.exact.descend(self.population[0].x))
+        self._add(run.start.copy())
+        if given and self.exact is not None:
+            self._add(self.exact.descend(run.start))
 
-    def run(self) -> Result:
+    def result(self) -> Result:
         """Run batches until the budget is spent, then certify the best point."""
-        status = None
         try:
-            while status is None:
-                status = self._batch()
-            polished = bcd_g(self.problem, self.best.x, tol=self.tol, max_time=self._left(LAST_SHARE))
-            self._add(polished.x)
-            if polished.status is Status.CERTIFIED:
-                status = Status.CERTIFIED
-        except KeyboardInterrupt:
-            status, polished = Status.INTERRUPTED, None
+            report = self.run.stage(lambda trials: self._batch())
         finally:
             if self.threads is not None:
-                self.threads.shutdown(cancel_futures=True)
-        self._record()
+                self.threads.shutdown(wait=False, cancel_futures=True)
         if self.lost:
             warnings.warn(
                 f"{self.lost} of {self.done} jobs were lost with their workers; the rest is complete.", stacklevel=4
             )
-        best = self.best
-        certified = status is Status.CERTIFIED and polished is not None
-        return Result(
-            x=best.x,
-            objective=best.objective,
-            status=status,
-            success=certified,
-            message=status.value,
-            nit=self.done,
-            nacc=len(self.history),
-            time=working_seconds() - self.clock,
-            history=np.array(self.history),
-            cws_gap=polished.cws_gap if polished is not None and certified else math.nan,
-            tolerance=polished.tolerance if polished is not None else math.nan,
-            seed=self.seed,
+        if self.run.limits.reached() is not None or report.status is Status.STOPPED_BY_CALLBACK:
+            return self.run.finish(report)
+        left = None if self.run.max_time is None else self.run.limits.left()
+        last = bcd_g(self.problem, self.run.best, tol=self.run.tol, max_time=left)
+        certified = last.status is Status.CERTIFIED
+        end = Epoch(
+            last.x, 0, 0, last.status if certified else self.run.limits.reached() or report.status, last.cws_gap
         )
+        self.run.record(end)
+        return self.run.finish(end, {"convex_gap": last.convex_gap} if certified else None)
 
     @property
     def best(self) -> Member:
         """The best point of all populations."""
         return min((*self.elite, *self.population), key=lambda member: member.objective)
 
-    def _batch(self) -> Status | None:
-        self.penalised.seconds = self._left(0.0)
+    def _batch(self) -> Epoch:
         size = self.plan.batch if self.work is None else min(self.plan.batch, self.work - self.done)
         jobs = [self._job(self.done + k) for k in range(size)]
         before = self.population[0].objective if self.population else math.inf
@@ -328,14 +313,13 @@ class _Search:
         better = bool(self.population) and self.population[0].objective < before - SAME * abs(before)
         self.idle = 0 if better or self.opened <= self._opening() else self.idle + size
         self._settle_regime()
-        self._record()
+        best = self.best
         if self.idle >= self.plan.stale:
             self._give_up()
-        if self.callback is not None and self.callback(Progress(*self.history[-1], self.best.x.copy())):
-            return Status.STOPPED_BY_CALLBACK
-        if self.work is not None and self.done >= self.work:
-            return Status.ITERATION_LIMIT
-        return Status.TIME_LIMIT if self._expired() else None
+        status = self.limits.reached()
+        if status is None and self.work is not None and self.done >= self.work:
+            status = Status.ITERATION_LIMIT
+        return Epoch(best.x, size, int(better), status)
 
     def _job(self, number: int) -> tuple[Any, ...]:
         """Return what job ``number`` does: it depends on the seed, the number and the population alone."""
@@ -365,15 +349,15 @@ class _Search:
         if self.n_jobs is None or joblib.effective_n_jobs(self.n_jobs) == 1:
             found: list[Vector | None] = []
             for job in jobs:
-                if found and self._expired():
+                if found and self.limits.reached():
                     break
-                self.penalised.seconds = self._left(0.0)
                 found.append(_perform(*job))
             return found
         try:
             if self.threads is not None:
-                first = self.threads.submit(_attempt, *jobs[0])
-                rest = [self.threads.submit(self._attempt_in_time, job) for job in jobs[1:]]
+                supervisor = supervision()
+                first = self.threads.submit(_attempt_under, supervisor, jobs[0])
+                rest = [self.threads.submit(self._attempt_in_time, supervisor, job) for job in jobs[1:]]
                 others = [each for each in (future.result() for future in rest) if each]
                 return [first.result(), *(x for (x,) in others)]
             workers = joblib.Parallel(n_jobs=self.n_jobs, prefer="threads")
@@ -382,13 +366,13 @@ class _Search:
             warnings.warn(f"A worker died ({type(error).__name__}); its batch is done here instead.", stacklevel=6)
             return [_perform(*job) for job in jobs]
 
-    def _attempt_in_time(self, job: tuple[Any, ...]) -> tuple[Vector | None] | None:
+    def _attempt_in_time(self, supervisor: Any, job: tuple[Any, ...]) -> tuple[Vector | None] | None:
         """Perform a job unless the time is over."""
-        return None if self._expired() else (_attempt(*job),)
+        return None if self.limits.reached() else (_attempt_under(supervisor, job),)
 
     def _settle_regime(self) -> None:
         """Below the exactness threshold, keep the strategy that has the best point after both have had their start."""
-        if len(self.strategies) == 2 and self.done >= SETTLED:
+        if self.exact is not None and len(self.strategies) == 2 and self.done >= SETTLED:
             best = self.best
             settled = self.exact.descend(best.x)
             gap = self.problem.objective(settled) - best.objective
@@ -397,28 +381,24 @@ class _Search:
                 self._add(self.penalised.descend(best.x))
 
     def _add(self, x: Vector) -> None:
-        """Keep a point if it is among the best and not there yet."""
+        """Keep a point if it is feasible, among the best and not there yet."""
         objective = self.problem.objective(x)
         room = SAME * max(abs(objective), 1e-300)
         if any(abs(member.objective - objective) <= room for member in self.population):
             return
+        if not self.problem.is_feasible(x):
+            return
         self.population.append(Member(objective, x))
         self.population.sort(key=lambda member: member.objective)
         del self.population[self.plan.size :]
+        self.run.keep(x, objective)
 
-    def _record(self) -> None:
-        self.history.append((self.done, working_seconds() - self.clock, self.best.objective))
 
-    def _expired(self) -> bool:
-        """Whether the jobs have had their time; below the exactness threshold the last descent needs some, too."""
-        share = 1.0 if self.is_exact else 1.0 - LAST_SHARE
-        return self.max_time is not None and working_seconds() - self.clock >= share * self.max_time
-
-    def _left(self, least: float) -> float | None:
-        """Return the seconds left, at least that share of all of them."""
-        if self.max_time is None:
-            return None
-        return max(self.max_time - (working_seconds() - self.clock), max(least, 0.01) * self.max_time)
+def _exact_strategy(problem: Problem) -> Strategy | None:
+    """Return the strategy of sparse or binary points; None where f is not convex on Sum and there is none."""
+    if isinstance(problem.g, TopSum) and isinstance(problem.u, Sum) and not problem.f.is_convex:
+        return None
+    return strategy_of(problem, "search")
 
 
 def _perform(strategy: Strategy, k: int, parents: list[Vector] | None, rng: np.random.Generator) -> Vector:
@@ -431,3 +411,9 @@ def _attempt(strategy: Strategy, k: int, parents: list[Vector] | None, rng: np.r
         return _perform(strategy, k, parents, rng)
     except (OSError, MemoryError):
         return None
+
+
+def _attempt_under(supervisor: Any, job: tuple[Any, ...]) -> Vector | None:
+    """Perform a job in a thread of this process."""
+    with under(supervisor):
+        return _attempt(*job)

@@ -6,7 +6,8 @@ G = −Q: at such points the terms of λ cancel. This module proposes points; wh
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.random import Generator
 from counterpoise.checks import Vector, vector
 from counterpoise.kernels import swap_arc
 from counterpoise.problem import Problem
+from counterpoise.solvers import components
 from counterpoise.solvers.run import Population
 from counterpoise.terms.concave import TopSum
 from counterpoise.terms.constraint import Sphere
@@ -110,16 +112,42 @@ class SparseArc:
         swap_arc.polish(self._G, at)
         return at
 
-    def gap(self, x: Any) -> tuple[float, float, int, int]:
+    def advance(self, x: Vector, swaps: int, floor: float) -> tuple[Vector, int, float]:
+        """Make at most so many exchanges; return the point, their number, and the bound that :meth:`gap` proves.
+
+        The bound is NaN if there may be more exchanges. An exchange that only the proof finds is made, too.
+        """
+        point = np.array(x)
+        made = int(swap_arc.descend(self._G, point, self.s, TOLERANCE, swaps))
+        if made >= swaps:
+            return point, made, math.nan
+        bound, better = components.exchange_bound(self._blocks, point, self.s, floor)
+        if better is not None:
+            return self.weighted(better), made + 1, math.nan
+        return point, made, bound
+
+    def gap(self, x: Any, tolerance: float = 0.0) -> tuple[float, float, int, int, float]:
         """Return what polishing an s-sparse x on its support gains, and what an exchange gains beyond.
 
-        Then what leaves (−1: nothing need) and what enters (−1: no exchange gains). Every exchange in closed form, and
-        the most promising ones also polished.
+        Then what leaves (−1: nothing need) and what enters (−1: no exchange gains), and a bound of what both can gain.
+        Every exchange is scored in closed form, the most promising ones are polished, and eigenvalues bound all.
         """
         at = self.weighted(x)
-        own = max(0.5 * float(at @ self._G @ at - x @ self._G @ x), 0.0)
+        value = 0.5 * float(at @ self._G @ at)
+        own = max(value - 0.5 * float(x @ self._G @ x), 0.0)
         gain, leaves, enters = swap_arc.swap_gap(self._G, at, self.s, TRIES)
-        return own, float(gain), int(leaves), int(enters)
+        room = max(float(gain), tolerance, TOLERANCE * value)
+        bound, better = components.exchange_bound(self._blocks, at, self.s, room)
+        if better is not None:
+            found = self.weighted(better)
+            gain = 0.5 * float(found @ self._G @ found) - value
+            leaves, enters = components.exchanged(at, found)
+            bound = max(bound, float(gain))
+        return own, float(gain), int(leaves), int(enters), own + max(bound, float(gain))
+
+    def _blocks(self, held: Any) -> Iterator[tuple[int, Vector, Vector]]:
+        """Yield (first column, rows of G that are held, diagonal of G) for all columns."""
+        yield 0, self._G[held], np.diag(self._G)
 
     def _united(self, first: Vector, second: Vector, rng: Generator) -> Vector:
         """Polish on both supports and a few columns more, eliminate down to s, then descend."""
@@ -141,6 +169,8 @@ class SparseArc:
 
 class NegativeGram(Quadratic):
     """f(x) = ½xᵀQx + pᵀx with a Q that is known to be negative semidefinite, such as −AᵀA; it is not copied."""
+
+    is_known = True
 
     def __init__(self, Q: Vector, p: Vector) -> None:
         self.Q, self.p, self.n = Q, p, len(Q)

@@ -43,12 +43,20 @@ class SparseLine:
         if not (isinstance(problem.g, TopSum) and isinstance(problem.u, Sum)) or (h.lo < 0.0).any():
             raise ValueError("Supports on the line need g = TopSum, u = Sum and lower bounds of at least 0.")
         self.problem, self.s = problem, min(int(problem.g.s), problem.n)
+        if not problem.f.is_convex:
+            raise ValueError(
+                "Supports on the line need a convex f: on a support its minimum is then one small program. Here Q has "
+                "a negative eigenvalue; method 'bcd-g' takes any f."
+            )
         if int((h.lo > 0.0).sum()) > self.s:
             raise ValueError(
                 f"{int((h.lo > 0.0).sum())} lower bounds are positive, but at most s = {self.s} may be held."
             )
-        self.support = swap_line.Support(problem.f.Q, problem.f.p + h.weight, h, problem.u.c)
-        c, diagonal = problem.u.c, np.diag(self.support.Q)
+        Q, b, c = problem.f.Q, problem.f.p + h.weight, problem.u.c
+        diagonal = np.diag(Q)
+        # What the value of any point on a support adds up, at most.
+        size = float(0.5 * c * c * np.abs(diagonal).max() + c * np.abs(b).max() + (h.cost * np.abs(h.centre)).sum())
+        self.support = swap_line.Support(Q, b, h, c, 64.0 * float(np.finfo(float).eps) * size)
         self.order = np.argsort(0.5 * c * c * diagonal + c * self.support.b, kind="stable")
 
     def start(self, k: int, rng: np.random.Generator) -> Vector:
@@ -81,38 +89,42 @@ class SparseLine:
         """Return the point of a support that no exchange improves, reached from x."""
         return self._descended(x, CLAIM_TRIES)
 
-    def advance(self, x: Vector, swaps: int) -> tuple[Vector, int, float]:
-        """Make at most so many exchanges; return the point, their number, and the gap left, NaN if not known."""
+    def advance(self, x: Vector, swaps: int, floor: float) -> tuple[Vector, int, float]:
+        """Make at most so many exchanges that gain more than ``floor``.
+
+        Return the point, their number, and the bound that :meth:`gap` proves, NaN if there may be more exchanges.
+        """
         at, made, tries = np.array(x), 0, CLAIM_TRIES
         while True:
-            value, more, gap = swap_line.descend(self.support, at, self.s, TOL, swaps - made, tries)
+            _, more, gap = swap_line.descend(self.support, at, self.s, 0.0, floor, swaps - made, tries)
             made += int(more)
             if math.isnan(gap):
                 return at, made, math.nan
-            left = sum(self.gap(at)[:2])
-            if left <= TOL * abs(value) or tries >= self.s * self.problem.n:
-                return at, made, left
+            _, gain, _, _, bound = self.gap(at)
+            if gain <= floor or tries >= self.s * self.problem.n:
+                return at, made, bound
             tries *= MORE_TRIES
 
     def weighted(self, x: Vector) -> Vector:
         """Return the best weights on the support of an s-sparse x."""
         at = np.array(x)
-        swap_line.descend(self.support, at, self.s, TOL, 0, 1)
+        swap_line.descend(self.support, at, self.s, TOL, 0.0, 0, 1)
         return at
 
-    def gap(self, x: Vector) -> tuple[float, float, int, int]:
+    def gap(self, x: Vector, tolerance: float = 0.0) -> tuple[float, float, int, int, float]:
         """Return what the best weights on the support of an s-sparse x gain, and what an exchange gains beyond.
 
-        Then who leaves (−1: nobody has to) and who enters (−1: no exchange gains).
+        Then who leaves (−1: nobody has to) and who enters (−1: no exchange gains), and a bound of what both together
+        can gain.
         """
         tries = CLAIM_TRIES
         while True:
             found: Any = swap_line.best_exchange(self.support, np.array(x), self.s, tries)
-            own, gain, leaves, enters, proved = found
+            own, gain, leaves, enters, bound, proved = found
             if math.isnan(own):
                 raise ValueError(f"What x holds cannot have the sum {self.support.c:g} within its bounds.")
             if proved:
-                return float(own), float(gain), int(leaves), int(enters)
+                return float(own), float(gain), int(leaves), int(enters), float(bound)
             tries *= MORE_TRIES
 
     def _walked(self, x: Vector, rng: np.random.Generator) -> Vector:
@@ -126,5 +138,5 @@ class SparseLine:
 
     def _descended(self, x: Vector, tries: int) -> Vector:
         at = np.array(x)
-        value, *_ = swap_line.descend(self.support, at, self.s, TOL, MOST_SWAPS, tries)
+        value, *_ = swap_line.descend(self.support, at, self.s, TOL, self.support.noise, MOST_SWAPS, tries)
         return at if np.isfinite(value) else np.array(x)

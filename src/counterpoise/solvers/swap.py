@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from counterpoise.checks import Vector
-from counterpoise.kernels import swap_arc
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import pool
-from counterpoise.solvers.bcd import bcd_g
+from counterpoise.solvers.bcd import bcd_g, pair_stage
 from counterpoise.solvers.binary import Binary
-from counterpoise.solvers.hybrid import join
-from counterpoise.solvers.run import Epoch, Progress, Run
-from counterpoise.solvers.sparse_arc import TOLERANCE, SparseArc
+from counterpoise.solvers.run import Epoch, Progress, Run, supervised
+from counterpoise.solvers.sparse_arc import SparseArc
 from counterpoise.solvers.sparse_line import SparseLine
 from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
 from counterpoise.terms.constraint import Sum
@@ -26,6 +24,7 @@ EPOCH_SWAPS = 4
 MOST_SWAPS = 10_000
 
 
+@supervised
 def swap(
     problem: Problem,
     x0: Any = None,
@@ -54,39 +53,92 @@ def swap(
         As in :func:`counterpoise.solvers.bcd.bcd_g`; an iteration is an exchange. SWAP_OPTIMAL means that no exchange
         gains more than ``tol``·|F| and that the point is CWS as well.
     """
+    run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
     if pool.applies(problem):
-        run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
         return pool.pooled(run, _on_pool(tol, seed), x0 is not None, Status.SWAP_OPTIMAL)
     if isinstance(problem.g, Norm2 | ConcaveQuadratic) and problem.g.lam > 0.0:
-        return _on_vertices(problem, x0, tol, max_iter, max_time, seed, callback)
-    strategy = supports_of(problem)
-    first = None
-    if x0 is None:
-        first = bcd_g(problem, None, tol=tol, max_time=max_time, seed=seed)
-        x0 = first.x
-    run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
+        return _on_vertices(run)
+    return _on_supports(run, supports_of(problem), x0 is not None)
+
+
+def _on_supports(run: Run, supports: SparseLine | SparseArc, given: bool) -> Result:
+    """Exchange, then look at all pairs; a pair that gains leads to other exchanges. F falls from round to round.
+
+    Where λ is large a point that no exchange improves is CWS as well. Where it is not, pairs may lead to a point that
+    holds more than s coordinates, of which no exchange is claimed: the best of all certified points is returned.
+    """
+    at, claims = run.start, []
+    if not given:
+        report, more = _pairs(run, at)
+        if report.status is not Status.CERTIFIED:
+            return run.finish(report, more)
+        claims.append(_Claim(run.least, report._replace(x=at.copy()), more))
+    while True:
+        report = run.stage(_exchanges(run, supports, at))
+        if report.status is not Status.SWAP_OPTIMAL:
+            return run.finish(report)
+        bound, sparse, reached = report.gap, bool(np.count_nonzero(at) <= supports.s), run.objective
+        report, more = _pairs(run, at)
+        if report.status is not Status.CERTIFIED:
+            return run.finish(report, more)
+        claims.append(_Claim(run.objective, report._replace(x=at.copy()), more))
+        if run.objective < reached - run.tolerance and np.count_nonzero(at) <= supports.s:
+            continue
+        if sparse and run.objective >= reached - run.tolerance and bound <= run.tolerance:
+            proved = report._replace(x=at.copy(), status=Status.SWAP_OPTIMAL)
+            claims[-1] = _Claim(run.objective - run.tolerance, proved, {**more, "swap_gap": bound})
+        best = min(claims, key=lambda claim: claim.objective)
+        return run.finish(best.report, best.more)
+
+
+def _pairs(run: Run, at: Vector) -> tuple[Epoch, dict[str, Any]]:
+    """Descend by pairs, which are no exchanges and do not count as such."""
+    most, before, run.max_iter = run.max_iter, run.done, None
+    found = pair_stage(run, at)
+    run.max_iter = None if most is None else most + run.done - before
+    return found
+
+
+class _Claim(NamedTuple):
+    """A certified point."""
+
+    objective: float
+    report: Epoch
+    more: dict[str, Any]
+
+
+def _exchanges(run: Run, supports: SparseLine | SparseArc, at: Vector) -> Callable[[int], Epoch]:
+    """Return slices of exchanges from ``at``, in place; the gap of the last one is what the proof leaves."""
 
     def epoch(trials: int) -> Epoch:
-        x, made, gap = _advance(strategy, run.start, min(trials, EPOCH_SWAPS))
-        if made == 0 and math.isnan(gap):
+        x, made, bound = supports.advance(at, min(trials, EPOCH_SWAPS), run.tolerance)
+        if made == 0 and math.isnan(bound):
             # The s largest of x cannot hold the sum: begin where s others can, if any do.
-            x, made, gap = _advance(strategy, strategy.start(0, np.random.default_rng(seed)), MOST_SWAPS)
-            if made == 0 and math.isnan(gap):
-                return Epoch(run.start, 1, 0, Status.STATIONARY, math.nan)
-        run.start[:] = x
-        settled = not math.isnan(gap)
-        return Epoch(run.start, max(made, 1), made, Status.SWAP_OPTIMAL if settled else None, gap)
+            x, made, bound = supports.advance(supports.start(0, run.rng), MOST_SWAPS, run.tolerance)
+            if made == 0 and math.isnan(bound):
+                return Epoch(at, 1, 0, Status.SWAP_OPTIMAL, math.inf)
+        at[:] = x
+        return Epoch(at, max(made, 1), made, None if math.isnan(bound) else Status.SWAP_OPTIMAL, bound)
 
-    result = run.loop(epoch)
-    result = result if first is None else join(first, result)
-    return _certified(problem, result, tol, strategy.s)
+    return epoch
 
 
-def _on_vertices(problem: Problem, x0: Any, *options: Any) -> Result:
+def _on_vertices(run: Run) -> Result:
     """Descend, exchange between binary points, descend again; the second way counts if it ends lower."""
-    first = bcd_g(problem, x0, 2, None, None, *options)
-    second = bcd_g(problem, Binary(problem).descend(first.x), 2, None, None, *options)
-    return join(first, second) if second.objective < first.objective else first
+    first, x = run.start, np.empty(0)
+    binary = Binary(run.problem)
+    report, more = pair_stage(run, first)
+    if report.status is not Status.CERTIFIED:
+        return run.finish(report, more)
+    claim = _Claim(run.objective, report._replace(x=first.copy()), more)
+    x = binary.round(first)
+    report = run.stage(lambda trials: Epoch(x, *binary.advance(x)))
+    if report.status is not Status.STATIONARY:
+        return run.finish(report)
+    report, more = pair_stage(run, x)
+    if report.status is Status.CERTIFIED and run.objective >= claim.objective:
+        return run.finish(claim.report, claim.more)
+    return run.finish(report, more)
 
 
 def _on_pool(tol: float, seed: int | None) -> Callable[[Problem, Vector, float | None], Result]:
@@ -99,20 +151,11 @@ def _on_pool(tol: float, seed: int | None) -> Callable[[Problem, Vector, float |
     return descend
 
 
-def _advance(strategy: SparseLine | SparseArc, x: Vector, swaps: int) -> tuple[Vector, int, float]:
-    """Make at most so many exchanges; return the point, their number, and the gap left, NaN if there may be more."""
-    if isinstance(strategy, SparseLine):
-        return strategy.advance(x, swaps)
-    point = np.array(x)
-    made = int(swap_arc.descend(strategy._G, point, strategy.s, TOLERANCE, swaps))
-    return point, made, math.nan if made >= swaps else sum(strategy.gap(point)[:2])
-
-
-def swap_gap(problem: Problem, x: Vector) -> tuple[float, float, int, int]:
+def swap_gap(problem: Problem, x: Vector) -> tuple[float, float, int, int, float]:
     """Return what ``gap`` of the supports does, without the Gram matrix where there are many columns.
 
     All of them are priced; those that promise more than was found come into a pool, which verifies them. On the sphere
-    promises are attained, so that one pool of the most promising is enough.
+    promises are attained, so that one pool of the most promising is enough, and eigenvalues bound all columns.
     """
     supports, held = None if pool.applies(problem) else supports_of(problem), np.flatnonzero(x)
     s = problem.g.s  # type: ignore[attr-defined]
@@ -123,17 +166,21 @@ def swap_gap(problem: Problem, x: Vector) -> tuple[float, float, int, int]:
     everything, at = pool.pool_of(problem), np.zeros(problem.n)
     few = np.union1d(held, pool.largest(-everything.slopes(x), 2))
     at[few] = supports_of(everything.restricted(few)).weighted(x[few])
-    promises, best, leaves, enters = everything.promises(at), 0.0, -1, -1
+    promises, best, leaves, enters, bound = everything.promises(at), 0.0, -1, -1, 0.0
     on_line = isinstance(problem.u, Sum)
     while True:
         few = pool.largest(promises, pool.PROMISING if on_line else pool.TURNING)
         members = np.union1d(held, few)
-        own, gain, *places = supports_of(everything.restricted(members)).gap(x[members])
+        own, gain, *places, proved = supports_of(everything.restricted(members)).gap(x[members])
+        bound = max(bound, proved)
         if gain > best:
             best, (leaves, enters) = gain, (int(members[place]) if place >= 0 else -1 for place in places)
         promises[few] = -np.inf
-        if not on_line or promises.max() <= best:
-            return own, best, leaves, enters
+        if on_line and promises.max() > best:
+            continue
+        if not on_line:
+            bound = own + max(best, everything.exchange_bound(at, best))
+        return own, best, leaves, enters, bound
 
 
 def supports_of(problem: Problem) -> SparseLine | SparseArc:
@@ -143,21 +190,3 @@ def supports_of(problem: Problem) -> SparseLine | SparseArc:
             f"method 'swap' exchanges members of a support; g must be TopSum, it is {type(problem.g).__name__}."
         )
     return SparseLine(problem) if isinstance(problem.u, Sum) else SparseArc(problem)
-
-
-def _certified(problem: Problem, result: Result, tol: float, s: int) -> Result:
-    """Look at all pairs too: a swap-optimal point is CWS where λ is large, and where it is not BCD-g goes on."""
-    if result.status is not Status.SWAP_OPTIMAL:
-        return result
-    after = bcd_g(problem, result.x, tol=tol, max_iter=20 * problem.n**2)
-    moved = float(np.abs(after.x - result.x).max())
-    # Of a point that holds more than s, lower than those that do not, no exchange is claimed.
-    dense = np.count_nonzero(result.x) > s
-    if dense or (after.objective < result.objective and moved > 1e-6 * _size(result.x)):
-        return join(result, after)
-    fields = {"success": after.status is Status.CERTIFIED, "cws_gap": after.cws_gap, "tolerance": after.tolerance}
-    return Result(**{**result, **fields})
-
-
-def _size(x: Vector) -> float:
-    return float(np.abs(x).max())

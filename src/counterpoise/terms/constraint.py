@@ -21,9 +21,18 @@ class Sum:
     def __init__(self, c: float = 1.0) -> None:
         self.c = number(c, "c")
 
-    def kernel(self) -> Line:
+    def kernel(self, h: Separable) -> Line:
         """Return u for kernels."""
-        return Line(self.c)
+        return Line(self.c, self.scale(h))
+
+    def scale(self, h: Separable) -> float:
+        """Return the largest |xᵢ| of all feasible points: the unit in which rounding of x is measured."""
+        lo, hi = np.asarray(h.lo), np.asarray(h.hi)
+        # What the sum leaves for one coordinate when all others are at their other bound; ∞ where those are unbounded.
+        most = np.minimum(hi, self.c - _sum_of_others(lo)) if np.isfinite(lo).sum() >= len(lo) - 1 else hi
+        least = np.maximum(lo, self.c - _sum_of_others(hi)) if np.isfinite(hi).sum() >= len(hi) - 1 else lo
+        size = float(max(np.abs(most).max(), np.abs(least).max()))
+        return size if np.isfinite(size) and size > 0.0 else max(abs(self.c), 1e-300)
 
     def check(self, h: Separable) -> None:
         """Refuse bounds that leave no point, or an unbounded set."""
@@ -114,9 +123,13 @@ class Sphere:
 
     step_verb = concave.minimise_on_arc
 
-    def kernel(self) -> Arc:
+    def kernel(self, h: Separable) -> Arc:
         """Return u for kernels."""
         return Arc(1.0)
+
+    def scale(self, h: Separable) -> float:
+        """Return 1, the largest |xᵢ| of all feasible points."""
+        return 1.0
 
     def check(self, h: Separable) -> None:
         """Refuse all bounds but x ≥ 0, and kinks."""
@@ -157,6 +170,16 @@ class Sphere:
 Constraint = Sum | Sphere
 
 
+def _sum_of_others(bounds: Vector) -> Vector:
+    """Return, for every coordinate, the sum of the other bounds."""
+    finite = np.where(np.isfinite(bounds), bounds, 0.0)
+    others: Vector = float(finite.sum()) - finite
+    if np.isinf(bounds).any():
+        # Only the coordinate whose own bound is infinite has finite others.
+        others = np.where(np.isfinite(bounds), np.sum(bounds[~np.isfinite(bounds)]), others)
+    return others
+
+
 def distance_to_bounds(h: Separable, x: Vector) -> float:
     """Return the largest amount by which a coordinate leaves its bounds."""
     return float(max(np.max(h.lo - x, initial=0.0), np.max(x - h.hi, initial=0.0)))
@@ -164,9 +187,10 @@ def distance_to_bounds(h: Separable, x: Vector) -> float:
 
 def as_constraint(u: Any) -> Constraint:
     """Refuse anything but the constraints that have a pair step."""
-    if not isinstance(u, Sum | Sphere):
+    if type(u) not in (Sum, Sphere):
         raise TypeError(
             f"u is a {type(u).__name__}; it must be Sum(c) or Sphere(). A new constraint needs bodies of "
             "pair_step, is_live, screened_best_pair, violating_pair and repair in counterpoise.kernels."
         )
-    return u
+    known: Constraint = u
+    return known

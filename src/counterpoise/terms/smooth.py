@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +13,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from counterpoise.checks import Vector, is_sparse, matrix, number, real_array, spread, vector
+from counterpoise.clock import paused
 from counterpoise.kernels.columns import add_columns, column_products, column_squares
 from counterpoise.kernels.smooth import Columns, Gram, SparseColumns, SparseGram
 
@@ -22,6 +24,8 @@ SPARSE_GRAM_LIMIT = 20_000_000
 BLOCK = 8192
 # Entries at a time where all are counted.
 COUNTED = 1_000_000
+# A matrix whose eigenvalues are above minus this share of its norm is semidefinite.
+SEMIDEFINITE = 1e-13
 
 
 class LeastSquares:
@@ -39,6 +43,8 @@ class LeastSquares:
         6000 columns; beyond that AᵀA is kept sparse if A is and the product is small, as for graphs and counts of few
         words, and a step costs the neighbours of its coordinates.
     """
+
+    is_known = True
 
     def __init__(self, A: Any, y: Any = 0.0, scale: float = 1.0, gram: bool | None = None) -> None:
         self.A = matrix(A, "A")
@@ -110,14 +116,45 @@ class LeastSquares:
         """f(0) = ½σ‖y‖²."""
         return 0.5 * self.scale * float(self.y @ self.y)
 
+    @property
+    def is_convex(self) -> bool:
+        """Whether f is convex: σ > 0."""
+        return self.scale > 0.0
+
+    @cached_property
+    def reach(self) -> Vector:
+        """Numbers wᵢ with |Q_ij| ≤ wᵢwⱼ: the lengths of the columns, times √|σ|."""
+        lengths: Vector = np.sqrt(np.abs(self.diagonal))
+        return lengths
+
+    def size(self, x: Vector) -> float:
+        """Return a bound of the sum of the magnitudes of all that f(x) adds up: ½(Σwᵢ|xᵢ| + √|σ|‖y‖)²."""
+        along = float(self.reach @ np.abs(x)) + math.sqrt(2.0 * abs(self.value_at_zero))
+        return 0.5 * along * along
+
+    def hessian(self, members: Any) -> Vector:
+        """Return the rows and columns of Q that belong to ``members``, without the rest of Q if it is not kept."""
+        if self.gram:
+            return np.ascontiguousarray(self.Q[np.ix_(members, members)])
+        columns = self.A[:, members].astype(np.float64)
+        product = columns.T @ columns
+        return self.scale * np.ascontiguousarray(product.toarray() if is_sparse(product) else product)
+
     @cached_property
     def Q(self) -> Vector:
-        """The Hessian σAᵀA, dense."""
-        if is_sparse(self.A):
-            A = self.A.astype(np.float64)
-            return self.scale * np.ascontiguousarray((A.T @ A).toarray())
-        A = np.asarray(self.A, dtype=np.float64)
-        return self.scale * np.ascontiguousarray(A.T @ A)
+        """The Hessian σAᵀA, dense; the clock of runs stands still while it is formed."""
+        needed, free = 8.0 * self.n * self.n, _free_memory()
+        if needed > free:
+            raise ValueError(
+                f"AᵀA of {self.n} columns takes {needed / 1e9:.3g} GB, but {free / 1e9:.3g} GB are free; use fewer "
+                "columns, or method 'bcd-g' with LeastSquares(…, gram=False), which works by columns."
+            )
+        with paused():
+            if is_sparse(self.A):
+                A = self.A.astype(np.float64)
+                return self.scale * np.ascontiguousarray((A.T @ A).toarray())
+            A = np.asarray(self.A, dtype=np.float64)
+            return self.scale * np.ascontiguousarray(A.T @ A)
 
     @cached_property
     def p(self) -> Vector:
@@ -173,6 +210,15 @@ class LeastSquares:
         return Columns(np.ascontiguousarray(self.A.T), self.y, self.scale, self.diagonal, **moving)
 
 
+def _free_memory() -> float:
+    """Return the bytes that this machine can still give, ∞ where the system does not tell."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            return next(1024.0 * float(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
+    except (OSError, StopIteration):
+        return math.inf
+
+
 class Quadratic:
     """f(x) = ½xᵀQx + pᵀx with a symmetric Q, definite or not.
 
@@ -182,6 +228,7 @@ class Quadratic:
     p : array of length n, or a number
     """
 
+    is_known = True
     value_at_zero = 0.0
 
     def __init__(self, Q: Any, p: Any = 0.0) -> None:
@@ -205,6 +252,31 @@ class Quadratic:
     def gradient(self, x: Vector) -> Vector:
         """Return Qx + p."""
         return vector(self.Q @ x + self.p, "the gradient", self.n)
+
+    @cached_property
+    def is_convex(self) -> bool:
+        """Whether Q has no eigenvalue below rounding, by Cholesky."""
+        size = float(np.abs(self.Q).sum(axis=1).max())
+        try:
+            np.linalg.cholesky(self.Q + SEMIDEFINITE * max(size, 1e-300) * np.eye(self.n))
+        except np.linalg.LinAlgError:
+            return False
+        return True
+
+    @cached_property
+    def reach(self) -> Vector:
+        """Numbers wᵢ with |Q_ij| ≤ wᵢwⱼ: the roots of the largest entries of the rows."""
+        roots: Vector = np.sqrt(np.abs(self.Q).max(axis=1))
+        return roots
+
+    def size(self, x: Vector) -> float:
+        """Return a bound of the sum of the magnitudes of all that f(x) adds up."""
+        along = float(self.reach @ np.abs(x))
+        return 0.5 * along * along + float(np.abs(self.p) @ np.abs(x))
+
+    def hessian(self, members: Any) -> Vector:
+        """Return the rows and columns of Q that belong to ``members``."""
+        return np.ascontiguousarray(self.Q[np.ix_(members, members)])
 
     def kernel(self) -> Gram:
         """Return f for kernels, with a gradient of its own."""
