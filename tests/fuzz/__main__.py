@@ -109,7 +109,13 @@ def run(part, count, seed, seconds, processes, tally, plain):
                 if late and index not in late:
                     jobs.put(index)
                     continue
-                tally.add(part, index, {}, [(kind, "process", f"no answer for {STUCK:g} s" if late else "the process ended")], {})
+                tally.add(
+                    part,
+                    index,
+                    {},
+                    [(kind, "process", f"no answer for {STUCK:g} s" if late else "the process ended")],
+                    {},
+                )
                 done += 1
             for worker in workers:
                 worker.process.kill()

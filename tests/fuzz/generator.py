@@ -66,12 +66,26 @@ def _smooth(rng, n, on_line):
         sign = -1.0 if rng.random() < (0.08 if on_line else 0.6) else 1.0
         if sign < 0 and not on_line:
             y = np.zeros(m)
-        return {"kind": "ls", "A": A, "y": y, "scale": sign * (1.0 if rng.random() < 0.8 else 10.0 ** rng.uniform(-4, 4))}
+        return {
+            "kind": "ls",
+            "A": A,
+            "y": y,
+            "scale": sign * (1.0 if rng.random() < 0.8 else 10.0 ** rng.uniform(-4, 4)),
+        }
     B = rng.standard_normal((n, n))
-    kind = rng.choice(["psd", "indefinite", "negative", "singular", "whole", "diagonal", "zero"], p=[0.25, 0.3, 0.12, 0.14, 0.12, 0.05, 0.02])
+    kind = rng.choice(
+        ["psd", "indefinite", "negative", "singular", "whole", "diagonal", "zero"],
+        p=[0.25, 0.3, 0.12, 0.14, 0.12, 0.05, 0.02],
+    )
     if kind == "whole":
         B = rng.integers(-3, 4, (n, n)).astype(float)
-    Q = {"psd": B @ B.T, "negative": -B @ B.T, "singular": B[:, : n // 2] @ B[:, : n // 2].T, "diagonal": np.diag(np.diag(B)), "zero": 0.0 * B}.get(str(kind), B + B.T)
+    Q = {
+        "psd": B @ B.T,
+        "negative": -B @ B.T,
+        "singular": B[:, : n // 2] @ B[:, : n // 2].T,
+        "diagonal": np.diag(np.diag(B)),
+        "zero": 0.0 * B,
+    }.get(str(kind), B + B.T)
     p = rng.standard_normal(n) if rng.random() < 0.7 else np.zeros(n)
     p = np.round(2.0 * p) if kind == "whole" else p
     if not on_line and rng.random() < 0.6:

@@ -52,7 +52,12 @@ def _stays(one, first):
         return
     spare = first.tolerance + again.tolerance + 2.0 * one.case.noise(first.x)
     gained = first.objective - again.objective
-    one.made("stays", again.status is Status.CERTIFIED and gained <= spare, "bcd-g from its own end", f"{again.status.name}, gains {gained:.3g}, tolerance {first.tolerance:.3g}")
+    one.made(
+        "stays",
+        again.status is Status.CERTIFIED and gained <= spare,
+        "bcd-g from its own end",
+        f"{again.status.name}, gains {gained:.3g}, tolerance {first.tolerance:.3g}",
+    )
 
 
 def _same(one, first, spec, turn, scale, what):
@@ -65,7 +70,12 @@ def _same(one, first, spec, turn, scale, what):
             certificate = other.certificate(x, what)
             if certificate is not None:
                 allowed = scale * first.tolerance + other.case.noise(x)
-                other.made("same gap", certificate.cws_gap <= 2.0 * allowed, what, f"gap {certificate.cws_gap:.4g}, allowed {allowed:.4g}")
+                other.made(
+                    "same gap",
+                    certificate.cws_gap <= 2.0 * allowed,
+                    what,
+                    f"gap {certificate.cws_gap:.4g}, allowed {allowed:.4g}",
+                )
         other.run("bcd-g")
     one.findings += [(check, f"{what}: {run}", detail) for check, run, detail in other.findings]
     for check, count in other.counts.items():

@@ -82,7 +82,9 @@ def _pieces(case, top):
     points += [np.clip(zero, case.low, case.high)] if signed else []
     for signs in itertools.product((-1.0, 1.0), repeat=len(case.kinks)):
         base = case.w + sum((sign * cost for sign, (_, cost) in zip(signs, case.kinks, strict=True)), zero)
-        slopes += [base + tilt for tilt in ((0.0, -case.lam, case.lam) if signed else (0.0, -case.lam) if top else (0.0,))]
+        slopes += [
+            base + tilt for tilt in ((0.0, -case.lam, case.lam) if signed else (0.0, -case.lam) if top else (0.0,))
+        ]
     return np.array(points).T.reshape(n, -1), np.array(slopes).T.reshape(n, -1)
 
 

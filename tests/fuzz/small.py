@@ -21,7 +21,10 @@ def methods(spec, rng, plain=False):
         ("bcd-l", {"working_set": "random"}),
     ]
     if not plain:
-        others += [("bcd-g", {"working_set": str(rng.choice(RULES))}), ("bcd-g", {"working_set": str(rng.choice(RULES))})]
+        others += [
+            ("bcd-g", {"working_set": str(rng.choice(RULES))}),
+            ("bcd-g", {"working_set": str(rng.choice(RULES))}),
+        ]
     others += [("psg", {"max_iter": 64}), ("mscr", {"max_iter": 64}), ("pdca", {"max_iter": 200})]
     yield from (others[k] for k in rng.choice(len(others), 3, replace=False))
     if top or spec["g"]["kind"] in ("norm", "square") or rng.random() < 0.05:
@@ -52,10 +55,16 @@ def examine(seed, index, plain=False):
 def _certificates(one, last, rng):
     """Examine an end of a run, a random point, and a sparse point."""
     start = one.call("start", lambda: one.problem.start(int(rng.integers(1000))))
-    if start is not None and one.made("start", one.case.violation(start) <= 1e-9, "problem.start", f"violation {one.case.violation(start):.3g}"):
+    if start is not None and one.made(
+        "start", one.case.violation(start) <= 1e-9, "problem.start", f"violation {one.case.violation(start):.3g}"
+    ):
         one.certificate(start, "certify(start)", scan="all" if rng.random() < 0.5 else "pruned")
     if last is not None:
-        level = "swap" if one.case.g == "top" and np.count_nonzero(last.x) <= one.case.s and one.least is not None else "pair"
+        level = (
+            "swap"
+            if one.case.g == "top" and np.count_nonzero(last.x) <= one.case.s and one.least is not None
+            else "pair"
+        )
         one.certificate(last.x, f"certify(end of a run, level={level!r})", level)
     if one.least is not None:
         held = rng.choice(one.case.n, min(one.case.s, one.case.n), replace=False)
@@ -70,7 +79,12 @@ def _warm(one, last):
     again = one.run("bcd-g", x0=x)
     if again is not None and again.status is Status.CERTIFIED and last.status is not Status.CERTIFIED:
         spare = again.tolerance + last.tolerance + 2.0 * case.noise(x)
-        one.made("stays", last.objective - again.objective <= spare, "bcd-g from the end of a claim", f"{last.status.name} {last.objective!r} → {again.objective!r}")
+        one.made(
+            "stays",
+            last.objective - again.objective <= spare,
+            "bcd-g from the end of a claim",
+            f"{last.status.name} {last.objective!r} → {again.objective!r}",
+        )
 
 
 __all__ = ["examine", "methods", "optima"]
