@@ -14,6 +14,7 @@ from counterpoise.kernels import block, sweep
 from counterpoise.kernels.dispatch import has_body
 from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem
+from counterpoise.supervision import interruptible
 from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
 from counterpoise.terms.constraint import Sum
 from counterpoise.terms.separable import one_sided_slopes
@@ -79,6 +80,7 @@ class Certificate:
     worst_swap: tuple[int, int] | None = None
 
 
+@interruptible
 def certify(
     problem: Problem,
     x: Any,
@@ -106,6 +108,8 @@ def certify(
     level : {"pair", "swap"}
         "swap" looks at exchanges of members of the support as well, for ``TopSum`` and an x of at most s non-zeros.
     """
+    if not isinstance(problem, Problem):
+        raise TypeError(f"problem is a {type(problem).__name__}; it must be a counterpoise.Problem.")
     if level not in ("pair", "swap"):
         raise ValueError(f'level is {level!r}; it must be "pair" or "swap".')
     if scan not in ("pruned", "all"):
@@ -357,6 +361,10 @@ def check_enumeration(problem: Problem, k: int) -> None:
         )
     if not isinstance(problem.u, Sum):
         raise ValueError('BCD-g on Sphere solves pairs only, k = 2; method="bcd-l" takes larger blocks.')
+    if isinstance(problem.g, TopSum) and not problem.f.is_convex:
+        raise ValueError(
+            "BCD-g with k > 2 and TopSum needs a convex f: each state is then a convex program; use k = 2."
+        )
     if isinstance(problem.g, TopSum) and (problem.separable.lo < 0).any():
         raise ValueError("BCD-g with k > 2 and TopSum needs x ≥ 0: otherwise each state has a sign as well.")
     if isinstance(problem.g, Norm2):

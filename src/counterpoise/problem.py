@@ -187,13 +187,19 @@ class Result(OptimizeResult):
     nit, nacc : int
         Iterations (pairs tried) and accepted steps.
     time : float
-        Seconds.
+        Seconds, without those of ``setup_time``.
+    setup_time : float
+        Seconds in which kernels were compiled, or read from disk, and AᵀA was formed.
     history : array
-        Rows (iteration, seconds, objective).
+        Rows (iteration, seconds, objective of the best point so far).
     cws_gap : float
         The largest decrease that any pair offers at x; NaN if the run ended before a scan.
     tolerance : float
         What that was compared with.
+    convex_gap : float or None
+        A bound of F(x) − F* where F is convex, as in :class:`counterpoise.Certificate`; None if not known.
+    swap_gap : float
+        If the status is SWAP_OPTIMAL: no exchange gains more than this.
     seed : int or None
     """
 

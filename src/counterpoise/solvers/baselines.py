@@ -22,7 +22,8 @@ from counterpoise.checks import Vector, is_sparse, number
 from counterpoise.clock import working_seconds
 from counterpoise.kernels.separable import Separable
 from counterpoise.problem import Problem, Result, Status
-from counterpoise.solvers.run import EPOCH_SECONDS, Epoch, Progress, Run, supervised
+from counterpoise.solvers.run import EPOCH_SECONDS, Epoch, Progress, Run
+from counterpoise.supervision import supervised
 from counterpoise.terms.concave import ConcaveQuadratic
 from counterpoise.terms.constraint import Sphere, Sum
 from counterpoise.terms.smooth import LeastSquares, Quadratic

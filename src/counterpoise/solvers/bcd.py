@@ -16,7 +16,8 @@ from counterpoise.kernels.dispatch import has_body, implements, kernel
 from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import faces, pool
-from counterpoise.solvers.run import Epoch, Progress, Run, supervised
+from counterpoise.solvers.run import Epoch, Progress, Run
+from counterpoise.supervision import supervised
 
 RULES = {
     "hybrid": select.Hybrid,
@@ -43,7 +44,7 @@ def bcd_g(
     x0: Any = None,
     k: int = 2,
     working_set: Any = None,
-    theta: float | None = None,
+    theta: float = 0.0,
     tol: float = 1e-9,
     max_iter: int | None = None,
     max_time: float | None = None,
@@ -63,9 +64,10 @@ def bcd_g(
         For k = 2 "hybrid" (default), "cyclic", "random", "greedy", "semi-greedy", or a rule of your own: a NamedTuple
         with a body of :func:`counterpoise.kernels.select.select`, or a function ``rule(problem, x, theta, floor, rng)``
         that returns a pair (i, j), which is compiled. For larger k "support" (default) or "random".
-    theta : float, optional
-        Proximal weight θ ≥ 0: every accepted step has F(x⁺) ≤ F(x) − ½θ‖x⁺ − x‖². Larger values give
-        worse points; the default is 1e-12 of the largest curvature.
+    theta : float
+        Proximal weight θ ≥ 0: every accepted step has F(x⁺) ≤ F(x) − ½θ‖x⁺ − x‖², and a certificate is one of F plus
+        that term. Larger values give worse points and weaker certificates. The default 0 needs no proximal term: a
+        step is accepted only if it lowers F by more than the tolerance.
     tol : float
         A point is certified if no pair decreases F by more than ``tol``·|F|, or by more than double
         precision can tell. Smaller steps are not taken.
@@ -82,7 +84,7 @@ def bcd_g(
     if k > 2:
         check_enumeration(problem, k)
     run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
-    theta = default_theta(problem) if theta is None else number(theta, "theta", 0.0)
+    theta = number(theta, "theta", 0.0)
     if k > 2:
         return _descend_by_blocks(run, theta, k, block.ENUMERATED, working_set)
     if working_set is None and pool.applies(problem):
@@ -90,11 +92,8 @@ def bcd_g(
     return run.finish(*pair_stage(run, run.start, theta, "hybrid" if working_set is None else working_set))
 
 
-def pair_stage(
-    run: Run, x: Vector, theta: float | None = None, working_set: Any = "hybrid"
-) -> tuple[Epoch, dict[str, Any]]:
+def pair_stage(run: Run, x: Vector, theta: float = 0.0, working_set: Any = "hybrid") -> tuple[Epoch, dict[str, Any]]:
     """Descend from x, in place, by pairs until none gains; return the last report and what is claimed beside it."""
-    theta = default_theta(run.problem) if theta is None else theta
     rule, patience = make_rule(working_set, run.problem.n)
 
     def advance(terms: Terms, level: Vector, trials: int, age: Any) -> tuple[int, int, bool]:
@@ -123,7 +122,7 @@ def bcd_l(
     subproblem: str = "nested",
     working_set: str | None = None,
     idle_blocks: int = IDLE_BLOCKS,
-    theta: float | None = None,
+    theta: float = 0.0,
     tol: float = 1e-9,
     max_iter: int | None = None,
     max_time: float | None = None,
@@ -158,7 +157,7 @@ def bcd_l(
         raise ValueError(f"subproblem is {subproblem!r}; it must be one of {', '.join(map(repr, SUBPROBLEMS))}.")
     check_blocks(problem)
     run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
-    theta = default_theta(problem) if theta is None else number(theta, "theta", 0.0)
+    theta = number(theta, "theta", 0.0)
     idle_blocks = whole_number(idle_blocks, "idle_blocks", 1)
     return _descend_by_blocks(run, theta, k, SUBPROBLEMS[subproblem], working_set, idle_blocks)
 
@@ -231,11 +230,6 @@ def _descend(
     report = run.stage(epoch)
     known = report.status in (Status.CERTIFIED, Status.STATIONARY)
     return report, {"convex_gap": rests[0] if known else None}
-
-
-def default_theta(problem: Problem) -> float:
-    """Return a θ that is positive, as the descent lemma wants, and too small to be seen in the result."""
-    return 1e-12 * float(np.abs(problem.f.diagonal).max())
 
 
 def make_rule(working_set: Any, n: int) -> tuple[Any, int]:

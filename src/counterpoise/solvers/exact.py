@@ -14,10 +14,11 @@ from counterpoise.checks import Vector, number
 from counterpoise.clock import working_seconds
 from counterpoise.kernels import enumerate as enumeration
 from counterpoise.problem import Problem, Result, Status
-from counterpoise.solvers.run import Epoch, Progress, Run, interruptible, supervised
+from counterpoise.solvers.run import Epoch, Progress, Run
 from counterpoise.solvers.search import search, strategy_of
 from counterpoise.solvers.sparse_arc import SparseArc
 from counterpoise.solvers.sparse_line import SparseLine
+from counterpoise.supervision import interruptible, supervised
 from counterpoise.terms.concave import ConcaveQuadratic, Norm2
 from counterpoise.terms.constraint import Sum
 from counterpoise.terms.separable import separable_value

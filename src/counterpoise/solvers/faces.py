@@ -1,7 +1,8 @@
 """Newton steps on faces of the box: the way down where many coordinates lie strictly between their bounds.
 
-Where F is convex :func:`settle` ends what pairs have begun. For a smooth g the points of small λ have most coordinates strictly between their bounds, where f is ill-conditioned:
-steps on pairs, and steps along the gradient, need thousands of iterations. On a face F the linearised problem
+Where F is convex :func:`settle` ends what pairs have begun. For a smooth g the points of small λ have most coordinates
+strictly between their bounds, where f is ill-conditioned: steps on pairs, and steps along the gradient, need thousands
+of iterations. On a face F the linearised problem
 
     min ½xᵀQx + (p + w + ∇g(x̄))ᵀx   subject to 1ᵀx = c, coordinates outside F at their bounds
 
@@ -18,7 +19,7 @@ from counterpoise.certificates import convex_gap, convex_members
 from counterpoise.checks import Vector
 from counterpoise.kernels.separable import Separable
 from counterpoise.problem import Problem
-from counterpoise.solvers.run import Limits
+from counterpoise.supervision import Limits
 from counterpoise.terms.constraint import Sum
 
 # Added to the diagonal, relative to its mean, so that a singular Q still gives a step.

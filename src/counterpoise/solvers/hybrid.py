@@ -11,7 +11,8 @@ def join(first: Result, second: Result) -> Result:
     """Return the second run as the continuation of the first, from whose point it started.
 
     The point, the status and all claims are the second's. The history is the first's rows, then the second's, their
-    iterations and seconds counted on; ``nit``, ``nacc`` and ``time`` are sums.
+    iterations and seconds counted on and the objective that of the best point so far; ``nit``, ``nacc`` and ``time``
+    are sums.
 
     Examples
     --------
@@ -26,5 +27,6 @@ def join(first: Result, second: Result) -> Result:
     """
     iteration, seconds, _ = first.history[-1]
     history = np.vstack([first.history, second.history + np.array([iteration, seconds, 0.0])])
+    history[:, 2] = np.minimum.accumulate(history[:, 2])
     sums = {name: first[name] + second[name] for name in ("nit", "nacc", "time")}
     return Result(**{**second, **sums, "history": history})

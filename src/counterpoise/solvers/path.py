@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from counterpoise.checks import Vector
-from counterpoise.problem import Problem, Result
+from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import METHODS, minimize
 
 
@@ -54,7 +55,8 @@ def path(
     """Minimise for every s, or for every λ, never worse than one by one.
 
     Each value is solved from the method's own start; then once from the point of the next smaller value, in ascending
-    order, and once from that of the next larger, in descending order. The best of the three is kept.
+    order, and once from that of the next larger, in descending order. The best of the three is kept. After Ctrl-C the
+    path holds, with a warning, the values that were solved till then.
 
     Parameters
     ----------
@@ -81,12 +83,21 @@ def path(
     for value, variant in zip(values, problems, strict=True):
         best.append(minimize(variant, None, method, **options))
         _tell(callback, "cold", value, best[-1])
-    for label, order in (("up", range(1, len(values))), ("down", range(len(values) - 2, -1, -1))):
-        for k in order:
-            neighbour = best[k - 1] if label == "up" else best[k + 1]
-            again = minimize(problems[k], neighbour.x, method, **options)
-            best[k] = again if again.objective < best[k].objective else best[k]
-            _tell(callback, label, values[k], best[k])
+        if best[-1].status is Status.INTERRUPTED:
+            break
+    solved = len(best)
+    whole = solved == len(values) and best[-1].status is not Status.INTERRUPTED
+    steps = [("up", k, k - 1) for k in range(1, solved)] + [("down", k, k + 1) for k in range(solved - 2, -1, -1)]
+    for label, k, near in steps if whole else ():
+        again = minimize(problems[k], best[near].x, method, **options)
+        best[k] = again if again.objective < best[k].objective else best[k]
+        _tell(callback, label, values[k], best[k])
+        if again.status is Status.INTERRUPTED:
+            whole = False
+            break
+    if not whole:
+        warnings.warn(f"The path was interrupted; it holds {solved} of {len(values)} values.", stacklevel=2)
+        asked = [value for value in asked if value in values[:solved]]
     places = [values.index(value) for value in asked]
     return Path(name, tuple(asked), tuple(problems[k] for k in places), tuple(best[k] for k in places))
 

@@ -21,7 +21,7 @@ from counterpoise.kernels.swap_line import inverse_with_sum
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import components
 from counterpoise.solvers.run import Epoch, Run
-from counterpoise.solvers.sparse_arc import NegativeGram
+from counterpoise.solvers.sparse_arc import NegativeGram, serves
 from counterpoise.terms import smooth
 from counterpoise.terms.concave import TopSum
 from counterpoise.terms.constraint import Sum
@@ -45,7 +45,9 @@ def applies(problem: Problem) -> bool:
     f = problem.f
     if not isinstance(f, LeastSquares) or f.gram or f.sparse_Q is not None or (problem.separable.lo != 0.0).any():
         return False
-    return isinstance(problem.g, TopSum) and (f.scale > 0.0) == isinstance(problem.u, Sum)
+    if not isinstance(problem.g, TopSum) or (f.scale > 0.0) != isinstance(problem.u, Sum):
+        return False
+    return isinstance(problem.u, Sum) or serves(problem)
 
 
 def pool_of(problem: Problem) -> Pool:

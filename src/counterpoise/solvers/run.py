@@ -2,27 +2,22 @@
 
 A method is a function of slices: each does some milliseconds of work and reports an :class:`Epoch`. The
 :class:`Run` looks at limits between slices, keeps the best feasible point, and attaches a claim only to the point for
-which it was made. :func:`supervised` runs a method in a thread of its own, so that Ctrl-C and the time limit are
-obeyed at once, even while a kernel or BLAS is at work.
+which it was made.
 """
 
 from __future__ import annotations
 
-import functools
 import math
-import queue
-import threading
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any, NamedTuple, ParamSpec
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-import joblib
 import numpy as np
 
 from counterpoise.checks import Vector, number, vector, whole_number
 from counterpoise.clock import paused_seconds, working_seconds
 from counterpoise.problem import Problem, Result, Status
+from counterpoise.supervision import Limits, supervision
 
 # Iterations of the first epoch; later ones grow until they last so many seconds, for limits, Ctrl-C and progress.
 FIRST_EPOCH, EPOCH_SECONDS = 16, 0.05
@@ -32,14 +27,6 @@ FAR = 0.5
 CLAIMS = (Status.CERTIFIED, Status.SWAP_OPTIMAL, Status.OPTIMAL)
 # Guards of the proof in :class:`Run`: accepted steps, per coordinate and at least, without a lower F; iterations.
 STALLED_EACH, STALLED, MOST_ITERATIONS = 200, 100_000, 10**10
-# Seconds, and the share of the limit, that a method has to notice a limit before it is left behind.
-GRACE, GRACE_SHARE = 0.02, 0.04
-# Seconds that it has after Ctrl-C.
-INTERRUPT_GRACE = 0.1
-
-P = ParamSpec("P")
-_here = threading.local()
-_LOOK_AGAIN = object()
 
 
 class Progress(NamedTuple):
@@ -80,36 +67,6 @@ class Epoch(NamedTuple):
     gap: float = math.nan
 
 
-class Limits:
-    """A time limit and a request to stop, shared by a run and everything that it calls.
-
-    Pickled, as for a worker process, a time limit is the number of seconds left.
-    """
-
-    def __init__(self, max_time: float | None = None, outer: Limits | None = None) -> None:
-        self.until = math.inf if max_time is None else working_seconds() + max_time
-        self.outer = outer
-        self.stopped: Status | None = None
-
-    def reached(self) -> Status | None:
-        """Return why to stop, or None."""
-        status = self.stopped or (None if self.outer is None else self.outer.reached())
-        if status is None and working_seconds() >= self.until:
-            status = Status.TIME_LIMIT
-        return status
-
-    def left(self) -> float:
-        """Return the seconds left, ∞ without a limit."""
-        until = self.until if self.outer is None else min(self.until, self.outer.until)
-        return max(0.0, until - working_seconds())
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {"left": self.left()}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(None if math.isinf(state["left"]) else state["left"])  # type: ignore[misc]
-
-
 class Run:
     """One run of one method: it scores points, keeps the best feasible one, and knows when to stop.
 
@@ -148,7 +105,7 @@ class Run:
         self.max_iter = None if max_iter is None else whole_number(max_iter, "max_iter", 1)
         self.max_time = None if max_time is None else number(max_time, "max_time", 0.0)
         self.rng = random_generator(seed)
-        supervisor: _Supervisor | None = getattr(_here, "supervisor", None)
+        supervisor = supervision()
         self.limits = Limits(self.max_time, None if supervisor is None else supervisor.limits)
         self.setup = paused_seconds()
         self.start = problem.start(seed) if x0 is None else feasible_start(problem, x0)
@@ -212,7 +169,7 @@ class Run:
         self.objective, self.noise = self.measure(report.x)
         lower = self.objective < self.least
         self.keep(report.x, self.objective)
-        supervisor: _Supervisor | None = getattr(_here, "supervisor", None)
+        supervisor = supervision()
         if supervisor is not None and supervisor.run is not self and supervisor.run is not None:
             # What a part of a method finds must not be lost if the method is left behind.
             if supervisor.run.problem is self.problem:
@@ -235,13 +192,13 @@ class Run:
 
     def tell(self, progress: Progress) -> bool:
         """Call the callback, in the thread that started the run; return whether it asks to stop."""
-        supervisor: _Supervisor | None = getattr(_here, "supervisor", None)
+        supervisor = supervision()
         if self.callback is None:
             return False
         return bool(self.callback(progress) if supervisor is None else supervisor.ask(self.callback, progress))
 
     def finish(self, report: Epoch, more: dict[str, Any] | None = None) -> Result:
-        """Return the result: the point of a claim if one was made, otherwise the best point; ``more`` is claimed too."""
+        """Return the result: the point of a claim and of ``more`` claims if one was made, otherwise the best point."""
         status, gap, more = report.status, report.gap, more or {}
         assert status is not None
         objective, x = self.kept
@@ -318,143 +275,3 @@ def feasible_start(problem: Problem, x0: Any) -> Vector:
             stacklevel=5,
         )
     return projected
-
-
-# Methods in threads of their own.
-
-
-def supervision() -> Any:
-    """Return who supervises this thread, for :func:`under`."""
-    return getattr(_here, "supervisor", None)
-
-
-@contextmanager
-def under(supervisor: Any) -> Iterator[None]:
-    """Let a worker thread of a method be supervised as the method is."""
-    before, _here.supervisor = supervision(), supervisor
-    try:
-        yield
-    finally:
-        _here.supervisor = before
-
-
-class _Supervisor:
-    """The thread that started a method: it calls callbacks, and looks at the clock and at Ctrl-C."""
-
-    def __init__(self) -> None:
-        self.limits = Limits()
-        self.run: Run | None = None
-        self.requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
-
-    def attach(self, run: Run) -> None:
-        """Remember the first run of the method, which contains all others and whose limits are theirs."""
-        if self.run is None:
-            self.run, self.limits = run, run.limits
-            self.requests.put(_LOOK_AGAIN)
-
-    def ask(self, function: Callable[[Any], Any], argument: Any) -> Any:
-        """Call a function in the supervising thread, from the working one."""
-        answer: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        self.requests.put((function, argument, answer))
-        value, error = answer.get()
-        if error is not None:
-            raise error
-        return value
-
-    def late(self) -> float:
-        """Return by how many seconds the run is over its limit and its grace, −∞ if there is no limit."""
-        run = self.run
-        if run is None or run.max_time is None:
-            return -math.inf
-        return working_seconds() - run.limits.until - max(GRACE, GRACE_SHARE * run.max_time)
-
-
-def supervised(method: Callable[P, Result]) -> Callable[P, Result]:
-    """Let a method run in a thread of its own, unless it is part of another that does.
-
-    A kernel, or BLAS, that is at work when the time is over or Ctrl-C is pressed cannot be stopped; it is left to end
-    by itself, and the best point so far is returned. Callbacks are called in the thread of the caller.
-    """
-
-    @functools.wraps(method)
-    def call(*args: P.args, **options: P.kwargs) -> Result:
-        if getattr(_here, "supervisor", None) is not None:
-            return method(*args, **options)
-        return _supervise(lambda: method(*args, **options))
-
-    return call
-
-
-def interruptible(function: Callable[P, Any]) -> Callable[P, Any]:
-    """Let a function without a result of its own be left by Ctrl-C at once, whatever kernel is at work."""
-
-    @functools.wraps(function)
-    def call(*args: P.args, **options: P.kwargs) -> Any:
-        if getattr(_here, "supervisor", None) is not None:
-            return function(*args, **options)
-        return _supervise(lambda: function(*args, **options))
-
-    return call
-
-
-def _supervise(work: Callable[[], Any]) -> Any:
-    supervisor, outcome = _Supervisor(), queue.SimpleQueue[Any]()
-
-    def perform() -> None:
-        _here.supervisor = supervisor
-        if configured is not None:
-            joblib.parallel._backend.config = configured
-        try:
-            outcome.put((work(), None))
-        except BaseException as error:
-            outcome.put((None, error))
-        supervisor.requests.put(None)
-
-    # joblib keeps what ``parallel_config`` says for each thread.
-    configured = getattr(joblib.parallel._backend, "config", None)
-    threading.Thread(target=perform, name="counterpoise", daemon=True).start()
-    try:
-        while True:
-            late = supervisor.late()
-            if late >= 0.0 and supervisor.run is not None:
-                return supervisor.run.abandoned(Status.TIME_LIMIT)
-            try:
-                request = supervisor.requests.get(timeout=None if late == -math.inf else max(1e-3, -late))
-            except queue.Empty:
-                continue
-            if request is None:
-                break
-            if request is not _LOOK_AGAIN:
-                _answer(*request)
-        value, error = outcome.get()
-        if error is not None:
-            raise error
-        return value
-    except KeyboardInterrupt:
-        return _interrupted(supervisor, outcome)
-
-
-def _answer(function: Callable[[Any], Any], argument: Any, answer: Any) -> None:
-    try:
-        answer.put((function(argument), None))
-    except Exception as error:
-        answer.put((None, error))
-    except BaseException:  # Ctrl-C: the method must not wait for an answer
-        answer.put((True, None))
-        raise
-
-
-def _interrupted(supervisor: _Supervisor, outcome: Any) -> Any:
-    """Ask the method to stop, wait a moment, and return its result or what it has kept."""
-    supervisor.limits.stopped = Status.INTERRUPTED
-    try:
-        value, error = outcome.get(timeout=INTERRUPT_GRACE)
-    except queue.Empty:
-        value, error = None, None
-    if error is not None and not isinstance(error, KeyboardInterrupt):
-        raise error
-    if value is not None:
-        return value
-    if supervisor.run is None:
-        raise KeyboardInterrupt
-    return supervisor.run.abandoned(Status.INTERRUPTED)

@@ -20,10 +20,11 @@ from counterpoise.solvers import pool
 from counterpoise.solvers.baselines import pdca
 from counterpoise.solvers.bcd import bcd_g
 from counterpoise.solvers.faces import walk_on_faces
-from counterpoise.solvers.run import Epoch, Limits, Population, Progress, Run, supervised, supervision, under
-from counterpoise.solvers.sparse_arc import SparseArc
+from counterpoise.solvers.run import Epoch, Population, Progress, Run
+from counterpoise.solvers.sparse_arc import SparseArc, serves
 from counterpoise.solvers.sparse_line import SparseLine
 from counterpoise.solvers.swap import swap
+from counterpoise.supervision import Limits, supervised, supervision, under
 from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
 from counterpoise.terms.constraint import Sum
 from counterpoise.terms.smooth import LeastSquares
@@ -223,8 +224,8 @@ def strategy_of(problem: Problem, method: str) -> Strategy:
     """Return the strategy of a problem's exact regime; a refusal names the method that asks."""
     if isinstance(problem.f, LeastSquares) and not problem.f.gram:
         raise ValueError(
-            f"method {method!r} keeps AᵀA, here {problem.n} × {problem.n}; give LeastSquares(…, gram=True) if that fits, "
-            "or use method 'bcd-g'."
+            f"method {method!r} keeps AᵀA, here {problem.n} × {problem.n}; give LeastSquares(…, gram=True) if that "
+            "fits, or use method 'bcd-g'."
         )
     if isinstance(problem.g, TopSum):
         return SparseLine(problem) if isinstance(problem.u, Sum) else SparseArc(problem)
@@ -395,9 +396,12 @@ class _Search:
 
 
 def _exact_strategy(problem: Problem) -> Strategy | None:
-    """Return the strategy of sparse or binary points; None where f is not convex on Sum and there is none."""
-    if isinstance(problem.g, TopSum) and isinstance(problem.u, Sum) and not problem.f.is_convex:
-        return None
+    """Return the strategy of sparse or binary points; None where a support is no simpler than F."""
+    if isinstance(problem.g, TopSum):
+        on_line = isinstance(problem.u, Sum)
+        simple = problem.f.is_convex and bool((problem.separable.lo >= 0.0).all()) if on_line else serves(problem)
+        if not simple or int((problem.separable.lo > 0.0).sum()) > problem.g.s:
+            return None
     return strategy_of(problem, "search")
 
 

@@ -69,8 +69,11 @@ class SparseArc:
             raise TypeError(
                 f"{problem!r} must have g = TopSum and u = Sphere for a search over supports on the sphere."
             )
-        if np.any(problem.f.p):
-            raise ValueError("f has a linear term; the search over supports on the sphere needs f(x) = ½xᵀQx.")
+        if not serves(problem):
+            raise ValueError(
+                "Supports on the sphere need f(x) = ½xᵀQx and h = Bounds(0, inf) + Linear(lam), as in NNSPCA: the "
+                "terms of λ then cancel on a support. method 'bcd-g' takes any f and h."
+            )
         self.n, self.s = problem.n, min(problem.g.s, problem.n)
         self._G = _semidefinite(problem.f)
         lengths = np.linalg.norm(self._G, axis=0)
@@ -165,6 +168,11 @@ class SparseArc:
         x[rng.choice(held, size=count, replace=False)] = 0.0
         x[rng.integers(self.n, size=count)] = 1.0 / np.sqrt(self.s)
         return self.descend(x)
+
+
+def serves(problem: Problem) -> bool:
+    """Return whether F = ½xᵀQx at every s-sparse point, so that a support has nothing but f to minimise."""
+    return not np.any(problem.f.p) and bool((problem.separable.weight == problem.g.lam).all())
 
 
 class NegativeGram(Quadratic):

@@ -13,9 +13,10 @@ from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import pool
 from counterpoise.solvers.bcd import bcd_g, pair_stage
 from counterpoise.solvers.binary import Binary
-from counterpoise.solvers.run import Epoch, Progress, Run, supervised
+from counterpoise.solvers.run import Epoch, Progress, Run
 from counterpoise.solvers.sparse_arc import SparseArc
 from counterpoise.solvers.sparse_line import SparseLine
+from counterpoise.supervision import supervised
 from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
 from counterpoise.terms.constraint import Sum
 

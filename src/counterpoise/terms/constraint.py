@@ -92,11 +92,24 @@ class Sum:
         return self._on_piece(z, (shifted > h.lo) & (shifted < h.hi), shifted, h)
 
     def _on_piece(self, z: Vector, free: Any, shifted: Vector, h: Separable) -> Vector:
-        """Return the point of one piece, on which the free coordinates move together."""
+        """Return the point of one piece, on which the free coordinates move together.
+
+        Only differences of z matter; a z far larger than the bounds would leave rounding of its own size in the sum.
+        """
         x: Vector = np.clip(shifted, h.lo, h.hi)
         if free.any():
-            t = (self.c - float(x[~free].sum()) - float(z[free].sum())) / int(free.sum())
-            x[free] = np.clip(z[free] + t, h.lo[free], h.hi[free])
+            share = (self.c - float(x[~free].sum())) / int(free.sum())
+            x[free] = np.clip(z[free] - float(z[free].mean()) + share, h.lo[free], h.hi[free])
+        missing = self.c - float(x.sum())
+        rounding = 1e-14 * float(np.abs(x).sum())
+        if abs(missing) <= rounding:
+            return x
+        for i in np.argsort(-np.minimum(x - h.lo, h.hi - x), kind="stable"):
+            if abs(missing) <= rounding:
+                break
+            moved = min(max(x[i] + missing, h.lo[i]), h.hi[i])
+            missing -= moved - x[i]
+            x[i] = moved
         return x
 
     def random(self, h: Separable, rng: np.random.Generator) -> Vector:

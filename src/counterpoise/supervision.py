@@ -1,0 +1,210 @@
+"""Methods in threads of their own, so that Ctrl-C and time limits are obeyed at once.
+
+A kernel, or BLAS, cannot be stopped while it is at work. So a method runs in a thread of its own; the thread of the
+caller calls callbacks, looks at the clock, and returns the best point so far when the time is over or Ctrl-C is
+pressed. Methods look at their :class:`Limits` between slices of work and mostly end by themselves.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, ParamSpec, Protocol, TypeVar
+
+import joblib
+
+from counterpoise.clock import working_seconds
+from counterpoise.problem import Result, Status
+
+# Seconds, and the share of the limit, that a method has to notice a limit before it is left behind.
+GRACE, GRACE_SHARE = 0.02, 0.04
+# Seconds that it has after Ctrl-C.
+INTERRUPT_GRACE = 0.1
+
+P = ParamSpec("P")
+T = TypeVar("T")
+_here = threading.local()
+_LOOK_AGAIN = object()
+
+
+class Supervised(Protocol):
+    """What a supervisor asks of a run."""
+
+    max_time: float | None
+    limits: Limits
+
+    def abandoned(self, status: Status) -> Result:
+        """Return the best point so far of a run that is still at work."""
+
+
+class Limits:
+    """A time limit and a request to stop, shared by a run and everything that it calls.
+
+    Pickled, as for a worker process, a time limit is the number of seconds left.
+    """
+
+    def __init__(self, max_time: float | None = None, outer: Limits | None = None) -> None:
+        self.until = math.inf if max_time is None else working_seconds() + max_time
+        self.outer = outer
+        self.stopped: Status | None = None
+
+    def reached(self) -> Status | None:
+        """Return why to stop, or None."""
+        status = self.stopped or (None if self.outer is None else self.outer.reached())
+        if status is None and working_seconds() >= self.until:
+            status = Status.TIME_LIMIT
+        return status
+
+    def left(self) -> float:
+        """Return the seconds left, ∞ without a limit."""
+        until = self.until if self.outer is None else min(self.until, self.outer.until)
+        return max(0.0, until - working_seconds())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"left": self.left()}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__init__(None if math.isinf(state["left"]) else state["left"])  # type: ignore[misc]
+
+
+def supervision() -> Supervisor | None:
+    """Return who supervises this thread, if anybody does."""
+    return getattr(_here, "supervisor", None)
+
+
+@contextmanager
+def under(supervisor: Supervisor | None) -> Iterator[None]:
+    """Let a worker thread of a method be supervised as the method is."""
+    before, _here.supervisor = supervision(), supervisor
+    try:
+        yield
+    finally:
+        _here.supervisor = before
+
+
+class Supervisor:
+    """The thread that started a method: it calls callbacks, and looks at the clock and at Ctrl-C."""
+
+    def __init__(self) -> None:
+        self.limits = Limits()
+        self.run: Any = None  # a Supervised, the first that was made
+        self.requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+
+    def attach(self, run: Supervised) -> None:
+        """Remember the first run of the method, which contains all others and whose limits are theirs."""
+        if self.run is None:
+            self.run, self.limits = run, run.limits
+            self.requests.put(_LOOK_AGAIN)
+
+    def ask(self, function: Callable[[Any], Any], argument: Any) -> Any:
+        """Call a function in the supervising thread, from the working one."""
+        answer: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self.requests.put((function, argument, answer))
+        value, error = answer.get()
+        if error is not None:
+            raise error
+        return value
+
+    def late(self) -> float:
+        """Return by how many seconds the run is over its limit and its grace, −∞ if there is no limit."""
+        run = self.run
+        if run is None or run.max_time is None:
+            return -math.inf
+        return float(working_seconds() - run.limits.until - max(GRACE, GRACE_SHARE * run.max_time))
+
+
+def supervised(method: Callable[P, Result]) -> Callable[P, Result]:
+    """Let a method run in a thread of its own, unless it is part of another that does.
+
+    A kernel, or BLAS, that is at work when the time is over or Ctrl-C is pressed cannot be stopped; it is left to end
+    by itself, and the best point so far is returned. Callbacks are called in the thread of the caller.
+    """
+
+    @functools.wraps(method)
+    def call(*args: P.args, **options: P.kwargs) -> Result:
+        if supervision() is not None:
+            return method(*args, **options)
+        result: Result = _supervise(lambda: method(*args, **options))
+        return result
+
+    return call
+
+
+def interruptible(function: Callable[P, T]) -> Callable[P, T]:
+    """Let a function without a result of its own be left by Ctrl-C at once, whatever kernel is at work."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **options: P.kwargs) -> T:
+        if supervision() is not None:
+            return function(*args, **options)
+        value: T = _supervise(lambda: function(*args, **options))
+        return value
+
+    return call
+
+
+def _supervise(work: Callable[[], Any]) -> Any:
+    supervisor, outcome = Supervisor(), queue.SimpleQueue[Any]()
+
+    def perform() -> None:
+        _here.supervisor = supervisor
+        if configured is not None:
+            joblib.parallel._backend.config = configured
+        try:
+            outcome.put((work(), None))
+        except BaseException as error:
+            outcome.put((None, error))
+        supervisor.requests.put(None)
+
+    # joblib keeps what ``parallel_config`` says for each thread.
+    configured = getattr(joblib.parallel._backend, "config", None)
+    threading.Thread(target=perform, name="counterpoise", daemon=True).start()
+    try:
+        while True:
+            late = supervisor.late()
+            if late >= 0.0 and supervisor.run is not None:
+                return supervisor.run.abandoned(Status.TIME_LIMIT)
+            try:
+                request = supervisor.requests.get(timeout=None if late == -math.inf else max(1e-3, -late))
+            except queue.Empty:
+                continue
+            if request is None:
+                break
+            if request is not _LOOK_AGAIN:
+                _answer(*request)
+        value, error = outcome.get()
+        if error is not None:
+            raise error
+        return value
+    except KeyboardInterrupt:
+        return _interrupted(supervisor, outcome)
+
+
+def _answer(function: Callable[[Any], Any], argument: Any, answer: Any) -> None:
+    try:
+        answer.put((function(argument), None))
+    except Exception as error:
+        answer.put((None, error))
+    except BaseException:  # Ctrl-C: the method must not wait for an answer
+        answer.put((True, None))
+        raise
+
+
+def _interrupted(supervisor: Supervisor, outcome: Any) -> Any:
+    """Ask the method to stop, wait a moment, and return its result or what it has kept."""
+    supervisor.limits.stopped = Status.INTERRUPTED
+    try:
+        value, error = outcome.get(timeout=INTERRUPT_GRACE)
+    except queue.Empty:
+        value, error = None, None
+    if error is not None and not isinstance(error, KeyboardInterrupt):
+        raise error
+    if value is not None:
+        return value
+    if supervisor.run is None:
+        raise KeyboardInterrupt
+    return supervisor.run.abandoned(Status.INTERRUPTED)
