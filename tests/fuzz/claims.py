@@ -81,7 +81,15 @@ class Examiner:
             last = traceback.extract_tb(error.__traceback__)[-1]
             own = last.filename.startswith(PACKAGE) and type(error) in (ValueError, TypeError, NotImplementedError)
             text = str(error)
-            sentence = len(text) > 10 and text[-1] == "." and "\n" not in text and not (finite and "nan" in text)
+            # What the user did not give, such as x0, is not the user's to mend.
+            blamed = finite and text.startswith("x0") and "x0" not in run
+            sentence = (
+                not blamed
+                and len(text) > 10
+                and text[-1] == "."
+                and "\n" not in text
+                and not (finite and "nan" in text)
+            )
             key = f"{run.split('(')[0]}: {text[:90]}"
             self.refusals[key] = self.refusals.get(key, 0) + 1
             self.made(

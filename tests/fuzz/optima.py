@@ -104,6 +104,12 @@ def _feasible(case, points):
         total = (np.abs(points.sum(axis=1) - case.c) <= 4.0 * scale) if case.on_line else True
         points = points[inside & total & np.isfinite(points).all(axis=1)]
     points = np.clip(points, case.lo, case.hi)
+    for _ in range(2 if case.on_line and len(points) else 0):
+        # What rounding leaves of the sum goes to the coordinate with the most room; λ would magnify it.
+        k = np.minimum(points - case.low, case.high - points).argmax(axis=1)
+        rows = np.arange(len(points))
+        rest = np.array(case.c - points.astype(np.longdouble).sum(axis=1), dtype=float)
+        points[rows, k] = np.clip(points[rows, k] + rest, case.lo[k], case.hi[k])
     return points, case.values(points)
 
 
