@@ -35,8 +35,9 @@ from counterpoise.estimators.options import drawn_seed, refuse_unusable, time_li
 from counterpoise.kernels import swap_arc
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import minimize
-from counterpoise.solvers.run import CLAIMS, Progress, interruptible
+from counterpoise.solvers.run import CLAIMS, Progress
 from counterpoise.solvers.sparse_arc import MOST_SWAPS, TOLERANCE, NegativeGram
+from counterpoise.supervision import interruptible
 from counterpoise.terms.concave import TopSum
 from counterpoise.terms.constraint import Sphere
 from counterpoise.terms.separable import Bounds, Linear
