@@ -11,6 +11,7 @@ import numpy as np
 from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import Vector, callback_function, number, random_seed, whole_number, worker_count
 from counterpoise.clock import working_seconds
+from counterpoise.interrupts import noting_interrupts
 from counterpoise.kernels import holdings as kernel
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers.bcd import bcd_g
@@ -114,6 +115,7 @@ class _Walk:
         self.n_jobs, self.callback = n_jobs, callback
         self.tries = 0 if method == "bcd-g" else MANY_TRIES if problem.n <= FEW else TRIES
         self.rounds, self.stopped = 1, False
+        self.pressed: list[int] = []
         self.done, self.improved, self.gap = 0, 0, math.nan
         self.history: list[tuple[int, float, float]] = []
         self.rng = np.random.default_rng(seed)
@@ -122,18 +124,9 @@ class _Walk:
 
     def run(self) -> Result:
         """Return the best point, with what is known about it."""
-        status: Status | None = None
         try:
-            if self.problem.n > 1:
-                status = self._begin()
-                if status is None and self.method == "search":
-                    if count_sets(self.problem) <= FEW_SETS:
-                        status = self._try_all()
-                    elif not self.problem.is_plain:
-                        status = self._wander()
-                status = self._certify(status)
-            else:
-                self.gap, status = 0.0, Status.CERTIFIED
+            with noting_interrupts() as self.pressed:
+                status = self._stages()
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         self._note()
@@ -151,6 +144,19 @@ class _Walk:
             tolerance=self._tolerance(),
             seed=self.seed,
         )
+
+    def _stages(self) -> Status:
+        """Go from stage to stage; return how that ended."""
+        if self.problem.n == 1:
+            self.gap = 0.0
+            return Status.CERTIFIED
+        status = self._begin()
+        if status is None and self.method == "search":
+            if count_sets(self.problem) <= FEW_SETS:
+                status = self._try_all()
+            elif not self.problem.is_plain:
+                status = self._wander()
+        return status if status is Status.INTERRUPTED else self._certify(status)
 
     def _begin(self) -> Status | None:
         """Solve the relaxed problem, and go from its names, and from x0, to names that keep all rules.
@@ -170,6 +176,8 @@ class _Walk:
         else:
             found = (swap if self.method == "swap" else bcd_g)(relaxed, start, **options)
         ended = Status.STOPPED_BY_CALLBACK if self.stopped else found.status if found.status in BY_USER else None
+        if self.pressed:  # a method that had come to its end does not say so
+            ended = Status.INTERRUPTED
         for point in (found.x, self.x0):
             if point is None:
                 continue
