@@ -797,7 +797,10 @@ def _fit(data: _Centred, fit: _Fit) -> _Found:
     with paused():
         whole = len(data.varying) <= WHOLE
         pool = data.varying if whole else data.pool(POOLED, len(plan.sizes), plan.seed)
-        C = _Covariance(data.covariance(pool))
+        first = data.covariance(pool)
+        if fit.pressed:
+            raise KeyboardInterrupt
+        C = _Covariance(first)
     if fit.pressed:
         raise KeyboardInterrupt
     while True:
