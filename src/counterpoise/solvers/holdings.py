@@ -10,7 +10,7 @@ import numpy as np
 
 from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import Vector, callback_function, number, random_seed, whole_number, worker_count
-from counterpoise.clock import working_seconds
+from counterpoise.clock import paused, working_seconds
 from counterpoise.interrupts import noting_interrupts
 from counterpoise.kernels import holdings as kernel
 from counterpoise.problem import Problem, Result, Status
@@ -48,7 +48,9 @@ SLICE = 0.05
 # Rounds of replacements: of one population, of which this much is known.
 REPLACEMENTS = Population(first=1, size=1, batch=8, work=128)
 # The share of the time that the problem without groups and least weights gets, and if these are all the rules.
-RELAXED_SHARE, PLAIN_SHARE = 0.4, 0.9
+RELAXED_SHARE, PLAIN_SHARE = 0.4, 0.85
+# As a share of the time: when it is too late for a scan of all pairs.
+LATE = 1.05
 ABOVE_THRESHOLD = 1.01
 # What ends a run at once.
 BY_USER = (Status.INTERRUPTED, Status.STOPPED_BY_CALLBACK)
@@ -94,6 +96,16 @@ def best_holdings(
     return _Walk(problem, x0, method, work, max_time, *options).run()
 
 
+class _Gram(Quadratic):
+    """f(x) = ½xᵀQx + pᵀx with a Q that is known to be a Gram matrix; it is neither copied nor checked."""
+
+    is_known = is_convex = True
+
+    def __init__(self, Q: Vector, p: Vector) -> None:
+        self.Q, self.p, self.n = Q, p, len(Q)
+        self.diagonal = np.ascontiguousarray(np.diag(Q))
+
+
 class _Walk:
     """One call: the relaxed problem, the way under all rules, the certificate; the best point survives interrupts."""
 
@@ -110,6 +122,7 @@ class _Walk:
     ) -> None:
         self.clock = working_seconds()
         self.problem, self.rules, self.s = problem, problem.rules(), problem.most_names
+        self.size = float(np.abs(problem.Q).max() + np.abs(problem.b).max() + problem.cost.max())
         self.x0, self.method, self.max_time, self.seed = x0, method, max_time, seed
         self.work = work
         self.n_jobs, self.callback = n_jobs, callback
@@ -163,7 +176,8 @@ class _Walk:
 
         Returns why the user ended it, if so.
         """
-        relaxed = self._relaxed()
+        with paused():
+            relaxed = self._relaxed()
         share = PLAIN_SHARE if self.problem.is_plain else RELAXED_SHARE
         options: dict[str, Any] = {
             "max_time": None if self.max_time is None else max(share * (self.max_time - self._seconds()), 1e-3),
@@ -186,7 +200,7 @@ class _Walk:
             if held is not None:
                 x = weights_of_names(self.problem, held, x)
                 self._take(x)
-                if ended is None:
+                if ended is None and not self._is_over():
                     self._take(self._descended(x))
         return ended
 
@@ -210,10 +224,10 @@ class _Walk:
         h: SeparableTerm = Bounds(lo, problem.hi)
         if problem.cost.any():
             h = h + AbsoluteDeviation(problem.centre, problem.cost)
-        f, u = Quadratic(problem.Q, problem.b), Sum(1.0)
+        f, u = _Gram(self.rules.Q, problem.b), Sum(1.0)
         threshold = exactness_threshold(Problem(f, h, TopSum(self.s, 1.0), u))
         if threshold is None:  # bounds differ: no theorem, but no slope exceeds this
-            threshold = 2.0 * float(np.abs(problem.Q).max() + np.abs(problem.b).max() + problem.cost.max())
+            threshold = 2.0 * self.size
         return Problem(f, h, TopSum(self.s, max(ABOVE_THRESHOLD * threshold, 1e-300)), u)
 
     def _descended(self, x: Vector) -> Vector:
@@ -260,6 +274,8 @@ class _Walk:
 
     def _certify(self, status: Status | None) -> Status:
         """Take the best transfer until there is none; a point at which there is none is certified."""
+        if self._is_over(LATE):
+            return status or Status.TIME_LIMIT
         for _ in range(100 + 20 * self.problem.n):
             before = self.least
             gap, i, j, eta = kernel.best_pair(self.rules, self.best, self.s)
@@ -280,9 +296,7 @@ class _Walk:
 
     def _tolerance(self) -> float:
         """Return what a transfer must gain: a share of the objective, and what rounding may pretend."""
-        problem = self.problem
-        size = float(np.abs(problem.Q).max() + np.abs(problem.b).max() + problem.cost.max())
-        return TOL * abs(self.least) + 1e-13 * size
+        return TOL * abs(self.least) + 1e-13 * self.size
 
     def _take(self, x: Vector, share: float | None = None) -> None:
         """Keep x if it keeps the rules and is better, by a share of the objective if one is given."""
@@ -299,5 +313,5 @@ class _Walk:
     def _seconds(self) -> float:
         return working_seconds() - self.clock
 
-    def _is_over(self) -> bool:
-        return self.max_time is not None and self._seconds() >= self.max_time
+    def _is_over(self, share: float = 1.0) -> bool:
+        return self.max_time is not None and self._seconds() >= share * self.max_time
