@@ -5,7 +5,8 @@ STAMP := .venv/.installed
 # Two tests at a time; each compiles its own kernels once, then they share the cache on disk.
 WORKERS ?= 2
 
-.PHONY: venv demo test test-browser test-lowest test-newest wheel-smoke lint bench bench-search bench-estimators benchopt coverage docs clean
+.PHONY: venv demo test test-browser test-lowest test-newest wheel-smoke fuzz soak lint bench bench-search \
+	bench-estimators benchopt coverage docs clean
 
 venv: $(STAMP)
 
@@ -52,6 +53,17 @@ test-newest:
 	build/newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -e '.[plots,data,excel]' pytest pytest-xdist \
 		hypothesis
 	build/newest/bin/python -m pytest -n $(WORKERS) $(VERSIONS:%=tests/%.py)
+
+# Random problems against brute force and invariants, docs/fuzz.rst; two minutes of it are part of the tests.
+FUZZ_PROBLEMS ?= 100000
+FUZZ_SEED ?= 0
+fuzz: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz --problems $(FUZZ_PROBLEMS) --seed $(FUZZ_SEED) --jobs $(WORKERS)
+
+# Mixed solves in eight threads: no answer may differ from the serial one, and memory may not grow.
+SOAK_SECONDS ?= 3600
+soak: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz.soak --seconds $(SOAK_SECONDS)
 
 # Kernels run as plain Python here, so that coverage sees them.
 coverage: $(STAMP)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from counterpoise.checks import Vector, number, vector, whole_number
+from counterpoise.checks import Vector, callback_function, number, random_seed, vector, whole_number
 from counterpoise.clock import paused_seconds, working_seconds
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.supervision import Limits, supervision
@@ -67,6 +67,14 @@ class Epoch(NamedTuple):
     gap: float = math.nan
 
 
+class Kept(NamedTuple):
+    """A point, F there, and the rounding error of F."""
+
+    objective: float
+    x: Vector
+    noise: float
+
+
 class Run:
     """One run of one method: it scores points, keeps the best feasible one, and knows when to stop.
 
@@ -98,23 +106,21 @@ class Run:
         callback: Callable[[Progress], Any] | None,
     ) -> None:
         self.clock = working_seconds()
-        self.problem, self.seed, self.callback = problem, seed, callback
-        if callback is not None and not callable(callback):
-            raise TypeError(f"callback is {callback!r}; it must be a function of a Progress, or None.")
+        self.problem, self.seed, self.callback = problem, random_seed(seed), callback_function(callback)
         self.tol = number(tol, "tol", 0.0)
         self.max_iter = None if max_iter is None else whole_number(max_iter, "max_iter", 1)
         self.max_time = None if max_time is None else number(max_time, "max_time", 0.0)
-        self.rng = random_generator(seed)
+        self.rng = np.random.default_rng(seed)
         supervisor = supervision()
         self.limits = Limits(self.max_time, None if supervisor is None else supervisor.limits)
         self.setup = paused_seconds()
         self.start = problem.start(seed) if x0 is None else feasible_start(problem, x0)
         self.done = self.accepted = self.stalled = 0
         self.objective, self.noise = self.measure(self.start)
-        # One assignment replaces both, so that another thread never sees half of it.
-        self.kept: tuple[float, Vector] = self.objective, self.start.copy()
+        # One assignment replaces all, so that another thread never sees half of it.
+        self.kept = Kept(self.objective, self.start.copy(), self.noise)
         if not problem.is_feasible(self.start):  # any feasible point is better
-            self.kept = math.inf, self.start.copy()
+            self.kept = Kept(math.inf, self.start.copy(), self.noise)
         self.history = [(0, working_seconds() - self.clock, self.objective)]
         if supervisor is not None:
             supervisor.attach(self)
@@ -122,12 +128,12 @@ class Run:
     @property
     def best(self) -> Vector:
         """The best feasible point so far."""
-        return self.kept[1]
+        return self.kept.x
 
     @property
     def least(self) -> float:
         """F there."""
-        return self.kept[0]
+        return self.kept.objective
 
     def measure(self, x: Vector) -> tuple[float, float]:
         """Return F(x), and the decrease of F that cannot be told from rounding."""
@@ -139,11 +145,11 @@ class Run:
         """The decrease below which a step is not worth taking, or cannot be told from rounding."""
         return self.tol * abs(self.objective) + self.noise
 
-    def keep(self, x: Vector, objective: float) -> bool:
+    def keep(self, x: Vector, objective: float, noise: float | None = None) -> bool:
         """Keep a point if it is feasible to rounding and no worse than the best; return whether it was."""
-        if not (objective <= self.kept[0] and self.problem.is_feasible(x)):
+        if not (objective <= self.kept.objective and self.problem.is_feasible(x)):
             return False
-        self.kept = objective, np.array(x)
+        self.kept = Kept(objective, np.array(x), self.measure(x)[1] if noise is None else noise)
         return True
 
     def loop(self, epoch: Callable[[int], Epoch]) -> Result:
@@ -168,12 +174,12 @@ class Run:
         self.done, self.accepted = self.done + int(report.tried), self.accepted + int(report.accepted)
         self.objective, self.noise = self.measure(report.x)
         lower = self.objective < self.least
-        self.keep(report.x, self.objective)
+        self.keep(report.x, self.objective, self.noise)
         supervisor = supervision()
         if supervisor is not None and supervisor.run is not self and supervisor.run is not None:
             # What a part of a method finds must not be lost if the method is left behind.
             if supervisor.run.problem is self.problem:
-                supervisor.run.keep(report.x, self.objective)
+                supervisor.run.keep(report.x, self.objective, self.noise)
         self.stalled = 0 if lower or not report.accepted else self.stalled + int(report.accepted)
         seconds = working_seconds() - self.clock
         self.history.append((self.done, seconds, self.least))
@@ -202,23 +208,26 @@ class Run:
         """Return the result: the point of a claim and of ``more`` claims if one was made, otherwise the best point."""
         status, gap, more = report.status, report.gap, more or {}
         assert status is not None
-        objective, x = self.kept
+        kept = self.kept
         if status in CLAIMS:
             claimed, noise = self.measure(report.x)
-            if self.problem.is_feasible(report.x) and claimed <= objective + self.tol * abs(claimed) + noise:
-                objective, x = claimed, np.array(report.x)
+            if self.problem.is_feasible(report.x) and claimed <= kept.objective + self.tol * abs(claimed) + noise:
+                kept = Kept(claimed, np.array(report.x), noise)
             else:  # a better point was met on the way, of which nothing was shown
                 status, gap, more = Status.STATIONARY, math.nan, {}
-        elif not np.array_equal(x, report.x):
+        elif not np.array_equal(kept.x, report.x):
             gap, more = math.nan, {}
-        return self.result(status, objective, x, gap, **more)
+        return self.result(status, kept, gap, **more)
 
-    def result(self, status: Status, objective: float, x: Vector, gap: float = math.nan, **more: Any) -> Result:
-        """Return a result with everything that a run knows; ``more`` are claims about the same point."""
+    def result(self, status: Status, kept: Kept, gap: float = math.nan, **more: Any) -> Result:
+        """Return a result with everything that a run knows; ``more`` are claims about the same point.
+
+        Nothing is multiplied here: while another thread is inside BLAS, that would wait for it.
+        """
         history = np.array(list(self.history))
         return Result(
-            x=np.array(x),
-            objective=objective,
+            x=np.array(kept.x),
+            objective=kept.objective,
             status=status,
             success=status in CLAIMS,
             message=status.value,
@@ -228,7 +237,7 @@ class Run:
             setup_time=paused_seconds() - self.setup,
             history=history,
             cws_gap=float(gap),
-            tolerance=self.tol * abs(objective) + self.measure(x)[1],
+            tolerance=self.tol * abs(kept.objective) + kept.noise,
             seed=self.seed,
             **more,
         )
@@ -236,8 +245,7 @@ class Run:
     def abandoned(self, status: Status) -> Result:
         """Return the best point of a run that is still at work in its thread and will be left there."""
         self.limits.stopped = status
-        objective, x = self.kept
-        return self.result(status, objective, x)
+        return self.result(status, self.kept)
 
 
 def _next_trials(trials: int, tried: int, seconds: float) -> int:
@@ -245,14 +253,6 @@ def _next_trials(trials: int, tried: int, seconds: float) -> int:
     if seconds > EPOCH_SECONDS:
         return max(1, int(tried * EPOCH_SECONDS / seconds))
     return 2 * trials if tried >= trials else trials
-
-
-def random_generator(seed: Any) -> np.random.Generator:
-    """Return a generator; a seed that NumPy does not take is refused in one sentence."""
-    try:
-        return np.random.default_rng(seed)
-    except (TypeError, ValueError):
-        raise ValueError(f"seed is {seed!r}; it must be a whole number of at least 0, or None.") from None
 
 
 def feasible_start(problem: Problem, x0: Any) -> Vector:

@@ -1,0 +1,12 @@
+"""Random problems, and references that check what the package claims about them.
+
+>>> from fuzz import replay  # doctest: +SKIP
+>>> replay("small", 0, 25).findings  # doctest: +SKIP
+"""
+
+
+def replay(part, seed, index):
+    """Examine one problem again; its ``spec`` is the problem, its ``findings`` what is wrong."""
+    from fuzz.__main__ import part_of
+
+    return part_of(part)(seed, index)

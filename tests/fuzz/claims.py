@@ -1,0 +1,281 @@
+"""What a run or a certificate claims, held against the references."""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+import counterpoise as cp
+from fuzz import optima
+from fuzz.reference import Case, best_pair
+
+PACKAGE = str(Path(cp.__file__).parent)
+Status = cp.Status
+CLAIMS = {Status.CERTIFIED, Status.SWAP_OPTIMAL, Status.OPTIMAL}
+MONOTONE = ("bcd-g", "bcd-l", "swap", "search", "exact", "pdca")
+FEASIBLE = 1e-9
+SECONDS = 5.0
+TOL = 1e-9
+
+
+def build(spec):
+    """Return the package's problem."""
+    f, g, h = spec["f"], spec["g"], cp.Bounds(np.array(spec["lo"]), np.array(spec["hi"]))
+    if f["kind"] == "ls":
+        A, storage = np.array(f["A"]), f.get("storage")
+        if storage in ("csc", "csr-columns"):
+            A = sp.csc_array(A) if storage == "csc" else sp.csr_array(A)
+        smooth = cp.LeastSquares(
+            A, np.array(f["y"]), scale=f["scale"], gram=False if storage in ("columns", "csr-columns") else None
+        )
+    else:
+        smooth = cp.Quadratic(np.array(f["Q"]), np.array(f["p"]))
+    if np.any(spec["w"]):
+        h = h + cp.Linear(np.array(spec["w"]))
+    for centre, cost in spec["kinks"]:
+        h = h + cp.AbsoluteDeviation(np.array(centre), np.array(cost))
+    concave = {
+        None: lambda: None,
+        "top": lambda: cp.TopSum(g["s"], g["lam"]),
+        "norm": lambda: cp.Norm2(g["lam"]),
+        "square": lambda: cp.ConcaveQuadratic(g["lam"]),
+    }[g["kind"]]()
+    u = cp.Sum(spec["u"]["c"]) if spec["u"]["kind"] == "sum" else cp.Sphere()
+    return cp.Problem(smooth, h, concave, u)
+
+
+class Examiner:
+    """Runs methods on one problem and gathers what is wrong with their answers.
+
+    ``findings`` are (check, run, detail); ``counts`` say how often each check was made, ``refusals`` what was refused.
+    """
+
+    def __init__(self, spec, brute=True, problem=None):
+        self.spec, self.case = spec, Case(spec)
+        self.findings, self.counts, self.refusals = [], {}, {}
+        self.problem = problem
+        self.known = []  # (F, x) of feasible points
+        self._least = self._optimum = None
+        self.brute = brute
+        if problem is None:
+            self.problem = self.call("Problem", lambda: build(spec))
+
+    def made(self, check, good, run, detail=""):
+        """Count a check, and note a finding if it failed."""
+        self.counts[check] = self.counts.get(check, 0) + 1
+        if not good:
+            self.findings.append((check, run, detail))
+        return good
+
+    def call(self, run, do, finite=True):
+        """Call; a refusal must be a sentence of the package's own, and nothing else may be raised or warned of."""
+        try:
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                result = do()
+        except (ValueError, TypeError, NotImplementedError, OverflowError) as error:
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            own = last.filename.startswith(PACKAGE) and type(error) in (ValueError, TypeError, NotImplementedError)
+            text = str(error)
+            # What the user did not give, such as x0, is not the user's to mend.
+            blamed = finite and text.startswith("x0") and "x0" not in run
+            sentence = (
+                not blamed
+                and len(text) > 10
+                and text[-1] == "."
+                and "\n" not in text
+                and not (finite and "nan" in text)
+            )
+            key = f"{run.split('(')[0]}: {text[:90]}"
+            self.refusals[key] = self.refusals.get(key, 0) + 1
+            self.made(
+                "refusal",
+                own and sentence,
+                run,
+                f"{type(error).__name__} {Path(last.filename).name}:{last.lineno}: {text}",
+            )
+            return None
+        except Exception as error:
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            self.made(
+                "refusal", False, run, f"{type(error).__name__} {Path(last.filename).name}:{last.lineno}: {error}"
+            )
+            return None
+        foreign = [str(one.message) for one in said if not issubclass(one.category, UserWarning)]
+        self.made("warning", not foreign, run, "; ".join(foreign[:2]))
+        return result
+
+    def run(self, method, x0=None, **options):
+        """Run a method and check everything that its result says."""
+        label = f"{method}({', '.join(f'{k}={v!r}' for k, v in options.items())})" + (
+            " from x0" if x0 is not None else ""
+        )
+        options = {"max_time": SECONDS, **options}
+        result = self.call(label, lambda: cp.minimize(self.problem, x0, method=method, **options))
+        if result is not None:
+            self.check(result, label, method, x0)
+        return result
+
+    def check(self, result, label, method, x0=None):
+        case, x, status = self.case, np.asarray(result.x), result.status
+        self.made(
+            "ends", status is not Status.TIME_LIMIT, label, f"{result.nit} iterations, tolerance {result.tolerance:g}"
+        )
+        if not self.made(
+            "feasible", case.violation(x) <= FEASIBLE, label, f"violation {case.violation(x):.3g}, {status.name}"
+        ):
+            return
+        value, noise = case.value(x), case.noise(x)
+        off = abs(result.objective - value)
+        self.made("objective", off <= noise + FEASIBLE * 0.0, label, f"says {result.objective!r}, is {value!r}")
+        self.known.append((value, x.copy()))
+        self._check_history(result, label, method, noise)
+        self.made("success", result.success == (status in CLAIMS), label, f"{status.name}, success {result.success}")
+        if x0 is not None and method != "psg":
+            before = case.value(x0)
+            self.made("not worse", value <= before + noise + case.noise(x0), label, f"from {before!r} to {value!r}")
+        if status in CLAIMS:
+            self._check_claim(result, label, x, value, noise)
+        self.convex(result.get("convex_gap"), x, value, noise, label)
+
+    def _check_claim(self, result, label, x, value, noise):
+        case, status, tolerance = self.case, result.status, result.tolerance
+        sane = np.isfinite(tolerance) and 0.0 <= tolerance <= 2.0 * TOL * (case.size(x) + abs(value)) + noise
+        if not self.made(
+            "tolerance", bool(sane), label, f"tolerance {tolerance:g}, size {case.size(x):g}, F {value:g}"
+        ):
+            return
+        gain, _, point = best_pair(case, x)
+        self.made(
+            "no pair gains", gain <= tolerance + noise, label,
+            f"{status.name}, F {value:.10g}: a pair gains {gain:.4g}, tolerance {tolerance:.3g}, rounding {noise:.3g}, x {x.tolist()} → {point.tolist()}",
+        )  # fmt: skip
+        if status is Status.SWAP_OPTIMAL and case.g == "top":
+            held = np.count_nonzero(x)
+            if self.made("s-sparse", held <= case.s, label, f"holds {held}, s = {case.s}") and self.least is not None:
+                best, point = optima.best_exchange(case, x, self.least, own=False)
+                spare = tolerance + noise + case.noise(x if point is None else point)
+                self.made(
+                    "no exchange gains", value - best <= spare, label,
+                    f"F {value:.10g}, an exchange reaches {best:.10g}, tolerance {tolerance:.3g}, x {x.tolist()} → {None if point is None else point.tolist()}",
+                )  # fmt: skip
+        if status is Status.OPTIMAL:
+            best, point = self.optimum
+            spare = tolerance + noise + case.noise(point) if point is not None else np.inf
+            self.made(
+                "optimal",
+                value - best <= spare,
+                label,
+                f"F {value:.10g}, {best:.10g} at {point if point is None else point.tolist()}",
+            )
+
+    def _check_history(self, result, label, method, noise):
+        rows = np.asarray(result.history, dtype=float)
+        shape = rows.ndim == 2 and rows.shape[1] >= 3 and np.isfinite(rows).all()
+        if not self.made("history", bool(shape), label, f"shape {rows.shape}"):
+            return
+        F = rows[:, 2]
+        room = 4.0 * noise + 1e-12 * np.abs(F).max()
+        if method in MONOTONE and "extrapolate" not in label:
+            rise = float(np.max(np.diff(F), initial=0.0))
+            self.made("history falls", rise <= room, label, f"rises by {rise:.3g} of {F[-1]:.6g}")
+        self.made(
+            "history ends",
+            abs(F.min() - result.objective) <= room,
+            label,
+            f"least {F.min()!r}, result {result.objective!r}",
+        )
+        late = (np.diff(rows[:, 0]) < 0).any() or (np.diff(rows[:, 1]) < -1e-6).any()
+        self.made("history in order", not late, label, "iterations or seconds go back")
+
+    def convex(self, bound, x, value, noise, label):
+        """Check a bound of F(x) − F*: over all points without g, else over those that hold the same coordinates."""
+        case = self.case
+        if bound is None or np.isnan(bound):
+            return
+        if case.g is None or case.lam == 0.0 or (case.g == "top" and case.s >= case.n):
+            best, point = self.optimum
+        elif case.g == "top" and self.least is not None:
+            best, point = self.least(np.flatnonzero(x))
+        else:
+            return
+        if point is not None:
+            room = bound * (1 + 1e-9) + noise + case.noise(point)
+            self.made(
+                "convex_gap",
+                value - best <= room,
+                label,
+                f"says {bound:.6g}, but {value - best:.6g} above {point.tolist()}",
+            )
+
+    @property
+    def least(self):
+        """The least F on a support, or None where that is not defined or too much work."""
+        if self._least is None and self.brute:
+            applies = self.case.g == "top" and (not self.case.on_line or (self.case.lo >= 0.0).all())
+            self._least = (optima.sparse_best(self.case) if applies else None) or False
+        return self._least or None
+
+    @property
+    def optimum(self):
+        """The least F known of all feasible points, and the point: enumerated where possible."""
+        if self._optimum is None:
+            self._optimum = (np.inf, None)
+            for points in (
+                self._enumerated(),
+                optima.binary_points(self.case) if self.brute and self.case.on_line and self.case.n <= 8 else None,
+            ):
+                if points is not None and len(points[0]):
+                    k = int(points[1].argmin())
+                    self._optimum = min(
+                        self._optimum, (self.case.value(points[0][k]), points[0][k]), key=lambda pair: pair[0]
+                    )
+        return min([self._optimum, *self.known], key=lambda pair: pair[0])
+
+    def _enumerated(self):
+        return optima.candidates(self.case) if self.brute else None
+
+    def certificate(self, x, label="certify", level="pair", **options):
+        """Hold a certificate of a feasible point against the references."""
+        case, x = self.case, np.asarray(x, dtype=float)
+        certificate = self.call(label, lambda: cp.certify(self.problem, x, level=level, **options))
+        if certificate is None:
+            return None
+        value, noise = case.value(x), case.noise(x)
+        gain, total, point = best_pair(case, x)
+        gap = certificate.cws_gap
+        self.made(
+            "cws_gap not less",
+            gain <= gap * (1 + 1e-6) + noise,
+            label,
+            f"says {gap:.6g}, a pair gains {gain:.6g}: {x.tolist()} → {point.tolist()}",
+        )
+        hidden = noise + 1e-5 * total + 1e-13 * case.slopes(x) * float(np.abs(x).max())
+        self.made(
+            "cws_gap not more",
+            gap <= total * (1 + 1e-5) + hidden,
+            label,
+            f"says {gap:.6g}, no pair gains more than {total:.6g} at {x.tolist()}",
+        )
+        self.made(
+            "certify objective",
+            abs(certificate.objective - value) <= noise,
+            label,
+            f"says {certificate.objective!r}, is {value!r}",
+        )
+        if level == "swap" and self.least is not None and certificate.swap_gap is not None:
+            best, point = optima.best_exchange(case, x, self.least)
+            decrease, gap = max(value - best, 0.0), certificate.swap_gap
+            room = 2.0 * (noise + case.noise(x if point is None else point)) + 1e-6 * decrease
+            bound = getattr(certificate, "swap_bound", gap)
+            said = f"found {gap:.8g} by {certificate.worst_swap}, bound {bound:.8g}, an exchange gains {decrease:.8g}: {x.tolist()} → {None if point is None else point.tolist()}"
+            self.made("swap_bound not less", decrease <= bound + room, label, said)
+            self.made("swap_gap not more", gap <= decrease + room, label, said)
+            if case.on_line:
+                self.made("swap_gap not less", decrease <= gap + room, label, said)
+        self.convex(getattr(certificate, "convex_gap", None), x, value, noise, label)
+        return certificate

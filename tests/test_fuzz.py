@@ -1,0 +1,144 @@
+"""The fixed profile of the fuzz machine, and tests of the machine itself."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import naive
+from conftest import COMPILED, scaled
+from fuzz import estimators, generator, medium, optima, small, words
+from fuzz.claims import Examiner, Status
+from fuzz.reference import Case, best_pair
+
+SEED = 12
+
+
+def told(one, index):
+    """What to print of a finding."""
+    return [f"fuzz index {index}, {check}, {run}: {detail}" for check, run, detail in one.findings]
+
+
+@pytest.mark.parametrize("chunk", range(8))
+def test_small_problems_against_brute_force(chunk):
+    size = scaled(90, 1)
+    found = [
+        line for k in range(chunk * size, (chunk + 1) * size) for line in told(small.examine(SEED, k, plain=True), k)
+    ]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.compiled
+def test_larger_problems_against_what_must_not_matter():
+    found = [line for k in range(12) for line in told(medium.examine(SEED, k), k)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.compiled
+def test_bad_calls_are_refused_in_a_sentence():
+    found = [line for k in range(2) for line in told(words.examine(SEED, k), k)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.compiled
+def test_rules_of_trackers_against_a_milp_and_enumeration():
+    found = [line for k in range(40) if k % 8 < 6 for line in told(estimators.examine(SEED, k), k)]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.compiled
+def test_p_values_are_uniform_and_backtests_do_not_look_ahead():
+    report = estimators.Report({})
+    estimators.null(report, np.random.default_rng(SEED), draws=250)
+    estimators.backtest(report, np.random.default_rng(SEED))
+    assert report.counts["p-values uniform"] == report.counts["no look-ahead"] == 1
+    assert not report.findings, report.findings
+
+
+# The machine itself.
+
+
+def case_of(spec):
+    """The same problem for the other set of references, tests/naive.py."""
+    case = Case(spec)
+    kinks = [np.array([kink[k] for kink in case.kinks]).reshape(-1, case.n) for k in (0, 1)]
+    g = {None: "none", "top": "top", "norm": "norm", "square": "square"}[case.g]
+    return case, naive.Case(case.Q, case.p, case.lo, case.hi, case.w, *kinks, g, case.lam, case.s)
+
+
+@pytest.mark.parametrize("index", range(scaled(24, 6)))
+def test_the_two_references_of_pairs_agree(index):
+    spec = generator.spec(SEED, index, plain=True)
+    case, other = case_of(spec)
+    if not COMPILED and case.n > 5:
+        return
+    points = optima.candidates(case, penalised=False)
+    if points is None or not len(points[0]):
+        return
+    x = points[0][index % len(points[0])]
+    on = "line" if case.on_line else "arc"
+    if case.on_line and not (np.isfinite(case.lo).all() and np.isfinite(case.hi).all()):
+        other = dataclasses.replace(other, lo=case.low, hi=case.high)
+    expected = naive.largest_gap(other, x, on)
+    _, gain, point = best_pair(case, x)
+    assert case.violation(point) <= 1e-12
+    assert case.value(x) - case.value(point) == pytest.approx(gain, rel=1e-6, abs=4 * case.noise(x))
+    assert gain >= expected * (1 - 1e-6) - case.noise(x)
+
+
+@pytest.mark.parametrize("index", range(scaled(30, 8)))
+def test_no_grid_beats_an_enumerated_optimum(index):
+    """The least of all candidates is below every feasible point of a sample, and no pair leads lower."""
+    spec = generator.spec(SEED, 1000 + index, plain=True)
+    case = Case(spec)
+    points = optima.candidates(case)
+    if points is None or case.g == "norm" or not len(points[0]) or case.size(points[0][0]) > 1e6:
+        return
+    x = points[0][int(points[1].argmin())]
+    gain, _, _ = best_pair(case, x)
+    assert case.violation(x) <= 1e-12
+    assert gain <= 1e-9 * case.size(x)
+
+
+def test_exchanges_agree_with_the_other_reference(rng):
+    for _ in range(scaled(6, 2)):
+        n, s = 5, int(rng.integers(1, 4))
+        A, y = rng.standard_normal((4, n)), rng.standard_normal(4)
+        spec = {"f": {"kind": "ls", "A": A, "y": y, "scale": 1.0}, "lo": [0.0] * n, "hi": [1.0] * n, "w": [0.0] * n, "kinks": [], "g": {"kind": "top", "lam": 0.0, "s": s}, "u": {"kind": "sum", "c": 1.0}}  # fmt: skip
+        case = Case(spec)
+        least = optima.sparse_best(case)
+        _, x = least(rng.choice(n, s, replace=False))
+        zero, one = np.zeros(n), np.ones(n)
+        expected = naive.largest_swap_decrease(A, y, s, x, zero, one, zero, zero)
+        best, _ = optima.best_exchange(case, x, least)
+        assert case.value(x) - best == pytest.approx(expected, rel=1e-7, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("change", "check"),
+    [
+        (lambda r: r.x.__setitem__(0, r.x[0] + 1e-3), "feasible"),
+        (lambda r: r.update(objective=r.objective - 1e-6), "objective"),
+        (lambda r: r.update(x=np.full(4, 0.25), objective=None), "no pair gains"),
+        (lambda r: r.update(status=Status.OPTIMAL, x=np.full(4, 0.25), objective=None), "optimal"),
+        (lambda r: r.update(status=Status.SWAP_OPTIMAL, x=np.array([1.0, 0, 0, 0]), objective=None), "no exchange gains"),
+        (lambda r: r.update(tolerance=1.0), "tolerance"),
+        (lambda r: r.update(status=Status.TIME_LIMIT), "ends"),
+        (lambda r: r.update(history=np.vstack([r.history, [1e6, 1e6, r.objective + 1.0]])), "history falls"),
+    ],
+)  # fmt: skip
+def test_the_machine_finds_planted_faults(change, check):
+    """A false claim of each kind is noticed, and a true one is not."""
+    A = np.array([[1.0, 0.2, 0.5, -0.3], [0.1, 0.9, -0.4, 0.8], [0.3, 0.3, 1.0, 0.2]])
+    spec = {"f": {"kind": "ls", "A": A.tolist(), "y": [0.2, 0.7, 0.1], "scale": 1.0}, "lo": [0.0] * 4, "hi": [1.0] * 4, "w": [0.0] * 4, "kinks": [], "g": {"kind": "top", "lam": 10.0, "s": 2}, "u": {"kind": "sum", "c": 1.0}, "n": 4}  # fmt: skip
+    one = Examiner(spec)
+    result = one.run("bcd-g")
+    assert result.status is Status.CERTIFIED and not one.findings
+    change(result)
+    if result.objective is None:
+        result.objective = one.case.value(result.x)
+        result.history = np.array([[0, 0, result.objective]])
+    one.check(result, "planted", "bcd-g")
+    assert check in [found[0] for found in one.findings], one.findings
