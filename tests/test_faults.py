@@ -307,7 +307,12 @@ class Presser:
                 sys.setprofile(None)
                 self.ended = True
                 self.now.set()
-                thread.join()
+                try:
+                    thread.join()
+                except KeyboardInterrupt:  # it came after the command's end
+                    thread.join()
+                    self.pressed = False
+                signal.signal(signal.SIGINT, signal.default_int_handler)
 
         self.ended = False
         with pytest.MonkeyPatch.context() as patch:
@@ -326,6 +331,7 @@ def test_ctrl_c_at_random_moments(folder, command, rng):
     clean(folder)
     whole = Presser()
     assert whole.run(line).exit_code == 0
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     for at in rng.integers(2, whole.calls, MOMENTS):
         clean(folder)
         presser = Presser(int(at))
@@ -337,7 +343,6 @@ def test_ctrl_c_at_random_moments(folder, command, rng):
         names = left(folder)
         if command != "reproduce":
             assert names in ([], sorted(written)), f"call {at} of {whole.calls}"
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 # More of them: FAULT_MOMENTS=200 pytest tests/test_faults.py -k moments
