@@ -5,7 +5,8 @@ STAMP := .venv/.installed
 # Two tests at a time; each compiles its own kernels once, then they share the cache on disk.
 WORKERS ?= 2
 
-.PHONY: venv demo test test-browser fuzz soak lint bench bench-search bench-estimators benchopt coverage docs clean
+.PHONY: venv demo test test-browser test-lowest test-newest wheel-smoke fuzz soak lint bench bench-search \
+	bench-estimators benchopt coverage docs clean
 
 venv: $(STAMP)
 
@@ -24,6 +25,34 @@ test: lint coverage
 test-browser: $(STAMP)
 	command -v chromium >/dev/null || { apt-get update -qq && apt-get install -y -qq chromium >/dev/null; }
 	$(BIN)/pytest -m browser
+
+# The built wheel in an empty environment: it installs, solves and has its command.
+wheel-smoke:
+	rm -rf build/smoke
+	$(PYTHON) -m venv build/smoke
+	build/smoke/bin/python -m pip wheel --quiet --disable-pip-version-check -c constraints.txt --no-deps -w build/smoke/wheel .
+	build/smoke/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt build/smoke/wheel/*.whl
+	cd build/smoke && bin/python $(CURDIR)/tests/smoke.py
+	rm -rf build/smoke
+
+# What depends most on other packages, without the slow kernels.
+VERSIONS := test_files test_returns test_problem test_smooth test_callbacks test_report test_plotting test_loaders \
+	test_cli test_cli_certify test_cli_pca test_cli_split test_solve
+PYTHON_LOWEST ?= python3.11
+
+# The oldest versions that pyproject.toml allows.
+test-lowest:
+	$(PYTHON_LOWEST) -m venv build/lowest
+	build/lowest/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-lowest.txt -e '.[plots,data,excel]' \
+		pytest pytest-xdist hypothesis
+	build/lowest/bin/python -m pytest -n $(WORKERS) $(VERSIONS:%=tests/%.py)
+
+# The newest that pip finds, whatever constraints.txt says.
+test-newest:
+	$(PYTHON) -m venv build/newest
+	build/newest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -e '.[plots,data,excel]' pytest pytest-xdist \
+		hypothesis
+	build/newest/bin/python -m pytest -n $(WORKERS) $(VERSIONS:%=tests/%.py)
 
 # Random problems against brute force and invariants, docs/fuzz.rst; two minutes of it are part of the tests.
 FUZZ_PROBLEMS ?= 100000
@@ -76,5 +105,5 @@ docs: $(STAMP)
 
 clean:
 	rm -rf docs/_build docs/auto_examples docs/generated docs/sg_execution_times.rst
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -3,6 +3,8 @@
 import contextlib
 import signal
 import threading
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -423,7 +425,13 @@ def with_gap(frame):
         (lambda f, i: (f[::-1], i[::-1]), {}, ValueError, r"The days of returns are not in order: 2020-05-18 comes after 2020-05-19"),
         (lambda f, i: (pandas.concat([f[:1], f]), i), {}, ValueError, r"returns has more than one row of 2020-01-01"),
         (lambda f, i: (f.rename(columns={"B": "A"}), i), {}, ValueError, r"more than one column 'A'; names must be unique"),
-        (lambda f, i: (f.assign(A="x"), i), {}, TypeError, r"returns has dtype .*; give real numbers"),
+        (lambda f, i: (f.assign(A="x"), i), {}, TypeError, r"returns contains 'x' at \(0, 0\), a str; give real numbers"),
+        (lambda f, i: (f.astype(str), i), {}, TypeError, r"returns contains '.*' at \(0, 0\), a str; give real numbers"),
+        (lambda f, i: (f.assign(A=1j), i), {}, ValueError, r"Complex data not supported: returns holds complex numbers"),
+        (lambda f, i: (f, np.ma.masked_less(i, 0.0)), {}, ValueError, r"index has \d+ masked entries; remove or impute"),
+        (lambda f, i: (f, i), {"n_jobs": 0}, ValueError, r"n_jobs is 0; it must be a positive number of workers"),
+        (lambda f, i: (f, i), {"n_jobs": "a"}, TypeError, r"n_jobs is 'a'; it must be a whole number of workers"),
+        (lambda f, i: (f, i), {"callback": 3}, TypeError, r"callback is 3; it must be a function, or None"),
         (lambda f, i: (f.iloc[:, 0].to_numpy(), i), {}, ValueError, r"returns has 1 dimension\(s\); it must be a table"),
         (lambda f, i: (f[[]], i), {}, ValueError, r"returns has no columns"),
         (lambda f, i: (f, f), {}, ValueError, r"index has 6 columns; it must be a Series or have one column"),
@@ -438,6 +446,19 @@ def test_nullable_numbers_are_numbers(market):
     frame, index = market
     found = backtest(First(), frame.convert_dtypes(), index.convert_dtypes(), 40, 20)
     np.testing.assert_array_equal(found.portfolio, backtest(First(), frame, index, 40, 20).portfolio)
+    found = backtest(First(), frame.map(Fraction), index.map(Decimal), 40, 20)
+    np.testing.assert_array_equal(found.portfolio, backtest(First(), frame, index, 40, 20).portfolio)
+
+
+def test_prices_in_place_of_returns_are_told(market):
+    frame, index = market
+    for returns, follows, who in (
+        (10.0 * (1.0 + frame).cumprod(), index, r"A, B, C, D, E and 1 more of returns look"),
+        (frame, 100.0 * (1.0 + index).cumprod(), r"the index look"),
+    ):
+        with pytest.warns(UserWarning, match=who + r" like prices.*counterpoise\.to_returns") as caught:
+            backtest(First(), returns, follows, 40)
+        assert caught[0].filename == __file__
 
 
 @pytest.mark.parametrize(
@@ -613,9 +634,7 @@ def test_without_skfolio_a_sentence(monkeypatch):
     monkeypatch.setitem(sys.modules, "skfolio.optimization", None)
     monkeypatch.delitem(sys.modules, "counterpoise.skfolio", raising=False)
     module = importlib.import_module("counterpoise.skfolio")
-    with pytest.raises(
-        ImportError, match=r"needs skfolio: install the extra with pip install 'counterpoise\[skfolio\]'"
-    ):
+    with pytest.raises(ImportError, match=r"needs skfolio: install it with pip install skfolio"):
         module.SkfolioTracker(First())
     monkeypatch.delitem(sys.modules, "counterpoise.skfolio")
 

@@ -143,7 +143,7 @@ def test_same_state_same_coefficients(rng):
         ({"total": 1}, r"^total is 1, but 4 coefficients of ±1 have an even sum, such as 0 or 2\.$"),
         ({"method": "swap"}, r"^method is 'swap'; it must be one of 'search', 'exact', 'bcd-g', 'bcd-l'\.$"),
         ({"work": 0}, r"^work is 0; it must be at least 1\.$"),
-        ({"max_time": 0.0}, r"^max_time is 0; a search needs a positive budget\.$"),
+        ({"max_time": 0.0}, r"^max_time is 0; a fit needs some seconds, or None for no limit\.$"),
     ],
 )
 def test_bad_parameters_get_one_sentence(rng, options, sentence):

@@ -83,7 +83,7 @@ def test_a_better_exchange_is_named():
         ("p.csv", "", (), "p.csv is empty."),
         ("p.csv", "w\nx\n1\n", (), "p.csv, line 2 holds 'x'; it must hold numbers only."),
         ("p.csv", "w\n", (), "p.csv holds no numbers."),
-        ("p.csv", "1\n2\n", (), "p.csv holds 2 numbers, but data.npz has 8 columns; one each is needed."),
+        ("p.csv", "1\n2\n", (), "p.csv holds 2 numbers, but data.npz has 8 columns of data; one each is needed."),
         ("p.txt", "1 " * 8, (), "p.txt violates the constraints by 7, so that there is no move to speak of; --project moves it onto them first."),
         ("p.npy", "damage", (), "p.npy is damaged, or not a .npy file of numbers."),
         ("x.npy", None, ("--name", "x"), "--name is given, but x.npy is no .npz; it holds one array."),

@@ -148,7 +148,7 @@ def test_an_interrupted_run_is_kept_and_fails(folder, monkeypatch):
 
     monkeypatch.setattr(NonnegativeSparsePCA, "fit", cut)
     found = run("cells.csv", "--components", "1", "--nonzero", "2")
-    assert found.exit_code == 1
+    assert found.exit_code == 130
     assert "Component 1: interrupted." in found.output
     assert Path("counterpoise-pca/loadings.csv").exists()
 
@@ -163,3 +163,16 @@ def test_the_line_counts_components(folder, shown):
         assert re.fullmatch(rf"Component {k} of 2: objective -\S+, gap \de-?\+?\d+", said), said
     assert shown[5].startswith("All together, round 1: objective -")
     assert json.loads(found.stdout)["components"] == plain["components"]
+
+
+def test_a_table_without_names_is_data_and_the_user_is_told(folder):
+    numbers = table()[FEATURES]
+    numbers.to_csv("bare.csv", index=False, header=False)
+    numbers.to_csv("named.csv", index=False)
+    bare = run("bare.csv", "--components", "1", "--nonzero", "2", "--output", "bare")
+    assert bare.exit_code == 0, bare.output
+    assert "Took line 1 of bare.csv for data, as it holds numbers only" in " ".join(bare.output.split())
+    assert run("named.csv", "--components", "1", "--nonzero", "2", "--output", "named").exit_code == 0
+    values = [[row["component 1"] for row in rows_of(f"{name}/loadings.csv")] for name in ("bare", "named")]
+    assert values[0] == values[1]
+    assert {row["feature"].split()[0] for row in rows_of("bare/loadings.csv")} == {"column"}

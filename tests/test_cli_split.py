@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from counterpoise.cli import app
+from counterpoise.cli.sheets import read_sheet
 from counterpoise.estimators.split import balanced_split
 
 
@@ -137,3 +138,61 @@ def test_the_line_shows_the_least_imbalance(folder, shown):
     shown.clear()
     assert run("patients.csv", "--treated", "8", "--draws", "20", "--output", "drawn").exit_code == 0
     assert any("objective" in said for said in shown)
+
+
+def test_without_pandas_the_package_is_named(folder, monkeypatch):
+    import sys
+
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    for more in ((), ("--id", "patient")):
+        found = run("patients.csv", "--treated", "8", *more)
+        sentence = "Tables need pandas: install it with pip install pandas.\n"
+        assert (found.exit_code, found.stdout, found.stderr) == (2, "", sentence)
+
+
+def test_names_that_a_spreadsheet_would_run_come_back(folder):
+    names = [*table()["patient"][:-1], "=2+5"]
+    table().assign(patient=names).to_csv("patients.csv", index=False)
+    assert run("patients.csv", "--treated", "8", "--output", "out").exit_code == 0
+    written = [row["patient"] for row in rows_of("out/labels.csv")]
+    assert written == [*names[:-1], "'=2+5"]
+    assert read_sheet(Path("out/labels.csv")).text("patient") == names
+
+
+@pytest.mark.parametrize(
+    ("first", "names", "note"),
+    [
+        (
+            "P1,50.5,f",
+            ["column 1", "column 2", "column 3"],
+            "Took line 1 of t.csv for data, as it holds '50.5', a number;",
+        ),
+        ("1,50,3", ["column 1", "column 2", "column 3"], "Took line 1 of t.csv for data, as it holds numbers only;"),
+        (
+            "id,2019,2020",
+            ["id", "2019", "2020"],
+            "Took line 1 of t.csv for the names of the columns, numbers among them: 2019, 2020.",
+        ),
+        (",0,1", ["0", "1"], "Took line 1 of t.csv for the names of the columns, numbers among them: 0, 1."),
+        ("id,age,sex", ["id", "age", "sex"], ""),
+    ],
+)
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_a_table_without_names(folder, first, names, note, end):
+    Path("t.csv").write_bytes(end.join([first, "0,51,7", "1,52.5,8"]).encode())
+    sheet = read_sheet(Path("t.csv"), may_lack_names=True)
+    assert sheet.names == names
+    assert len(sheet.frame) == (3 if names[0] == "column 1" else 2)
+    assert sheet.notes == [] if not note else sheet.notes[0].startswith(note)
+    if names[0] == "column 1":
+        with pytest.raises(ValueError, match="the first line must be the columns' names"):
+            read_sheet(Path("t.csv"))
+
+
+def test_a_spreadsheet_without_names(folder):
+    pytest.importorskip("openpyxl")
+    table()[["age", "site"]].to_excel("t.xlsx", index=False, header=False)
+    found = run("t.xlsx", "--treated", "8")
+    assert found.exit_code == 0, found.output
+    assert "Took row 1 of t.xlsx for data, as it holds numbers only" in " ".join(found.output.split())
+    assert len(rows_of("counterpoise-split/labels.csv")) == 16

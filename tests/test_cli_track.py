@@ -1,9 +1,11 @@
 import csv
+import errno
 import json
 import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -281,7 +283,7 @@ def test_excel_is_read_or_its_package_named(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", None)
     found = run("prices.xlsx", "--index", "SPX")
     assert found.exit_code == 2
-    assert found.stderr == "Reading .xlsx needs openpyxl: install it with pip install 'openpyxl'.\n"
+    assert found.stderr == "Reading .xlsx needs openpyxl: install it with pip install openpyxl.\n"
     monkeypatch.setitem(sys.modules, "openpyxl", object())
     frame = prices().reset_index().astype({"AAA": object})
     monkeypatch.setattr(pd, "read_excel", lambda io, engine: frame)
@@ -362,12 +364,18 @@ def test_a_path_that_cannot_be_written_is_found_first(folder):
 
 
 def test_a_full_disk_is_a_failure(folder, monkeypatch):
-    def full(*arguments, **options):
-        raise OSError("No space left on device")
+    write_text = Path.write_text
 
-    monkeypatch.setattr(base.Path, "write_text", full)
+    def full(path, text, **options):
+        write_text(path, text[:100], **options)
+        if "report" in path.name:
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_text", full)
     found = run("prices.csv", "--index", "SPX", "--assets", "2")
-    assert (found.exit_code, found.stderr) == (1, "No space left on device\n")
+    place = Path("counterpoise-track", "report.html")
+    assert (found.exit_code, found.stderr) == (1, f"{place} cannot be written: No space left on device.\n")
+    assert list(place.parent.iterdir()) == []
 
 
 @pytest.mark.parametrize(
@@ -377,8 +385,12 @@ def test_a_full_disk_is_a_failure(folder, monkeypatch):
             RuntimeError("a\nbug"),
             "This is a fault of counterpoise and not of the input: RuntimeError: a bug; --debug shows where.",
         ),
-        (MemoryError(), "The memory does not suffice."),
-        (KeyboardInterrupt(), "Stopped before there was anything to write."),
+        (MemoryError(), "Out of memory."),
+        (KeyboardInterrupt(), "Stopped before the end."),
+        (
+            ModuleNotFoundError("No module named 'pandas'", name="pandas.core"),
+            "This needs pandas: install it with pip install pandas.",
+        ),
     ],
 )
 def test_failures_get_one_sentence_unless_debug_is_on(folder, monkeypatch, error, sentence):
@@ -387,7 +399,8 @@ def test_failures_get_one_sentence_unless_debug_is_on(folder, monkeypatch, error
 
     monkeypatch.setattr(IndexTracker, "fit", broken)
     found = run("prices.csv", "--index", "SPX", "--assets", "2")
-    assert (found.exit_code, found.stdout, found.stderr) == (1, "", sentence + "\n")
+    code = {KeyboardInterrupt: 130, ModuleNotFoundError: 2}.get(type(error), 1)
+    assert (found.exit_code, found.stdout, found.stderr) == (code, "", sentence + "\n")
     if isinstance(error, RuntimeError):
         assert run("prices.csv", "--index", "SPX", "--assets", "2", "--debug").exception is error
 
@@ -404,7 +417,7 @@ def test_an_interrupted_run_is_kept_and_fails(folder, monkeypatch):
 
     monkeypatch.setattr(IndexTracker, "fit", cut)
     found = run("prices.csv", "--index", "SPX", "--assets", "2", "--backtest", "20/10")
-    assert found.exit_code == 1
+    assert found.exit_code == 130
     assert "Interrupted: what was finished is shown." in found.output
     assert (folder / "counterpoise-track" / "weights.csv").exists()
 

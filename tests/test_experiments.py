@@ -676,3 +676,14 @@ def test_a_disk_that_fills_up_is_exit_code_1(folder, tmp_path, monkeypatch):
     assert (shown.exit_code, shown.stdout) == (1, "")
     assert "No space left on device" in shown.stderr
     assert isinstance(invoke("table-1", "--data", folder, "--output", tmp_path / "out", "--debug").exception, OSError)
+
+
+def test_without_matplotlib_the_charts_are_in_the_page(tiny, folder, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    output = tmp_path / "out"
+    shown = invoke(tiny(kind="curves"), "--data", folder, "--output", output, "--jobs", "1")
+    assert shown.exit_code == 0, shown.output
+    assert "matplotlib is not installed, so the charts are in index.html only" in " ".join(shown.output.split())
+    assert (output / "index.html").exists() and not list(output.glob("*.svg")) + list(output.glob("*.png"))
+    table = invoke("table-1", "--data", folder, "--output", output)
+    assert table.exit_code == 0 and "not installed" not in table.output

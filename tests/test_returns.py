@@ -1,3 +1,6 @@
+from decimal import Decimal
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -110,6 +113,21 @@ def test_a_missing_price_of_the_index_is_not_passed_over(prices, spx):
         (lambda p, i: (pandas.concat([p, p], axis=1), i), {}, ValueError, "prices has more than one column 'AAA'"),
         (lambda p, i: (p.assign(BBB="x"), i), {}, ValueError, "Column BBB of prices holds words, row 1: 'x'"),
         (lambda p, i: (p.assign(BBB=-1.0), i), {}, ValueError, "The price of BBB on 2024-01-02 is -1; prices must be"),
+        (
+            lambda p, i: (p.assign(BBB=1j), i),
+            {},
+            ValueError,
+            "Column BBB of prices holds complex numbers; prices must be",
+        ),
+        (lambda p, i: (p, i * 1j), {}, ValueError, "Column SPX of index holds complex numbers"),
+        (lambda p, i: (p.assign(BBB=[Decimal(1), 1j] * 6), i), {}, ValueError, "holds a complex, row 2: '1j'"),
+        (lambda p, i: (p.assign(BBB=["7"] * 12), i), {}, ValueError, "Column BBB of prices holds words, row 1: '7'"),
+        (
+            lambda p, i: (p.pct_change().fillna(-0.01), i),
+            {},
+            ValueError,
+            r"is -0.01; prices must be positive and finite; the table looks like returns, where prices are needed\.$",
+        ),
         (lambda p, i: (p[["AAA"]], i), {}, ValueError, "There is 1 stock; at least 2 are needed"),
         (lambda p, i: (p, p), {}, ValueError, "index has 3 columns; it must be a Series or have one column"),
         (lambda p, i: (p, i), {"align": "outer"}, ValueError, "align is 'outer'; it must be one of refuse, inner"),
@@ -133,3 +151,15 @@ def test_a_table_of_returns_is_read_by_its_dates(prices, tmp_path):
     for name in ("p.csv", "p.parquet"):
         found = read_table(tmp_path / name)
         pandas.testing.assert_frame_equal(found, prices, check_freq=False, check_index_type=False)
+
+
+def test_numbers_of_python_are_numbers(prices, spx):
+    exact = prices.assign(
+        AAA=[Decimal(str(price)) for price in prices["AAA"]], BBB=pandas.Series(prices["BBB"], dtype=object)
+    )
+    exact["CCC"] = [Fraction(price) for price in prices["CCC"]]
+    assert [str(dtype) for dtype in exact.dtypes] == ["object"] * 3
+    pandas.testing.assert_frame_equal(to_returns(exact, spx.astype(object)).returns, to_returns(prices, spx).returns)
+    gap = exact.copy()
+    gap.iloc[3, 0] = None
+    assert to_returns(gap, spx, "drop-days").notes == ["Left out 1 day with missing prices."]

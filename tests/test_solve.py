@@ -317,7 +317,7 @@ def test_a_folder_is_no_output(folder, tmp_path):
 def test_a_plot_without_matplotlib(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = solve(folder / "both.npz", *SIT_OPTIONS, "--plot", "p.png")
-    assert result.stderr == "A plot needs matplotlib: install the extra with pip install 'counterpoise[plots]'.\n"
+    assert result.stderr == "A plot needs matplotlib: install it with pip install matplotlib.\n"
     assert result.exit_code == 2
 
 
@@ -375,11 +375,12 @@ def test_quiet_prints_nothing_and_writes_all(folder, tmp_path):
 def test_an_interrupt_ends_the_comparison_with_what_was_found(folder, monkeypatch):
     def stopped(problem, x0=None, **options):
         result = solvers.METHODS["bcd-g"](problem, x0, max_iter=1)
-        return cp.Result(**{**result, "status": cp.Status.INTERRUPTED})
+        # The warm-up has another number of rows.
+        return cp.Result(**{**result, "status": cp.Status.INTERRUPTED}) if problem.f.m == 6 else result
 
     monkeypatch.setitem(solvers.METHODS, "stopped", stopped)
     result = solve(folder / "both.npz", *SIT_OPTIONS, "--method", "stopped+bcd-g", "--method", "bcd-g")
-    assert result.exit_code == 1
+    assert result.exit_code == 130
     rows = result.stdout.splitlines()[5:]
     assert [row.split()[0] for row in rows] == ["stopped+bcd-g"]
     assert "interrupted" in rows[0]
@@ -444,3 +445,55 @@ def test_blocks_have_a_size(folder):
         2,
         "--k is given, but bcd-l is not among the methods asked for: bcd-g.",
     )
+
+
+def test_it_goes_on_from_a_point(folder, tmp_path):
+    first = solve(folder / "both.npz", *SIT_OPTIONS, "--lam", "10", "--save", tmp_path / "x.npz", "--json")
+    assert first.exit_code == 0
+    warm = ("--lam", "10", "--start", tmp_path / "x.npz", "--json")
+    again = json.loads(solve(folder / "both.npz", *SIT_OPTIONS, *warm).stdout)
+    cold, warm_result = json.loads(first.stdout)["results"][0], again["results"][0]
+    assert warm_result["objective"] <= cold["objective"] and warm_result["nacc"] == 0 < cold["nacc"]
+    assert again["notes"] == []
+
+
+def test_a_start_is_moved_onto_the_constraints_with_a_note(folder, tmp_path):
+    (tmp_path / "x.csv").write_text("\n".join(["0.5"] * N))
+    found = json.loads(solve(folder / "both.npz", *SIT_OPTIONS, "--start", tmp_path / "x.csv", "--json").stdout)
+    start = f"{tmp_path / 'x.csv'} violates the constraints by 3; the run starts from the nearest point on them."
+    assert found["notes"] == [start]
+
+
+def test_bad_starts_get_one_sentence(folder, tmp_path):
+    np.savez(tmp_path / "two.npz", a=np.ones(N), b=np.ones(3))
+    for options, sentence in (
+        (("--start-name", "a"), "--start-name is given without --start; give the file."),
+        (("--start", "none.npy"), "--start is none.npy, which does not exist."),
+        (("--start", tmp_path / "two.npz"), f"{tmp_path / 'two.npz'} holds a, b; say which with --start-name."),
+        (
+            ("--start", tmp_path / "two.npz", "--start-name", "b"),
+            f"{tmp_path / 'two.npz'} holds 3 numbers, but {folder / 'both.npz'} has 8 columns of data; one each is needed.",
+        ),
+    ):
+        found = solve(folder / "both.npz", *SIT_OPTIONS, *options)
+        assert (found.exit_code, found.stdout, found.stderr) == (2, "", sentence + "\n")
+
+
+def test_a_column_of_days_is_left_out_with_a_note(folder, tmp_path):
+    lines = (folder / "table.csv").read_text().splitlines()
+    dated = [f"{'Date' if k == 0 else f'2024-01-{k:02d}'},{line}" for k, line in enumerate(lines)]
+    (tmp_path / "dated.csv").write_text("\n".join(dated))
+    options = (*SIT_OPTIONS, "--target", "index", "--lam", "10", "--json")
+    plain, with_days = (
+        json.loads(solve(path, *options).stdout) for path in (folder / "table.csv", tmp_path / "dated.csv")
+    )
+    assert with_days["results"][0]["objective"] == plain["results"][0]["objective"]
+    assert plain["notes"] == [] and with_days["notes"] == [
+        f"Left out Date of {tmp_path / 'dated.csv'}, which is no data."
+    ]
+
+
+def test_prices_in_place_of_returns_are_noticed(folder, tmp_path):
+    np.savez(tmp_path / "prices.npz", A=100.0 + A, y=100.0 + Y)
+    found = json.loads(solve(tmp_path / "prices.npz", *SIT_OPTIONS, "--lam", "10", "--json").stdout)
+    assert found["notes"] == [f"The columns of {tmp_path / 'prices.npz'} look like prices; sit tracks returns."]

@@ -288,13 +288,13 @@ def test_points_repeat_with_the_generator(rng):
 def test_the_gap_of_a_search_is_that_of_the_objective(rng):
     problem = NNSPCA(np.diag([1.0, 3.0, 2.0]), 1, lam=1e3)
     search = SparseArc(problem)
-    own, gain, out, into = search.gap(np.array([0.0, 0.0, 1.0]))
-    assert (own, out, into) == (0.0, 2, 1) and gain == pytest.approx(2.5)
+    own, gain, out, into, bound = search.gap(np.array([0.0, 0.0, 1.0]))
+    assert (own, out, into) == (0.0, 2, 1) and gain == pytest.approx(2.5) and gain <= bound < 2.5 + 1e-6
     x = search.descend([0.0, 0.0, 1.0])
-    assert x.tolist() == [0.0, 1.0, 0.0] and search.gap(x) == (0.0, 0.0, -1, -1)
+    assert x.tolist() == [0.0, 1.0, 0.0] and search.gap(x)[:4] == (0.0, 0.0, -1, -1) and search.gap(x)[4] < 1e-8
     everything = SparseArc(NNSPCA(np.ones((2, 3)), 3, lam=1.0))
     x = everything.start(0, rng)
-    assert x == pytest.approx(np.full(3, 3**-0.5)) and everything.gap(x)[2:] == (-1, -1)
+    assert x == pytest.approx(np.full(3, 3**-0.5)) and everything.gap(x)[2:4] == (-1, -1)
     assert everything.gap(np.eye(3)[0])[0] == pytest.approx(0.0)  # nothing else is held there
 
 
@@ -313,5 +313,5 @@ def test_other_problems_are_refused(rng):
     with pytest.raises(TypeError, match="TopSum and u = Sphere"):
         SparseArc(cp.problems.SIT(A, A[:, 0], 2, 1.0))
     tilted = cp.Problem(cp.LeastSquares(A, A[:, 0]), cp.Bounds(0, np.inf), cp.TopSum(2, 1.0), cp.Sphere())
-    with pytest.raises(ValueError, match="linear term"):
+    with pytest.raises(ValueError, match="need f\\(x\\) = ½xᵀQx"):
         SparseArc(tilted)

@@ -122,7 +122,8 @@ def test_the_gap_is_the_largest_gain_of_all_exchanges(rng, variant):
         line = SparseLine(problem)
         x = np.zeros(7)
         swap_line.forward(line.support, 3, int(rng.integers(7)), 3, rng, x)
-        own, gap, leaves, enters = line.gap(x)
+        own, gap, leaves, enters, bound = line.gap(x)
+        assert own + gap <= bound <= own + gap + 1e-6 * (1.0 + abs(sparse_value(problem, x)))
         reference = max(0.0, all_exchanges(problem, x, 3))
         assert own <= 1e-12 * (1.0 + abs(sparse_value(problem, x)))
         assert gap == pytest.approx(reference, rel=1e-5, abs=1e-6 * (1.0 + abs(sparse_value(problem, x))))
@@ -214,7 +215,7 @@ def test_promises_are_never_below_the_gains(rng):
         best, out, into = np.empty(12), np.empty(12, dtype=np.int64), np.empty(12, dtype=np.int64)
         swap_line.gradient_at(line.support, held, 3, z, gradient)
         swap_line.price(line.support, held, 3, M, Z, schur)
-        count = swap_line.score(line.support, held, 3, z, False, gradient, x > 0.0, M, Z, schur, best, out, into)
+        count = swap_line.score(line.support, held, 3, z, False, gradient, x > 0.0, M, Z, schur, 0.0, best, out, into)
         now = best_on(problem, held)
         for promise, leaver, enters in zip(best[:count], out[:count], into[:count], strict=True):
             W = sorted({*held.tolist()} - {int(held[leaver])} | {int(enters)})

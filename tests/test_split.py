@@ -3,6 +3,7 @@
 import itertools
 import math
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -327,6 +328,64 @@ def test_a_time_limit_still_gives_all_draws(rng):
 
 
 @pytest.mark.compiled
+class Ticks:
+    """A clock that advances by the same amount at every look."""
+
+    def __init__(self, step):
+        self.now, self.step = 0.0, step
+
+    def __call__(self):
+        self.now += self.step
+        return self.now
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("n_draws", [1, 20])
+def test_the_clock_is_looked_at_between_blocks(rng, monkeypatch, n_draws, n_jobs):
+    X, blocks = rng.standard_normal((60, 3)), []
+    divide = exchanges.Groups._divide
+    monkeypatch.setattr(exchanges.Groups, "_divide", lambda self, *rest: (blocks.append(1), divide(self, *rest))[1])
+    monkeypatch.setattr(exchanges, "working_seconds", Ticks(1.0))
+    split = balanced_split(X, [20, 20, 20], n_draws=n_draws, work=10**6, max_time=50.0, n_jobs=n_jobs, random_state=0)
+    # Between two blocks there is a look at the clock, and every worker may have begun one.
+    assert len(blocks) <= 50 + 2
+    assert split.draws.shape == (n_draws, 60) and len({tuple(draw) for draw in split.draws}) == n_draws
+    assert (np.diff(split.draw_objectives) >= 0.0).all()
+    for labels, objective in zip(split.draws, split.draw_objectives, strict=True):
+        assert np.bincount(labels).tolist() == [20, 20, 20]
+        assert objective == pytest.approx(imbalance(split.covariates.scores, labels), rel=1e-9)
+
+
+@pytest.mark.parametrize("n_jobs", [None, 2])
+def test_ctrl_c_ends_all_workers(rng, monkeypatch, n_jobs):
+    X, calls = rng.standard_normal((60, 3)), []
+    divide = exchanges.Groups._divide
+
+    def pressed(self, *rest):
+        calls.append(1)
+        if len(calls) == 7:
+            raise KeyboardInterrupt
+        return divide(self, *rest)
+
+    monkeypatch.setattr(exchanges.Groups, "_divide", pressed)
+    with pytest.raises(KeyboardInterrupt):
+        balanced_split(X, 30, work=10**6, n_jobs=n_jobs, random_state=0)
+    for thread in threading.enumerate():
+        if thread.name.startswith("ThreadPool"):
+            thread.join(60.0)
+            assert not thread.is_alive()
+
+
+def test_exchanges_come_in_order(rng, monkeypatch):
+    monkeypatch.setattr(exchanges, "SORTED", 7)
+    for size in (5, 7, 60):
+        values = np.round(rng.random(size), 1)
+        values[rng.random(size) < 0.3] = np.inf
+        found = list(exchanges._ascending(values))
+        assert sorted(found) == np.flatnonzero(np.isfinite(values)).tolist()
+        assert (np.diff(values[found]) >= 0.0).all()
+
+
 def test_draws_are_near_the_best(rng):
     X = rng.standard_normal((200, 10))
     best = balanced_split(X, 100, random_state=0)
@@ -438,9 +497,7 @@ def test_arrays_need_no_pandas(rng, monkeypatch):
     assert isinstance(split.labels, np.ndarray)
     assert split.max_difference > 0.0
     assert 0.0 < split.randomisation_test(rng.standard_normal(8)).p_value <= 1.0
-    with pytest.raises(
-        ImportError, match=r"^A table of balance needs pandas: .* pip install 'counterpoise\[data\]'\.$"
-    ):
+    with pytest.raises(ImportError, match=r"^A table of balance needs pandas: .* pip install pandas\.$"):
         split.balance  # noqa: B018
 
 
@@ -527,7 +584,13 @@ ARRAY = np.arange(12.0).reshape(6, 2) ** 2
         ),
         ((TABLE, 2), {"work": 0}, r"^work is 0; it must be at least 1\.$"),
         ((TABLE, 2), {"max_time": 0}, r"^max_time is 0; a search needs a positive budget\.$"),
-        ((TABLE, 2), {"random_state": "x"}, r"^random_state is 'x'; it must be an int, a numpy Generator or None\.$"),
+        ((TABLE, 2), {"random_state": -1}, r"^random_state is -1; it must be an int of at least 0, a numpy Gene"),
+        ((TABLE, 2), {"random_state": 1.5}, r"^random_state is 1\.5; it must be an int of at least 0, a numpy Gene"),
+        ((TABLE, 2), {"n_jobs": 0}, r"^n_jobs is 0; it must be a positive number of workers"),
+        ((TABLE, 2), {"n_jobs": "a"}, r"^n_jobs is 'a'; it must be a whole number of workers"),
+        ((TABLE, 2), {"strata": [[1], [2], [1], [2]]}, r"^strata holds \[1\], which cannot name a stratum; give words"),
+        ((np.ma.masked_less(ARRAY, 5.0), 2), {}, r"^covariates has 3 masked entries; remove or impute them"),
+        ((TABLE, 2), {"random_state": "x"}, r"^random_state is 'x'; it must be an int of at least 0, a numpy Gene"),
     ],
 )
 def test_bad_arguments_get_one_sentence(arguments, options, sentence):

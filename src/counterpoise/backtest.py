@@ -16,8 +16,9 @@ import joblib
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.checks import Vector, number, whole_number
+from counterpoise.checks import Vector, callback_function, float_array, number, whole_number, worker_count
 from counterpoise.estimators.covariates import is_pandas, some
+from counterpoise.estimators.options import refuse_unusable, warn_of_prices
 from counterpoise.prices import check_days, day_label
 from counterpoise.problem import Status
 
@@ -236,7 +237,9 @@ def backtest(
     >>> backtest(LinearRegression(), returns, index, window=60, step=20, cost=0.001)
     Backtest(60 rows, 3 rebalances: tracking error 0.000204, 4 names, costs 0.00103)
     """
+    n_jobs, callback = worker_count(n_jobs), callback_function(callback)
     data = _Data(returns, index)
+    warn_of_prices(data.R, range(data.n) if data.names is None else data.names, data.y, 2)
     splits = _splits(data, window, step, expanding, splitter)
     cost = number(cost, "cost", 0.0)
     held, sold = _own_weights(tracker, data)
@@ -308,15 +311,12 @@ class _Data:
             self._check_values(values, name)
 
     def _numbers(self, values: Any, name: str, dimensions: int) -> Vector:
-        array = np.asarray(values)
-        if array.dtype.kind not in "biuf":
-            try:
-                # A DataFrame of nullable numbers comes as objects.
-                array = np.asarray(values, dtype=np.float64) if self.labels is not None else array
-            except (TypeError, ValueError):
-                pass
-            if array.dtype.kind != "f":
-                raise TypeError(f"{name} has dtype {array.dtype}; give real numbers, simple returns as fractions.")
+        refuse_unusable(name, values)
+        if is_pandas(values, "DataFrame") or is_pandas(values, "Series"):
+            # What is missing is told with its row; nullable numbers come as objects.
+            numeric = all(getattr(kind, "kind", "O") in "biuf" for kind in np.atleast_1d(values.dtypes))
+            values = values if numeric else values.astype(object).where(values.notna(), np.nan)
+        array = float_array(values, name)
         if dimensions == 1 and array.ndim == 2 and array.shape[1] == 1:
             array = array[:, 0]
         if array.ndim != dimensions:
@@ -324,7 +324,7 @@ class _Data:
             raise ValueError(f"{name} has {array.ndim} dimension(s); it must be {right}.")
         if dimensions == 2 and array.shape[1] == 0:
             raise ValueError("returns has no columns; it must be a table, rows × names.")
-        return np.asarray(array, dtype=np.float64)
+        return array
 
     def _check_rows(self) -> None:
         """Refuse rows that do not belong together, and name the first."""

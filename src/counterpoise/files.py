@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import decimal
 import difflib
-import importlib
 import io
+import numbers
 import os
+import re
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
@@ -18,10 +20,16 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from counterpoise.checks import Vector
+from counterpoise.extras import require
+from counterpoise.output import unguarded
 
 MATRIX_NAMES = ("A", "R", "returns", "X")
 TARGET_NAMES = ("y", "index")
 SPARSE_NAMES = ("data", "indices", "indptr", "shape")
+DATE_NAMES = ("date", "dates", "day", "datetime", "time", "timestamp")
+# Days as whole numbers, such as 20240131.
+COMPACT_DAYS = (19000101, 21991231)
+DAY = re.compile(r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{1,2}[ -][A-Za-z]{3}")
 # What NumPy raises on an archive cut short, altered or encrypted.
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, RuntimeError)
 
@@ -37,8 +45,15 @@ def read_arrays(path: str | os.PathLike[str], target: str | None = None) -> dict
         * ``.npy``: A.
         * ``.csv``: numbers between commas, with or without a line of names.
         * ``.parquet``: columns of numbers.
+
+        Below a line of names a column of days, and the row numbers that pandas writes, are no data.
     target : str, optional
         The column of a table that becomes y; the others are A.
+
+    Returns
+    -------
+    dict
+        ``A``; ``y`` if there is one; and ``left_out``, the names of columns that are no data, if there are any.
 
     Raises
     ------
@@ -170,7 +185,42 @@ def _read_csv(path: Path, target: str | None) -> dict[str, Any]:
         rows, lines = rows[1:], lines[1:]
     if not rows:
         raise ValueError(f"{path} has a line of names but no numbers.")
-    return _split(path, _csv_numbers(path, rows, lines, names), names, target)
+    if names is None:
+        return _split(path, _csv_numbers(path, rows, lines, None), None, target)
+    columns = [[row[k].strip() for row in rows] for k in range(len(names))]
+    no_data = [
+        name != target and (_counts(k, name, columns[k]) or is_days(name, columns[k])) for k, name in enumerate(names)
+    ]
+    rows = [[cell for cell, skip in zip(row, no_data, strict=True) if not skip] for row in rows]
+    return _split_names(path, names, no_data, target, lambda kept: _csv_numbers(path, rows, lines, kept))
+
+
+def is_days(name: str, cells: Sequence[str]) -> bool:
+    """Whether a column holds days: its cells look like some, or it is called so and holds numbers like 20240131."""
+    given = [cell for cell in cells if cell]
+    if not given:
+        return False
+    if all(DAY.match(cell) for cell in given):
+        return True
+    named = name.strip().lower() in DATE_NAMES
+    return named and all(cell.isdigit() and COMPACT_DAYS[0] <= int(cell) <= COMPACT_DAYS[1] for cell in given)
+
+
+def _counts(k: int, name: str, cells: Sequence[str]) -> bool:
+    """Whether a first column without a name numbers the rows, as pandas writes it."""
+    return k == 0 and not name and all(cell == str(row) for row, cell in enumerate(cells))
+
+
+def _split_names(
+    path: Path, names: list[str], no_data: list[bool], target: str | None, numbers_of: Callable[[list[str]], Vector]
+) -> dict[str, Any]:
+    """Leave out what is no data, and take the target's column out of the rest."""
+    kept = [name for name, skip in zip(names, no_data, strict=True) if not skip]
+    if not kept:
+        raise ValueError(f"{path} has no column of numbers beside {_listed(names)}.")
+    arrays = _split(path, numbers_of(kept), kept, target)
+    left_out = [name or "the row numbers" for name, skip in zip(names, no_data, strict=True) if skip]
+    return {**arrays, "left_out": left_out} if left_out else arrays
 
 
 def _csv_rows(path: Path) -> tuple[list[list[str]], list[int]]:
@@ -188,7 +238,7 @@ def _csv_rows(path: Path) -> tuple[list[list[str]], list[int]]:
 
 def _header(path: Path, row: list[str], line: int, target: str | None) -> list[str] | None:
     """Return the names in the first line, None if it holds numbers; a mixture is names only if the target is one."""
-    names = [cell.strip() for cell in row]
+    names = [unguarded(cell.strip()) for cell in row]
     if target in names:
         return names
     numeric = [_is_number(cell) for cell in names]
@@ -229,13 +279,7 @@ def _csv_numbers(path: Path, rows: list[list[str]], lines: list[int], names: lis
 
 
 def _read_parquet(path: Path, target: str | None) -> dict[str, Any]:
-    try:
-        pandas = importlib.import_module("pandas")
-        importlib.import_module("pyarrow")
-    except ImportError as error:
-        raise ImportError(
-            f"Reading .parquet needs {error.name}: install the extra with pip install 'counterpoise[data]'."
-        ) from None
+    pandas = require("Reading .parquet needs", "pandas", "pyarrow")
     try:
         frame = pandas.read_parquet(path, engine="pyarrow")
     except ValueError:
@@ -243,17 +287,48 @@ def _read_parquet(path: Path, target: str | None) -> dict[str, Any]:
     if frame.empty:
         raise ValueError(f"{path} is empty.")
     names = [str(name) for name in frame.columns]
-    for name, dtype in zip(names, frame.dtypes, strict=True):
-        if not pandas.api.types.is_numeric_dtype(dtype) or pandas.api.types.is_complex_dtype(dtype):
+    no_data = [name != target and _holds_days(frame.iloc[:, k], name) for k, name in enumerate(names)]
+    frame = frame.iloc[:, [k for k, skip in enumerate(no_data) if not skip]]
+    return _split_names(path, names, no_data, target, lambda kept: _parquet_numbers(path, frame, kept, pandas))
+
+
+def _holds_days(column: Any, name: str) -> bool:
+    if column.dtype.kind == "M":
+        return True
+    return column.dtype.kind not in "biufc" and is_days(name, [str(value) for value in column.dropna()])
+
+
+def _parquet_numbers(path: Path, frame: Any, names: list[str], pandas: Any) -> Vector:
+    columns = []
+    for k, name in enumerate(names):
+        column = frame.iloc[:, k]
+        dtype = column.dtype
+        if pandas.api.types.is_numeric_dtype(dtype) and not pandas.api.types.is_complex_dtype(dtype):
+            columns.append(column.to_numpy(dtype=np.float64, na_value=np.nan))
+        elif (values := object_numbers(column)) is not None:
+            columns.append(values)
+        else:
             raise ValueError(f"{path}, column {name!r} has dtype {dtype}; it must be real numbers.")
-    table = np.array(frame.to_numpy(dtype=np.float64, na_value=np.nan), order="C")
+    table = np.column_stack(columns)
     bad = np.argwhere(~np.isfinite(table))
     if len(bad):
         row, k = map(int, bad[0])
         raise ValueError(
             f"{path}, row {row + 1}, {_column(k, names)} is {table[row, k]:g}; it must be a finite number."
         )
-    return _split(path, table, names, target)
+    return table
+
+
+def object_numbers(column: Any) -> Vector | None:
+    """Return a column of Python's numbers, such as Decimal, as floats; None if it holds anything else."""
+    values = np.full(len(column), np.nan)
+    for k, (value, missing) in enumerate(zip(column, column.isna(), strict=True)):
+        if missing:
+            continue
+        if isinstance(value, bool) or not isinstance(value, numbers.Real | decimal.Decimal):
+            return None
+        values[k] = float(value)
+    return values
 
 
 def _split(path: Path, table: Vector, names: list[str] | None, target: str | None) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -11,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 
 from counterpoise.checks import Vector, real_array, vector, whole_number
+from counterpoise.extras import require
 from counterpoise.kernels import sweep
+from counterpoise.output import whole_file
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.terms.concave import TopSum
 from counterpoise.terms.constraint import Sum
@@ -77,12 +80,12 @@ FAINTEST = 1e-6
 
 def require_matplotlib() -> None:
     """Raise an ImportError of one sentence where matplotlib is missing."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        raise ImportError(
-            "A plot needs matplotlib: install the extra with pip install 'counterpoise[plots]'."
-        ) from None
+    require("A plot needs", "matplotlib")
+
+
+def has_matplotlib() -> bool:
+    """Whether matplotlib is installed."""
+    return importlib.util.find_spec("matplotlib") is not None
 
 
 def plot_objective(
@@ -136,7 +139,8 @@ def save_objective(results: Mapping[str, Result], path: str | os.PathLike[str], 
     """Write :func:`plot_objective` against time to a ``.png``, ``.svg`` or ``.pdf`` file."""
     figure = new_figure(7.6, 4.4)
     plot_objective(results, ax=figure.subplots()).set_title(title)
-    figure.savefig(Path(path), dpi=160)
+    with whole_file(Path(path)) as part:
+        figure.savefig(part, dpi=160)
 
 
 def save_figure(figure: Figure, path: Path) -> None:
@@ -144,7 +148,8 @@ def save_figure(figure: Figure, path: Path) -> None:
     from matplotlib import rc_context
 
     with rc_context({"svg.hashsalt": "counterpoise", "svg.fonttype": "path"}):
-        figure.savefig(path, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
+        with whole_file(path) as part:
+            figure.savefig(part, dpi=110, metadata={"Date": None} if path.suffix == ".svg" else None)
 
 
 def new_figure(width: float, height: float) -> Figure:

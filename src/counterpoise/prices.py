@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import decimal
 import difflib
+import numbers
 import os
 import warnings
 from collections.abc import Hashable, Iterator
@@ -13,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterpoise.checks import Vector
+from counterpoise.extras import require
+from counterpoise.files import object_numbers
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -104,8 +108,7 @@ def _read_table(path: str | os.PathLike[str], dates: str | None, index: str | No
         frame = frame.set_index(_as_dates(path, frame[dates], pandas)).drop(columns=dates)
     if index is not None and index not in frame.columns:
         raise ValueError(_no_column(path, index, frame.columns))
-    _refuse_words(path, frame, pandas)
-    return frame.sort_index()
+    return _as_numbers(path, frame, pandas).sort_index()
 
 
 def returns_of(prices: tuple[pd.DataFrame, str], missing: str = "refuse") -> Returns:
@@ -166,7 +169,7 @@ def to_returns(prices: pd.DataFrame, index: Any = None, missing: str = "refuse",
     pandas = _pandas()
     if align not in ALIGN:
         raise ValueError(f"align is {align!r}; it must be one of {', '.join(ALIGN)}.")
-    _check_table(prices, "prices", pandas)
+    prices = _checked_table(prices, "prices", pandas)
     frame, label = prices, None
     notes: list[str] = []
     if isinstance(index, pandas.Series | pandas.DataFrame):
@@ -202,7 +205,7 @@ def _joined(prices: pd.DataFrame, index: Any, align: str, pandas: Any) -> tuple[
             raise ValueError(f"index has {index.shape[1]} columns; it must be a Series or have one column.")
         index = index.iloc[:, 0]
     label = index.name if index.name is not None and index.name not in prices.columns else "the index"
-    _check_table(index.to_frame(label), "index", pandas)
+    index = _checked_table(index.to_frame(label), "index", pandas)[label]
     if prices.index.equals(index.index):
         frame = prices.copy()
         frame[label] = index
@@ -231,8 +234,8 @@ def _joined(prices: pd.DataFrame, index: Any, align: str, pandas: Any) -> tuple[
     return frame, label, notes
 
 
-def _check_table(frame: Any, name: str, pandas: Any) -> None:
-    """Refuse what is no table of numbers with unique names and unique days in order."""
+def _checked_table(frame: Any, name: str, pandas: Any) -> Any:
+    """Return a table of numbers; refuse what is none, or lacks unique names and unique days in order."""
     if not isinstance(frame, pandas.DataFrame):
         raise TypeError(
             f"{name} is a {type(frame).__name__}; it must be a DataFrame, a row a day and a column a stock."
@@ -241,7 +244,7 @@ def _check_table(frame: Any, name: str, pandas: Any) -> None:
         twice = frame.columns[frame.columns.duplicated()][0]
         raise ValueError(f"{name} has more than one column {twice!r}; names must be unique.")
     check_days(frame.index, name)
-    _refuse_words(name, frame, pandas)
+    return _as_numbers(name, frame, pandas)
 
 
 def check_days(days: Any, name: str) -> None:
@@ -273,8 +276,23 @@ def _checked(frame: pd.DataFrame, index: Any, missing: str) -> tuple[pd.DataFram
     if len(bad):
         day, column = bad[0]
         place = f"{frame.columns[column]} on {day_label(frame.index[day])}"
-        raise ValueError(f"The price of {place} is {values[day, column]:g}; prices must be positive and finite.")
+        hint = "; the table looks like returns, where prices are needed" if look_like_returns(values) else ""
+        raise ValueError(f"The price of {place} is {values[day, column]:g}; prices must be positive and finite{hint}.")
     return frame, values, notes
+
+
+def look_like_returns(values: Vector) -> bool:
+    """Whether most columns change their sign more than now and then, as returns do and prices do not."""
+    with np.errstate(invalid="ignore"):
+        negative = (values < 0.0).mean(axis=0)
+    return bool(np.median(negative) > 0.2)
+
+
+def look_like_prices(values: Vector) -> bool:
+    """Whether most columns stay above 1, far from 0 by their own measure, as prices do and returns do not."""
+    with np.errstate(all="ignore"):
+        above = (values > 1.0).all(axis=0) & (values.mean(axis=0) > 2.0 * values.std(axis=0))
+    return bool(above.mean() > 0.5)
 
 
 def _without_gaps(frame: pd.DataFrame, index: Any, missing: str) -> tuple[pd.DataFrame, list[str]]:
@@ -326,15 +344,32 @@ def _as_dates(path: Path, column: Any, pandas: Any) -> Any:
         raise ValueError(f"Column {column.name} of {path} does not hold dates; name their column.") from None
 
 
-def _refuse_words(path: Path | str, frame: pd.DataFrame, pandas: Any) -> None:
-    """Name the first cell that is no number."""
+def _as_numbers(path: Path | str, frame: pd.DataFrame, pandas: Any) -> pd.DataFrame:
+    """Return a table of floats, Decimals and other numbers of Python among them; name the first cell that is none."""
+    converted = {}
     for name in frame.columns:
-        if pandas.api.types.is_numeric_dtype(frame[name]):
+        column = frame[name]
+        if pandas.api.types.is_complex_dtype(column):
+            raise ValueError(f"Column {name} of {path} holds complex numbers; prices must be real.")
+        if pandas.api.types.is_numeric_dtype(column):
             continue
-        numbers = pandas.to_numeric(frame[name], errors="coerce")
-        bad = np.flatnonzero((numbers.isna() & frame[name].notna()).to_numpy())
-        where = f", row {bad[0] + 1}: {str(frame[name].iloc[bad[0]])!r}" if len(bad) else ""
-        raise ValueError(f"Column {name} of {path} holds words{where}; prices must be numbers.")
+        converted[name] = object_numbers(column)
+        if converted[name] is None:
+            raise ValueError(f"Column {name} of {path} holds {_first_no_number(column)}; prices must be numbers.")
+    if converted:
+        frame = frame.copy()
+        for name, values in converted.items():
+            frame[name] = values
+    return frame
+
+
+def _first_no_number(column: Any) -> str:
+    """Name what a column holds in place of numbers, and where."""
+    for row, (value, missing) in enumerate(zip(column, column.isna(), strict=True), 1):
+        if not missing and (isinstance(value, bool) or not isinstance(value, numbers.Real | decimal.Decimal)):
+            kind = "words" if isinstance(value, str) else f"a {type(value).__name__}"
+            return f"{kind}, row {row}: {str(value)!r}"
+    raise AssertionError("no cell to blame")
 
 
 def _no_column(path: Path | str, name: Any, columns: Any) -> str:
@@ -369,8 +404,4 @@ def day_label(label: Any) -> str:
 
 
 def _pandas() -> Any:
-    try:
-        import pandas
-    except ImportError:
-        raise ImportError("Prices need pandas: install the extra with pip install 'counterpoise[data]'.") from None
-    return pandas
+    return require("Prices need", "pandas")

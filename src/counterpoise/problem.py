@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import OptimizeResult
 
-from counterpoise.checks import Vector, vector
+from counterpoise.checks import Vector, random_seed, vector
 from counterpoise.kernels import concave as concave_kernels
 from counterpoise.kernels.dispatch import has_body
 from counterpoise.kernels.pair import Terms
@@ -110,7 +110,7 @@ class Problem:
 
     def start(self, seed: int | None = 0) -> Vector:
         """Return a random feasible point."""
-        return self.u.random(self.separable, np.random.default_rng(seed))
+        return self.u.random(self.separable, np.random.default_rng(random_seed(seed)))
 
     def value_and_resolution(self, x: Vector) -> tuple[float, float]:
         """Return F(x) and its rounding error: ε times the size of all that is added up.

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from counterpoise.output import write_text
 from counterpoise.problem import Result
 
 if TYPE_CHECKING:
@@ -289,9 +290,7 @@ class Report:
 
     def write(self, path: str | os.PathLike[str]) -> Path:
         """Write the page and return its path."""
-        path = Path(path)
-        path.write_text(self.html(), encoding="utf-8", newline="\n")
-        return path
+        return write_text(Path(path), self.html())
 
     def _take_name(self, name: str) -> None:
         if not name or not all(letter.isascii() and (letter.isalnum() or letter in "-_") for letter in name):

@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from counterpoise.backtest import PREVIOUS, has_previous_weights, weights_after, weights_of
 from counterpoise.checks import Vector
 from counterpoise.estimators.covariates import is_pandas
+from counterpoise.extras import lacking
 
 try:
     from skfolio.optimization import BaseOptimization
@@ -22,9 +23,7 @@ except ImportError:
         """Stands in where skfolio is missing, and says so when it is used."""
 
         def __init__(self, **_: Any) -> None:
-            raise ImportError(
-                "SkfolioTracker needs skfolio: install the extra with pip install 'counterpoise[skfolio]'."
-            )
+            raise lacking("SkfolioTracker needs", "skfolio")
 
 
 class SkfolioTracker(BaseOptimization):  # type: ignore[misc]

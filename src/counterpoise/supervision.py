@@ -21,7 +21,7 @@ from counterpoise.clock import working_seconds
 from counterpoise.problem import Result, Status
 
 # Seconds, and the share of the limit, that a method has to notice a limit before it is left behind.
-GRACE, GRACE_SHARE = 0.02, 0.04
+GRACE, GRACE_SHARE = 0.03, 0.05
 # Seconds that it has after Ctrl-C.
 INTERRUPT_GRACE = 0.1
 
@@ -175,7 +175,7 @@ def _supervise(work: Callable[[], Any]) -> Any:
             if request is None:
                 break
             if request is not _LOOK_AGAIN:
-                _answer(*request)
+                _answer(supervisor, *request)
         value, error = outcome.get()
         if error is not None:
             raise error
@@ -184,13 +184,14 @@ def _supervise(work: Callable[[], Any]) -> Any:
         return _interrupted(supervisor, outcome)
 
 
-def _answer(function: Callable[[Any], Any], argument: Any, answer: Any) -> None:
+def _answer(supervisor: Supervisor, function: Callable[[Any], Any], argument: Any, answer: Any) -> None:
     try:
         answer.put((function(argument), None))
     except Exception as error:
         answer.put((None, error))
     except BaseException:  # Ctrl-C: the method must not wait for an answer
-        answer.put((True, None))
+        supervisor.limits.stopped = Status.INTERRUPTED
+        answer.put((False, None))
         raise
 
 
@@ -203,6 +204,8 @@ def _interrupted(supervisor: Supervisor, outcome: Any) -> Any:
         value, error = None, None
     if error is not None and not isinstance(error, KeyboardInterrupt):
         raise error
+    if isinstance(value, Result) and not value.success:
+        value.update(status=Status.INTERRUPTED, message=Status.INTERRUPTED.value)
     if value is not None:
         return value
     if supervisor.run is None:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import csv
-import io
 import math
 import os
 import re
 import shlex
+import signal
 import sys
 import tempfile
+import threading
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -25,6 +25,8 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 import counterpoise as cp
+from counterpoise.extras import lacking
+from counterpoise.output import CannotWriteError, write_texts
 
 if TYPE_CHECKING:
     from counterpoise.solvers.run import Progress as RunProgress
@@ -38,9 +40,15 @@ class OneSentence(TyperGroup):
         if not extra.pop("standalone_mode", True):
             return super().main(*args, **{**extra, "standalone_mode": False})
         try:
+            return self._main(*args, **extra)
+        except KeyboardInterrupt:
+            sys.exit(INTERRUPTED)
+
+    def _main(self, *args: Any, **extra: Any) -> Any:
+        try:
             code = self.main(*args, **extra, standalone_mode=False)
-        except typer.Abort:
-            sys.exit(1)
+        except typer.Abort as error:
+            sys.exit(INTERRUPTED if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt) else 1)
         except Exception as error:
             # Typer carries Click or a copy of it, depending on its version, and so has no one class of usage errors.
             if not hasattr(error, "format_message"):
@@ -59,6 +67,8 @@ Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say how the run 
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error arose.")]
 # Where and how to print does not change what is found.
 MANNERS = ("output", "force", "as_json", "quiet", "verbose", "debug")
+# What a shell reports of a program that Ctrl-C ended.
+INTERRUPTED = 130
 # Shorter runs are over before their time left is read.
 LONG = 1.0
 # Columns that the spinner and the times of a line may take.
@@ -90,36 +100,90 @@ def quit_with(code: int, *errors: type[Exception], debug: bool = False) -> Itera
     try:
         yield
     except handled as error:
-        typer.echo(str(error) or "The memory does not suffice.", err=True)
+        typer.echo(sentence_of(error) if isinstance(error, OSError | MemoryError) else str(error), err=True)
         raise typer.Exit(code) from None
+
+
+def sentence_of(error: BaseException) -> str:
+    """Return what to tell the user; errors of Python and of the system are put into words."""
+    said = " ".join([str(error), *getattr(error, "__notes__", [])])
+    if isinstance(error, OSError):
+        if error.errno is None:
+            return said
+        place = "The output" if error.filename is None else str(error.filename)
+        return f"{place} cannot be read or written: {error.strerror}."
+    if isinstance(error, MemoryError):
+        return said or "Out of memory."
+    if isinstance(error, ImportError):
+        raw = said.startswith("No module named") and error.name
+        return str(lacking("This needs", error.name.partition(".")[0])) if raw and error.name else said
+    if isinstance(error, ValueError | TypeError):
+        return said
+    said = " ".join(f"{type(error).__name__}: {error}".split())
+    return f"This is a fault of counterpoise and not of the input: {said}; --debug shows where."
 
 
 @contextlib.contextmanager
 def answer(debug: bool) -> Iterator[None]:
-    """End a command as the house does: bad input is a sentence and 2, a failure a sentence and 1.
+    """End a command as the house does: bad input is a sentence and 2, a failure a sentence and 1, Ctrl-C 130.
 
     With ``debug`` errors go through, with their traceback.
     """
-    if debug:
-        yield
+    with _noticed_interrupts() as pressed:
+        try:
+            yield
+            sys.stdout.flush()
+        except (typer.Abort, BrokenPipeError):
+            raise
+        except BaseException as error:
+            if debug and not isinstance(error, typer.Exit):
+                raise
+            code = INTERRUPTED if pressed or isinstance(error, KeyboardInterrupt) else _exit_code(error)
+            if not isinstance(error, typer.Exit):
+                typer.echo("Stopped before the end." if code == INTERRUPTED else sentence_of(error), err=True)
+            if isinstance(error, OSError) and error.filename is None:
+                _give_up_stdout()
+            raise typer.Exit(code) from None
+    if pressed:  # some part of the work ended early, and what there was is printed and written
+        raise typer.Exit(INTERRUPTED)
+
+
+@contextlib.contextmanager
+def _noticed_interrupts() -> Iterator[list[bool]]:
+    """Yield a list that is empty until Ctrl-C is pressed, whoever handles it."""
+    pressed: list[bool] = []
+    if threading.current_thread() is not threading.main_thread():
+        yield pressed
         return
+    before = signal.getsignal(signal.SIGINT)
+
+    def notice(number: int, frame: Any) -> None:
+        pressed.append(True)
+        if callable(before):
+            before(number, frame)
+
+    if before not in (signal.SIG_IGN, None):
+        signal.signal(signal.SIGINT, notice)
     try:
-        yield
-    except (typer.Exit, typer.Abort):
-        raise
-    except (ValueError, TypeError, OSError, ImportError) as error:
-        typer.echo(" ".join([str(error), *getattr(error, "__notes__", [])]), err=True)
-        raise typer.Exit(2) from None
-    except KeyboardInterrupt:
-        typer.echo("Stopped before there was anything to write.", err=True)
-        raise typer.Exit(1) from None
-    except MemoryError as error:
-        typer.echo(str(error) or "The memory does not suffice.", err=True)
-        raise typer.Exit(1) from None
-    except Exception as error:
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        typer.echo(f"This is a fault of counterpoise and not of the input: {said}; --debug shows where.", err=True)
-        raise typer.Exit(1) from None
+        yield pressed
+    finally:
+        if before is not None:
+            signal.signal(signal.SIGINT, before)
+
+
+def _exit_code(error: BaseException) -> int:
+    """Return 2 for bad input and 1 for a failure; an error number is the system's and not the input's."""
+    if isinstance(error, typer.Exit):
+        return int(error.exit_code)
+    if isinstance(error, OSError):
+        return 2 if error.errno is None and not isinstance(error, CannotWriteError) else 1
+    return 2 if isinstance(error, ValueError | TypeError | ImportError) else 1
+
+
+def _give_up_stdout() -> None:
+    """Let nothing be flushed at exit to a stdout that cannot be written, which Python would report by itself."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextlib.contextmanager
@@ -263,23 +327,9 @@ def _is_terminal() -> bool:
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
-    """Write texts by name, each whole or not at all, and return their paths."""
+    """Write texts by name, whole or not at all, and return their paths."""
     with quit_with(1, OSError):
-        folder.mkdir(parents=True, exist_ok=True)
-        for name, text in files.items():
-            part = folder / f".{name}.part"
-            part.write_text(text, encoding="utf-8", newline="\n")
-            part.replace(folder / name)
-    return [folder / name for name in files]
-
-
-def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a CSV table; numbers have all their digits."""
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow(head)
-    writer.writerows(rows)
-    return stream.getvalue()
+        return write_texts(folder, files)
 
 
 def without_nan(values: Any) -> Any:

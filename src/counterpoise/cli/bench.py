@@ -72,11 +72,13 @@ def _measure(name: str, problem: cp.Problem, starts: int, seconds: float) -> lis
     """Return a row a method: median objective, seconds and violation, and how many runs were certified."""
     rows = []
     for method in METHODS:
-        cp.minimize(problem, problem.start(0), method, max_time=0.05, seed=0)  # compiles
+        _uninterrupted(cp.minimize(problem, problem.start(0), method, max_time=0.05, seed=0))  # compiles
         results, times = [], []
         for seed in range(starts):
             clock = time.perf_counter()
-            results.append(cp.minimize(problem, problem.start(seed), method, max_time=seconds, seed=seed))
+            results.append(
+                _uninterrupted(cp.minimize(problem, problem.start(seed), method, max_time=seconds, seed=seed))
+            )
             times.append(time.perf_counter() - clock)
         rows.append(
             {
@@ -89,6 +91,13 @@ def _measure(name: str, problem: cp.Problem, starts: int, seconds: float) -> lis
             }
         )
     return rows
+
+
+def _uninterrupted(result: cp.Result) -> cp.Result:
+    """Return a result; Ctrl-C ends all runs and not only its own."""
+    if result.status is cp.Status.INTERRUPTED:
+        raise KeyboardInterrupt
+    return result
 
 
 def _table(name: str, size: int, rows: list[dict[str, Any]]) -> Table:

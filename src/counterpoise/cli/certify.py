@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -27,13 +27,12 @@ from counterpoise.cli.base import (
     tell,
     without_nan,
 )
-from counterpoise.cli.solve import PROBLEMS, build, check_options
-from counterpoise.files import DAMAGE
+from counterpoise.cli.problem import PROBLEMS, build, check_length, read_point
+from counterpoise.cli.solve import check_options
 from counterpoise.prices import counted
 from counterpoise.report import rounded_up
 
 LEVELS = ("pair", "swap")
-POINTS = (".npz", ".npy", ".csv", ".txt")
 # A smaller decrease, relative to the objective, is rounding.
 ROUNDING = 1e-9
 
@@ -81,14 +80,11 @@ def certify(
         given = {"s": sparsity, "c": total, "lam": lam}
         fixed = {"working_set": None, "k": None, "seed": 0, "max_time": None, "max_iter": None}
         check_options(problem, given, ["bcd-g"], fixed, scale)
-        x = read_point(point, name)
+        x = read_point(point, name, "--point", "--name")
         with kept_warnings() as warned, status_line(quiet or as_json) as say:
             say(f"Reading {file.name}")
-            built, _ = build(file, problem, target, given, scale)
-            if len(x) != built.n:
-                raise ValueError(
-                    f"{point} holds {len(x)} numbers, but {file} has {built.n} columns; one each is needed."
-                )
+            built, _, notes = build(file, problem, target, given, scale)
+            check_length(x, point, built, file)
             if project:
                 x = built.project(x)
             violation = built.violation(x)
@@ -100,6 +96,7 @@ def certify(
             pairs = built.n * (built.n - 1) // 2
             say(f"Looking at {counted(pairs, 'pair')}: objective {built.objective(x):.4g}, gap –")
             certificate = cp.certify(built, x, level=level)
+        warned = [*notes, *warned]
         if as_json:
             fields = {"counterpoise": cp.__version__, "file": str(file), "point": str(point), "problem": problem}
             shape = {"lam": float(built.g.lam), "columns": built.n, "non_zeros": int(np.count_nonzero(x))}
@@ -108,69 +105,6 @@ def certify(
             typer.echo(json.dumps(without_nan(body), indent=2))
         elif not quiet:
             _print(Console(highlight=False), built, x, certificate, warned, verbose)
-
-
-def read_point(path: Path, name: str | None = None) -> Vector:
-    """Read a vector."""
-    suffix = path.suffix.lower()
-    if path.is_dir():
-        raise IsADirectoryError(f"--point is {path}, a folder; give a file.")
-    if not path.exists():
-        raise FileNotFoundError(f"--point is {path}, which does not exist.")
-    if suffix not in POINTS:
-        raise ValueError(f"--point is {path}; it must be one of {', '.join(POINTS)}.")
-    if name is not None and suffix != ".npz":
-        raise ValueError(f"--name is given, but {path} is no .npz; it holds one array.")
-    if path.stat().st_size == 0:
-        raise ValueError(f"{path} is empty.")
-    x = _from_text(path) if suffix in (".csv", ".txt") else _from_arrays(path, name)
-    if x.ndim == 2 and 1 in x.shape:
-        x = x.ravel()
-    if x.ndim != 1 or x.dtype.kind not in "biuf":
-        raise ValueError(
-            f"{path} holds an array of shape {x.shape} and dtype {x.dtype}; a point is a vector of numbers."
-        )
-    return np.asarray(x, dtype=np.float64)
-
-
-def _from_arrays(path: Path, name: str | None) -> Any:
-    try:
-        with path.open("rb") as stream:
-            loaded = np.load(stream, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return loaded
-            names = list(loaded.files)
-            wanted = name if name is not None else "x" if "x" in names else names[0] if len(names) == 1 else None
-            if wanted is None:
-                raise LookupError(f"{path} holds {', '.join(names)}; say which with --name.")
-            if wanted not in names:
-                raise LookupError(f"{path} holds no {wanted!r}; it has {', '.join(names)}.")
-            return loaded[wanted]
-    except KeyError:
-        raise ValueError(f"{path} is damaged.") from None
-    except LookupError as error:
-        raise ValueError(str(error.args[0])) from None
-    except DAMAGE:
-        raise ValueError(f"{path} is damaged, or not a {path.suffix.lower()} file of numbers.") from None
-
-
-def _from_text(path: Path) -> Any:
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is not UTF-8 text.") from None
-    values: list[float] = []
-    for number, line in enumerate(lines, 1):
-        for cell in line.replace(",", " ").split():
-            try:
-                values.append(float(cell))
-            except ValueError:
-                if number == 1 and not values:
-                    continue  # a line of names
-                raise ValueError(f"{path}, line {number} holds {cell!r}; it must hold numbers only.") from None
-    if not values:
-        raise ValueError(f"{path} holds no numbers.")
-    return np.array(values)
 
 
 def sentences(problem: cp.Problem, certificate: cp.Certificate) -> list[str]:
@@ -185,7 +119,7 @@ def sentences(problem: cp.Problem, certificate: cp.Certificate) -> list[str]:
         (i, j), (di, dj) = certificate.worst_pair, certificate.worst_step or (0.0, 0.0)
         said.append(
             f"Changing coordinate {i} by {di:+.4g} and {j} by {dj:+.4g} lowers it by {gap:.4g}, the most of any two of "
-            f"{pairs:,} pairs; start from here with counterpoise solve to go on."
+            f"{pairs:,} pairs; counterpoise solve goes on from here with --start."
         )
     residual = certificate.critical_residual
     said.append(f"Its first-order residual is {residual:.1e}, which is 0 at a critical point.")

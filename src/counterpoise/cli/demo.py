@@ -14,7 +14,7 @@ from rich.table import Table
 
 import counterpoise as cp
 from counterpoise.checks import Vector, number, whole_number
-from counterpoise.cli.base import AsJson, Debug, Quiet, answer, app, as_seconds, status_line, without_nan
+from counterpoise.cli.base import INTERRUPTED, AsJson, Debug, Quiet, answer, app, as_seconds, status_line, without_nan
 from counterpoise.datasets import SECTORS, Market, simulate_market
 from counterpoise.problems import SIT
 from counterpoise.report import rounded_up
@@ -52,7 +52,8 @@ def demo(
             market = simulate_market(days, stocks, min(len(SECTORS), stocks), seed)
             say("Compiling (once per installation) and solving")
             problem, result, first = _solve(market, hold, lam, seed)
-            *_, warm = _solve(market, hold, lam, seed)
+            cut = result.status is cp.Status.INTERRUPTED
+            warm = first if cut else _solve(market, hold, lam, seed)[2]
             certificate = cp.certify(problem, result.x)
         error = tracking_error(market, result.x)
         if as_json:
@@ -66,6 +67,8 @@ def demo(
             console.print(opening)
             console.print(_portfolio(market, result.x), "")
             console.print(_summary(problem, result, certificate, hold, error, first, warm))
+    if cut:
+        raise typer.Exit(INTERRUPTED)
 
 
 def _as_json(

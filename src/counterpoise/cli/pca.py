@@ -16,8 +16,8 @@ from rich.text import Text
 
 import counterpoise as cp
 from counterpoise.checks import number, whole_number
-from counterpoise.cli import tables
 from counterpoise.cli.base import (
+    INTERRUPTED,
     AsJson,
     Debug,
     Force,
@@ -29,7 +29,6 @@ from counterpoise.cli.base import (
     check_folder,
     check_manners,
     command_of,
-    csv_text,
     in_options,
     kept_warnings,
     settings_of,
@@ -38,6 +37,8 @@ from counterpoise.cli.base import (
     without_nan,
     write_files,
 )
+from counterpoise.cli.sheets import Sheet, read_sheet, some
+from counterpoise.output import csv_text
 from counterpoise.prices import counted
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ def pca(
         elif not quiet:
             _print(Console(highlight=False), fitted, data, notes, written, verbose)
     if any(result.status is cp.Status.INTERRUPTED for result in fitted.results_):
-        raise typer.Exit(1)
+        raise typer.Exit(INTERRUPTED)
 
 
 def _estimator(components: int, sizes: list[int], seconds: float | None, seed: int) -> Any:
@@ -151,16 +152,16 @@ class _Data(NamedTuple):
 
 
 def _read(path: Path, rows: str | None, ignore: list[str], missing: str, standardise: bool) -> _Data:
-    sheet = tables.read_sheet(path)
+    sheet = read_sheet(path, may_lack_names=True)
     for name in ignore:
         sheet.require(name, "--ignore")
     left = set(ignore)
     if rows is not None:
         left.add(sheet.require(rows, "--rows"))
-    notes: list[str] = []
+    notes = list(sheet.notes)
     words = [name for name in sheet.words if name not in left and not _is_number_column(sheet, name)]
     if words:
-        notes.append(f"Left out {_columns(words)} without numbers: {tables.some(words)}.")
+        notes.append(f"Left out {_columns(words)} without numbers: {some(words)}.")
     chosen = [name for name in sheet.names if name not in left and name not in words]
     if len(chosen) < 2:
         raise ValueError(f"{path} has {_columns(chosen)} of numbers; components need at least 2.")
@@ -185,7 +186,7 @@ def _read(path: Path, rows: str | None, ignore: list[str], missing: str, standar
             X, places = X[kept], [place for place in places if kept[place]]
         else:
             bad = [name for name, gap in zip(chosen, gaps.any(axis=0), strict=True) if gap]
-            notes.append(f"Left out {_columns(bad)} with empty cells: {tables.some(bad)}.")
+            notes.append(f"Left out {_columns(bad)} with empty cells: {some(bad)}.")
             X = X[:, ~gaps.any(axis=0)]
             chosen = [name for name in chosen if name not in bad]
     if len(X) < 3 or X.shape[1] < 2:
@@ -196,7 +197,7 @@ def _read(path: Path, rows: str | None, ignore: list[str], missing: str, standar
     still = [name for name, spread in zip(chosen, np.ptp(X, axis=0), strict=True) if spread == 0.0]
     if still:
         verbs = "does not vary and has" if len(still) == 1 else "do not vary and have"
-        notes.append(f"{_columns(still)} {verbs} no loading: {tables.some(still)}.")
+        notes.append(f"{_columns(still)} {verbs} no loading: {some(still)}.")
     if standardise:
         deviation = X.std(axis=0, ddof=1)
         X = (X - X.mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0)
@@ -204,7 +205,7 @@ def _read(path: Path, rows: str | None, ignore: list[str], missing: str, standar
     return _Data(X, chosen, [str(labels[place]) for place in places], notes)
 
 
-def _is_number_column(sheet: tables.Sheet, name: str) -> bool:
+def _is_number_column(sheet: Sheet, name: str) -> bool:
     return sheet.frame[name].dtype.kind != "M" and sheet.is_mixed(name)
 
 

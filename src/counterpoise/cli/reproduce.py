@@ -11,6 +11,7 @@ import shlex
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import BrokenExecutor
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -25,6 +26,7 @@ import counterpoise as cp
 from counterpoise import plotting
 from counterpoise.checks import whole_number
 from counterpoise.cli.base import (
+    INTERRUPTED,
     AsJson,
     Debug,
     Quiet,
@@ -32,6 +34,7 @@ from counterpoise.cli.base import (
     answer,
     app,
     as_seconds,
+    check_folder,
     check_manners,
     check_writable,
     quit_with,
@@ -45,6 +48,8 @@ from counterpoise.prices import counted
 
 STORE = "records.sqlite"
 THEORY = "theory"
+# Kinds of targets that have figures beside their tables.
+DRAWN = ("curves", "histories")
 # Between lines of progress where there is no terminal, in seconds.
 PAUSE = 30.0
 # Longer tables are for the files.
@@ -83,7 +88,6 @@ def reproduce(
     with answer(debug):
         check_manners(quiet, verbose)
         console = Console(highlight=False, markup=False, quiet=quiet or as_json)
-        plotting.require_matplotlib()
         jobs = os.cpu_count() or 1 if jobs is None else whole_number(jobs, "--jobs", 1)
         runner.check_backend(backend, address)
         folder = sets.data_folder(data)
@@ -91,6 +95,7 @@ def reproduce(
             raise ValueError("--tables-only is given, but theory keeps no records; run it without.")
         names = [name for name in plan.TARGETS if not (tables_only and name == THEORY)] if target == "all" else [target]
         wanted = [plan.read_target(name, quick, use) for name in names if name != THEORY]
+        check_folder(output, (), force=True, may_ask=False)
         output.mkdir(parents=True, exist_ok=True)
         check_writable("--output", output / STORE)
         command = _command(target, quick, use)
@@ -101,6 +106,11 @@ def reproduce(
             plans = [_Plan(goal, folder, store) for goal in wanted]
             _say_absent(console, plans)
             _say_duration(console, plans, jobs, THEORY in names)
+            if not plotting.has_matplotlib() and (THEORY in names or any(each.target.kind in DRAWN for each in plans)):
+                tell(
+                    console,
+                    "matplotlib is not installed, so the charts are in index.html only; pip install matplotlib.",
+                )
             try:
                 for each in plans:
                     if not tables_only:
@@ -110,6 +120,10 @@ def reproduce(
                     done.append(_theory(console, quick, output, command))
             except KeyboardInterrupt:
                 typer.echo("Stopped. Every finished run is kept; the same command goes on from here.", err=True)
+                raise typer.Exit(INTERRUPTED) from None
+            except BrokenExecutor:
+                said = "A worker died, perhaps for want of memory. Every finished run is kept; the same command goes on"
+                typer.echo(f"{said}, and fewer --jobs need less memory.", err=True)
                 raise typer.Exit(1) from None
         failures = list(dict.fromkeys(failures))
         if as_json:
@@ -294,7 +308,7 @@ def _theory(console: Console, quick: bool, output: Path, command: str) -> _Writt
         "The theory, measured",
         lines,
         theory_pages.tables(findings),
-        theory_pages.figures(findings),
+        theory_pages.figures(findings) if plotting.has_matplotlib() else {},
         theory_pages.charts(findings),
         command=command,
     )

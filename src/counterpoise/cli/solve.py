@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import decimal
 import functools
 import inspect
 import json
@@ -24,6 +23,7 @@ from counterpoise import plotting
 from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import Vector, is_sparse, number, whole_number
 from counterpoise.cli.base import (
+    INTERRUPTED,
     AsJson,
     Debug,
     Line,
@@ -35,16 +35,16 @@ from counterpoise.cli.base import (
     kept_warnings,
     quit_with,
     status_line,
+    tell,
     without_nan,
 )
-from counterpoise.files import read_arrays
-from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
+from counterpoise.cli.problem import PROBLEMS, build, check_length, data_of, make, needs, read_point
+from counterpoise.output import whole_file
 from counterpoise.solvers import METHODS
 from counterpoise.solvers.hybrid import join
 from counterpoise.solvers.run import Progress
 
 BLOCK_METHOD = "bcd-l"
-PROBLEMS: dict[str, Callable[..., cp.Problem]] = {"sit": SIT, "nnspca": NNSPCA, "dcpb1": DCPB1, "dcpb2": DCPB2}
 # Coordinates closer than this to 0, or to ±1, are counted as there.
 NEAR = 1e-8
 # Large enough for the blocks of every method's defaults.
@@ -73,6 +73,10 @@ def solve(
     ] = None,
     working_set: Annotated[str | None, typer.Option(help="Rule that picks the pairs, of methods with one.")] = None,
     k: Annotated[int | None, typer.Option("--k", help=f"Block size of {BLOCK_METHOD}; 10 by default.")] = None,
+    start: Annotated[
+        Path | None, typer.Option(help="Start from this x: .npz, .npy, or numbers in a .csv or .txt; as --save writes.")
+    ] = None,
+    start_name: Annotated[str | None, typer.Option(help="Which array of --start, if it holds several.")] = None,
     seed: Annotated[int, typer.Option(help="Seed of the start and of the methods.")] = 0,
     max_time: Annotated[
         float | None, typer.Option(help="Seconds for each method; the stages of a hybrid share them.")
@@ -98,9 +102,16 @@ def solve(
         with kept_warnings() as warned:
             check_options(problem, given, methods, options, scale)
             _check_outputs(file, plot, save, force)
+            if start_name is not None and start is None:
+                raise ValueError("--start-name is given without --start; give the file.")
+            x0 = None if start is None else read_point(start, start_name, "--start", "--start-name")
             with status_line(quiet or as_json) as say:
                 say(f"Reading {file.name}")
-                built, lam_note = build(file, problem, target, given, scale)
+                built, lam_note, notes = build(file, problem, target, given, scale)
+                if x0 is not None and start is not None:
+                    check_length(x0, start, built, file)
+                    x0, said = _feasible(built, x0, start)
+                    notes += said
                 if k is not None:
                     whole_number(k, "--k", 2, built.n)
                 say("Compiling, once per installation")
@@ -108,18 +119,20 @@ def solve(
         # The input is in order; what goes wrong from here on is a failure.
         with quit_with(1, ValueError, ArithmeticError, debug=debug):
             with kept_warnings() as warned_later, status_line(quiet or as_json) as say:
-                outcomes = _run_all(built, methods, options, say)
+                outcomes, cut = _run_all(built, methods, options, say, x0)
         warned += warned_later
         if as_json:
             head = {"file": str(file), "problem": problem, "lam": built.g.lam, "sparsity": sparsity, "total": total}
-            typer.echo(_as_json(built, outcomes, {**head, "scale": scale, "seed": seed, "warnings": warned}))
+            typer.echo(
+                _as_json(built, outcomes, {**head, "scale": scale, "seed": seed, "notes": notes, "warnings": warned})
+            )
         elif not quiet:
-            _print_outcomes(Console(highlight=False), built, outcomes, lam_note, warned)
+            _print_outcomes(Console(highlight=False), built, outcomes, lam_note, notes, warned)
         results = {name: outcome.result for name, outcome in outcomes.items()}
         with quit_with(1, OSError, debug=debug):
             _write(results, plot, save, f"{built.name}: {file.name}", quiet=as_json or quiet)
-    if any(result.status is cp.Status.INTERRUPTED for result in results.values()):
-        raise typer.Exit(1)
+    if cut:
+        raise typer.Exit(INTERRUPTED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -132,10 +145,6 @@ class Outcome:
     count: int
 
 
-def _needs(problem: str) -> list[str]:
-    return list(inspect.signature(PROBLEMS[problem]).parameters)
-
-
 def check_options(
     problem: str, given: dict[str, Any], methods: list[str], options: dict[str, Any], scale: float
 ) -> None:
@@ -146,10 +155,10 @@ def check_options(
         ("s", "--sparsity", "how many coordinates are free"),
         ("c", "--total", "the sum of x"),
     ):
-        if letter in _needs(problem) and given[letter] is None:
+        if letter in needs(problem) and given[letter] is None:
             raise ValueError(f"{problem} needs {option}, {meaning}.")
-        if letter not in _needs(problem) and given[letter] is not None:
-            others = " and ".join(name for name in PROBLEMS if letter in _needs(name))
+        if letter not in needs(problem) and given[letter] is not None:
+            others = " and ".join(name for name in PROBLEMS if letter in needs(name))
             raise ValueError(f"{problem} has no {option}; it is an option of {others}.")
     if given["lam"] is not None:
         number(given["lam"], "--lam", 0.0)
@@ -202,52 +211,18 @@ def _check_outputs(file: Path, plot: Path | None, save: Path | None, force: bool
         check_writable(option, path)
 
 
-def build(file: Path, problem: str, target: str | None, given: dict[str, Any], scale: float) -> tuple[cp.Problem, str]:
-    """Read the data and build the problem; say how λ came about."""
-    arrays = read_arrays(file, target)
-    if "y" in _needs(problem) and "y" not in arrays:
-        table = file.suffix.lower() in (".csv", ".parquet")
-        remedy = "name its column with --target" if table else "give an .npz with A and y"
-        raise ValueError(f"{problem} needs y, but {file} has only A; {remedy}.")
-    given = {**given, **{name: array * scale for name, array in arrays.items()}}
-    if given["s"] is not None and given["A"].ndim == 2:
-        whole_number(given["s"], "--sparsity", 1, given["A"].shape[1])
-    if given["lam"] is not None:
-        return _make(problem, given), ""
-    probe = _make(problem, {**given, "lam": 0.0})
-    threshold = exactness_threshold(probe)
-    built = _make(problem, {**given, "lam": _just_above(threshold or 0.0)})
-    built.f = probe.f  # the same data, whose AᵀA need not be formed again
-    most = f"{given['s']} non-zeros" if "s" in _needs(problem) else "one fractional coordinate"
-    return built, f": CWS points have at most {most}"
-
-
-def _make(problem: str, given: dict[str, Any]) -> cp.Problem:
-    return PROBLEMS[problem](**{name: given[name] for name in _needs(problem)})
-
-
-def _data(problem: cp.Problem) -> cp.LeastSquares:
-    assert isinstance(problem.f, cp.LeastSquares)
-    return problem.f
-
-
-def _just_above(threshold: float) -> float:
-    """Round up to three digits, so that the number printed is the number used."""
-    if threshold <= 0.0:
-        return 1.0
-    return float(decimal.Context(prec=3, rounding=decimal.ROUND_UP).create_decimal_from_float(1.001 * threshold))
-
-
 def _warm_up(problem: str, built: cp.Problem, methods: list[str], options: dict[str, Any]) -> None:
     """Run each method on a small problem of the same types, so that no time below contains compilation."""
-    data, n = _data(built), min(built.n, WARM_UP_SIZE)
+    data, n = data_of(built), min(built.n, WARM_UP_SIZE)
     A = np.eye(n, dtype=data.A.dtype)
     given = {"A": sp.csc_array(A) if is_sparse(data.A) else A, "y": np.ones(n), "s": 2, "c": float(n % 2), "lam": 1.0}
-    small = _make(problem, given)
-    _data(small).gram = data.gram
+    small = make(problem, given)
+    data_of(small).gram = data.gram
     for name in dict.fromkeys(name for method in methods for name in _stages(method)):
         block = options["k"] and min(options["k"], n)
-        _run(small, name, small.start(), {**options, "k": block, "max_time": 1.0, "max_iter": 100})
+        limits = {**options, "k": block, "max_time": 1.0, "max_iter": 100}
+        if _run(small, name, small.start(), limits).status is cp.Status.INTERRUPTED:
+            raise KeyboardInterrupt
     cp.certify(small, small.start())
 
 
@@ -258,9 +233,38 @@ def _run(problem: cp.Problem, name: str, x0: Vector, options: dict[str, Any]) ->
     return cp.minimize(problem, x0, method=name, **taken)
 
 
-def _run_all(problem: cp.Problem, methods: list[str], options: dict[str, Any], say: Line) -> dict[str, Outcome]:
-    """Run the methods from one start, until the user interrupts one."""
-    x0, outcomes, known = problem.start(options["seed"]), {}, ""
+def _feasible(problem: cp.Problem, x: Vector, path: Path) -> tuple[Vector, list[str]]:
+    """Move a start onto the constraints, and say so if it was not there."""
+    violation = problem.violation(x)
+    if violation <= 1e-9:
+        return x, []
+    said = f"{path} violates the constraints by {violation:.3g}; the run starts from the nearest point on them."
+    return problem.project(x), [said]
+
+
+def _run_all(
+    problem: cp.Problem, methods: list[str], options: dict[str, Any], say: Line, x0: Vector | None
+) -> tuple[dict[str, Outcome], bool]:
+    """Run the methods from one start, until the user interrupts; return what is finished, and whether they did."""
+    outcomes: dict[str, Outcome] = {}
+    try:
+        _run_each(problem, methods, options, say, problem.start(options["seed"]) if x0 is None else x0, outcomes)
+    except KeyboardInterrupt:
+        if not outcomes:
+            raise
+        return outcomes, True
+    return outcomes, any(each.result.status is cp.Status.INTERRUPTED for each in outcomes.values())
+
+
+def _run_each(
+    problem: cp.Problem,
+    methods: list[str],
+    options: dict[str, Any],
+    say: Line,
+    x0: Vector,
+    outcomes: dict[str, Outcome],
+) -> None:
+    known = ""
     for k, method in enumerate(methods, 1):
         doing = method if len(methods) == 1 else f"{method}, {k} of {len(methods)}"
         say(doing, options["max_time"], known)
@@ -268,12 +272,12 @@ def _run_all(problem: cp.Problem, methods: list[str], options: dict[str, Any], s
         heard = {"callback": _listener(say, method, options["max_iter"])} if say.shown else {}
         result = _run_stages(problem, _stages(method), x0, {**options, **heard})
         say(f"{doing}: objective {result.objective:.4g}, looking for a better pair", aside=known)
-        outcomes[method] = _examine(problem, result)
+        outcomes[method] = _unexamined(problem, result)
+        outcomes[method] = _examine(problem, outcomes[method])
         gap = outcomes[method].cws_gap
         known = f" ({method}: {result.objective:.4g}, gap {'–' if math.isnan(gap) else f'{max(0.0, gap):.0e}'})"
         if result.status is cp.Status.INTERRUPTED:
             break
-    return outcomes
 
 
 def _listener(say: Line, method: str, max_iter: int | None) -> Callable[[Progress], None]:
@@ -297,12 +301,18 @@ def _run_stages(problem: cp.Problem, stages: list[str], x0: Vector, options: dic
     return functools.reduce(join, results)
 
 
-def _examine(problem: cp.Problem, result: cp.Result) -> Outcome:
-    """Certify a point; one too far off the constraints has no gap."""
-    violation, size = problem.violation(result.x), np.abs(result.x)
-    gap = cp.certify(problem, result.x).cws_gap if violation <= 1e-6 else math.nan
+def _unexamined(problem: cp.Problem, result: cp.Result) -> Outcome:
+    """Return what is known of a point at once."""
+    size = np.abs(result.x)
     off = size > NEAR if isinstance(problem.g, cp.TopSum) else np.abs(size - 1.0) > NEAR
-    return Outcome(result, violation, gap, int(off.sum()))
+    return Outcome(result, problem.violation(result.x), math.nan, int(off.sum()))
+
+
+def _examine(problem: cp.Problem, outcome: Outcome) -> Outcome:
+    """Certify a point; one too far off the constraints has no gap."""
+    if outcome.violation > 1e-6:
+        return outcome
+    return dataclasses.replace(outcome, cws_gap=cp.certify(problem, outcome.result.x).cws_gap)
 
 
 def _count_name(problem: cp.Problem) -> str:
@@ -317,7 +327,7 @@ def _as_json(problem: cp.Problem, outcomes: dict[str, Outcome], head: dict[str, 
         counted = {_count_name(problem).replace("-", "_"): outcome.count}
         row = {"method": name, "status": outcome.result.status.name, **fields, **claims, **counted}
         rows.append(without_nan(row))
-    shape = {"rows": _data(problem).m, "columns": problem.n, "exact_lam": exactness_threshold(problem)}
+    shape = {"rows": data_of(problem).m, "columns": problem.n, "exact_lam": exactness_threshold(problem)}
     return json.dumps(
         {"counterpoise": cp.__version__, **head, **shape, "best": _best(outcomes), "results": rows}, indent=2
     )
@@ -329,11 +339,18 @@ def _best(outcomes: dict[str, Outcome]) -> str:
 
 
 def _print_outcomes(
-    console: Console, problem: cp.Problem, outcomes: dict[str, Outcome], lam_note: str, warned: list[str]
+    console: Console,
+    problem: cp.Problem,
+    outcomes: dict[str, Outcome],
+    lam_note: str,
+    notes: list[str],
+    warned: list[str],
 ) -> None:
     for sentence in warned:
         typer.echo(f"Warning: {sentence}", err=True)
-    m, n = _data(problem).m, problem.n
+    for note in notes:
+        tell(console, note)
+    m, n = data_of(problem).m, problem.n
     console.print(f"{problem.name}: {n:,} coordinates, {m:,} rows, λ = {problem.g.lam:g}{lam_note}.\n")
     console.print(_comparison(problem, outcomes))
 
@@ -367,7 +384,7 @@ def _comparison(problem: cp.Problem, outcomes: dict[str, Outcome]) -> Table:
 def _write(results: dict[str, cp.Result], plot: Path | None, save: Path | None, title: str, quiet: bool) -> None:
     """Write the files that were asked for, and say so."""
     if save is not None:
-        with save.open("wb") as stream:
+        with whole_file(save) as part, part.open("wb") as stream:
             np.savez(stream, allow_pickle=False, **{name: result.x for name, result in results.items()})
     if plot is not None:
         plotting.save_objective(results, plot, title)

@@ -15,7 +15,6 @@ from rich.text import Text
 
 import counterpoise as cp
 from counterpoise.checks import number, whole_number
-from counterpoise.cli import tables
 from counterpoise.cli.base import (
     AsJson,
     Debug,
@@ -27,7 +26,6 @@ from counterpoise.cli.base import (
     check_folder,
     check_manners,
     command_of,
-    csv_text,
     in_options,
     kept_warnings,
     settings_of,
@@ -36,6 +34,8 @@ from counterpoise.cli.base import (
     without_nan,
     write_files,
 )
+from counterpoise.cli.sheets import Sheet, nearest, read_sheet
+from counterpoise.output import csv_text
 from counterpoise.prices import counted
 
 LABELS, DRAWS, REPORT = "labels.csv", "draws.csv", "report.html"
@@ -103,9 +103,7 @@ def split(
             data = _read(table, identity, ignore or [], categorical or [], strata)
             for name, _ in each:
                 if name not in data.frame.columns:
-                    raise ValueError(
-                        f"--weights: {name!r} is no covariate; {tables.nearest(name, list(data.frame.columns))}"
-                    )
+                    raise ValueError(f"--weights: {name!r} is no covariate; {nearest(name, list(data.frame.columns))}")
             say(f"Dividing {counted(len(data.frame), 'unit')}", seconds)
             from counterpoise.estimators.callbacks import listening
 
@@ -165,9 +163,7 @@ class _Data(NamedTuple):
 
 
 def _read(path: Path, identity: str | None, ignore: list[str], categorical: list[str], strata: str | None) -> _Data:
-    import pandas
-
-    sheet = tables.read_sheet(path)
+    sheet = read_sheet(path, may_lack_names=True)
     for name in ignore:
         sheet.require(name, "--ignore")
     for name in categorical:
@@ -176,7 +172,7 @@ def _read(path: Path, identity: str | None, ignore: list[str], categorical: list
         sheet.require(strata, "--strata")
     if identity is not None:
         sheet.require(identity, "--id")
-    notes: list[str] = []
+    notes = list(sheet.notes)
     free = [name for name in sheet.names if name not in ignore]
     if identity is None:
         identity = next((name for name in free if _is_identity(sheet, name, categorical, strata)), None)
@@ -193,11 +189,12 @@ def _read(path: Path, identity: str | None, ignore: list[str], categorical: list
     if len(set(labels)) < len(labels):
         twice = next(label for k, label in enumerate(labels) if label in labels[:k])
         raise ValueError(f"--id is {identity!r}, but {twice!r} comes more than once; the names of units must differ.")
-    frame.index = pandas.Index(labels, name="row" if identity is None else identity)
+    frame.index = labels
+    frame.index.name = "row" if identity is None else identity
     return _Data(frame, notes)
 
 
-def _is_identity(sheet: tables.Sheet, name: str, categorical: list[str], strata: str | None) -> bool:
+def _is_identity(sheet: Sheet, name: str, categorical: list[str], strata: str | None) -> bool:
     """Whether a column of words has another one in every row, which no split can balance."""
     if name in categorical or name == strata or name not in sheet.words or sheet.frame[name].dtype.kind == "M":
         return False
@@ -205,7 +202,7 @@ def _is_identity(sheet: tables.Sheet, name: str, categorical: list[str], strata:
     return len(words) > 2 and None not in words and len(set(words)) == len(words) and not sheet.is_mixed(name)
 
 
-def _refuse_typo(sheet: tables.Sheet, name: str) -> None:
+def _refuse_typo(sheet: Sheet, name: str) -> None:
     """A column of numbers with one word in it is a mistake, and no category."""
     if sheet.is_mixed(name):
         sheet.numbers(name, f"the column's other cells are numbers; correct it, or give --categorical {name}")

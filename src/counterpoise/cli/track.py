@@ -18,6 +18,7 @@ import counterpoise as cp
 from counterpoise.checks import number, whole_number
 from counterpoise.cli import tables
 from counterpoise.cli.base import (
+    INTERRUPTED,
     AsJson,
     Debug,
     Force,
@@ -29,7 +30,6 @@ from counterpoise.cli.base import (
     check_folder,
     check_manners,
     command_of,
-    csv_text,
     in_options,
     kept_warnings,
     settings_of,
@@ -38,6 +38,8 @@ from counterpoise.cli.base import (
     without_nan,
     write_files,
 )
+from counterpoise.cli.sheets import some
+from counterpoise.output import csv_text
 from counterpoise.prices import MISSING, counted, to_returns
 
 FILES = ("weights.csv", "report.html")
@@ -163,7 +165,7 @@ def track(
         elif not quiet:
             _print(Console(highlight=False), found, data, weights, notes, written, verbose)
     if found.cut:
-        raise typer.Exit(1)
+        raise typer.Exit(INTERRUPTED)
 
 
 def _tracker(assets: int, **options: Any) -> Any:
@@ -213,13 +215,11 @@ def _rules(data: _Data, groups: Path | None, limits: Path | None, previous: Path
         strange = [name for name in given if name not in known]
         lacking = [name for name in data.returns.columns if name not in members]
         if not members:
-            raise ValueError(f"--groups is {groups}, of whose names none has prices; it has {tables.some(given)}.")
+            raise ValueError(f"--groups is {groups}, of whose names none has prices; it has {some(given)}.")
         if strange:
-            notes.append(
-                f"Left out {counted(len(strange), 'name')} of {groups} without prices: {tables.some(strange)}."
-            )
+            notes.append(f"Left out {counted(len(strange), 'name')} of {groups} without prices: {some(strange)}.")
         if lacking:
-            notes.append(f"In no group: {counted(len(lacking), 'name')}, {tables.some(lacking)}.")
+            notes.append(f"In no group: {counted(len(lacking), 'name')}, {some(lacking)}.")
         options["groups"] = members
     if limits is not None:
         options["group_limits"] = tables.read_limits(limits, "--group-limits")

@@ -2,30 +2,33 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from counterpoise.certificates import certify
-from counterpoise.checks import Vector, is_sparse, whole_number
+from counterpoise.checks import Vector, is_sparse, whole_number, worker_count
 from counterpoise.clock import working_seconds
-from counterpoise.estimators.callbacks import CallbackSupport, Tasks, batches, with_callbacks
+from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, batches, with_callbacks
+from counterpoise.estimators.options import drawn_seed, refuse_unusable, time_limit, warn_if_interrupted
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.problems import DCPB1
 from counterpoise.solvers import minimize
 from counterpoise.solvers.binary import Binary
 from counterpoise.solvers.exact import Proof
-from counterpoise.solvers.run import Progress
+from counterpoise.solvers.run import CLAIMS, Progress
 from counterpoise.terms.smooth import GRAM_LIMIT
 
 METHODS = ("search", "exact", "bcd-g", "bcd-l")
 # λ as a multiple of max‖aᵢ‖², which is at least the threshold of DCPB1: above it every CWS point is binary.
 ABOVE_THRESHOLD = 1.01
+# A coefficient this close to ±1 is ±1 but for rounding.
+SAME = 1e-9
 
 
 class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -102,6 +105,8 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
             w ≥ 0: the objective is ½Σ wₖ(Ax − y)ₖ².
         """
         given = A, y, sample_weight
+        for name, values in (("A", A), ("y", y), ("sample_weight", sample_weight)):
+            refuse_unusable(name, values)
         A, y = validate_data(self, A, y, accept_sparse=("csc", "csr"), dtype=np.float64, y_numeric=True)
         if self.method not in METHODS:
             raise ValueError(f"method is {self.method!r}; it must be one of {', '.join(map(repr, METHODS))}.")
@@ -116,7 +121,7 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, A, dtype=np.float64, ensure_non_negative=True)
             A, y = _scale_rows(A, np.sqrt(weight)), np.sqrt(weight) * y
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed, _, _ = drawn_seed(self.random_state), time_limit(self.max_time), worker_count(self.n_jobs)
         if total is None and self.method == "exact" and n > 1:
             tasks = Tasks.of_fit(self, n + 1, *given)
             self.result_ = self._prove_every_total(A, y, seed, tasks)
@@ -130,6 +135,7 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
             follow = tasks.follow("batch", lambda x: {"coef_": np.where(x[:n] > 0.0, 1.0, -1.0)})
             self.result_ = self._minimize(problem, seed, callback=follow)
             self.result_["x"] = self.result_.x[:n]
+        warn_if_interrupted([self.result_], 2 + FRAMES)
         self.coef_ = self.result_.x
         self.cws_gap_ = float(self.result_.cws_gap)
         tasks.finish(fitted=True)
@@ -138,6 +144,7 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
     def predict(self, A: Any) -> Vector:
         """Return A times the coefficients."""
         check_is_fitted(self)
+        refuse_unusable("A", A)
         A = validate_data(self, A, accept_sparse=("csc", "csr"), dtype=np.float64, reset=False)
         return np.asarray(A @ self.coef_, dtype=np.float64)
 
@@ -156,27 +163,35 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
         ones = round((problem.n + float(getattr(problem.u, "c", 0.0))) / 2)
         x = np.full(problem.n, -1.0)
         x[np.argsort(-result.x, kind="stable")[:ones]] = 1.0
-        result.update(x=x, objective=problem.f.value(x))
-        return result
+        return _moved(result, x, problem.f.value(x))
 
     def _prove_every_total(self, A: Any, y: Vector, seed: int, tasks: Tasks) -> Result:
         """Return the best over all totals: 2ⁿ sign vectors, where the columns of zeros would make C(2n, n) of them."""
         n, clock = A.shape[1], working_seconds()
         found: list[Result] = []
-        for total in range(-n, n + 1, 2):
-            left = None if self.max_time is None else max(1e-3, self.max_time - (working_seconds() - clock))
+        ended: Status | None = None
+        for total in sorted(range(-n, n + 1, 2), key=abs):
+            left = None if self.max_time is None else self.max_time - (working_seconds() - clock)
+            if found and left is not None and left <= 0.0:
+                ended = Status.TIME_LIMIT
+                break
             tasks.begin("total")
-            found.append(self._minimize(DCPB1(A, y, total, _lam(A)), seed, left))
-            tasks.end()
+            found.append(self._minimize(DCPB1(A, y, total, _lam(A)), seed, None if left is None else max(left, 1e-3)))
+            stop = tasks.end()
+            if found[-1].status is not Status.OPTIMAL:
+                ended = found[-1].status
+            elif stop and len(found) <= n:
+                ended = Status.STOPPED_BY_CALLBACK
+            if ended is not None:
+                break
         best = min(found, key=lambda result: float(result.objective))
         best["time"] = working_seconds() - clock
-        unproved = next((result for result in found if result.status is not Status.OPTIMAL), None)
-        if unproved is None:
+        if ended is None:
             parts = [result.proof for result in found]
             counts = sum(part.candidates for part in parts), parts[0].kind, sum(part.solved for part in parts)
             best["proof"] = Proof(*counts, best.time)
         else:
-            best.update(status=unproved.status, message=unproved.message, success=False)
+            best.update(status=ended, message=ended.value, success=False)
             best.pop("proof", None)
         best["cws_gap"] = certify(_free_sum(A, y), np.concatenate([best.x, -best.x])).cws_gap
         return best
@@ -187,6 +202,17 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
         # Coefficients of ±1 cannot follow a y of any scale.
         tags.regressor_tags.poor_score = True
         return tags
+
+
+def _moved(result: Result, x: Vector, objective: float) -> Result:
+    """Return the result for a binary x; a claim about another point than x, rounding aside, is dropped."""
+    if float(np.abs(x - result.x).max()) > SAME:
+        status = Status.STATIONARY if result.status in CLAIMS else result.status
+        result.update(status=status, message=status.value, success=False, cws_gap=math.nan)
+    earlier = result.history[result.history[:, 2] >= objective]
+    history = np.vstack([earlier, [result.nit, result.time, objective]])
+    result.update(x=x, objective=objective, history=history)
+    return result
 
 
 def _check_total(given: Any, n: int) -> int:

@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import joblib
@@ -48,6 +50,8 @@ BATCH, STARTS, PARENTS = 8, 8, 4
 NEAR = 1.5
 # Random starts between two looks at the clock.
 DRAWN_AT_ONCE = 64
+# Exchanges that are sorted first, of many.
+SORTED = 4096
 # Random exchanges proposed per unit, before a descent.
 PROPOSALS = 30
 # M² as a multiple of Σ‖zᵢ‖², which is twice the value to be expected at random.
@@ -124,12 +128,17 @@ class Groups:
             labels[moved] = rng.permutation(labels[moved])
         return labels
 
-    def improved(self, labels: Labels, rng: np.random.Generator, tabu: bool = False) -> Found:
-        """Return a split that no exchange within a stratum improves, or nearly so where blocks are samples."""
+    def improved(
+        self, labels: Labels, rng: np.random.Generator, tabu: bool = False, over: Callable[[], bool] = bool
+    ) -> Found:
+        """Return a split that no exchange within a stratum improves, or nearly so where blocks are samples.
+
+        After every block ``over()`` is asked whether to stop at what is reached.
+        """
         labels, pairs = labels.copy(), self._pairs()
         idle, turn = 0, 0
         most = SWEEPS * len(pairs) if self.n > BLOCK else None
-        while idle < len(pairs) and turn != most:
+        while idle < len(pairs) and turn != most and not (turn and over()):
             changed = self._divide(labels, *pairs[turn % len(pairs)], rng, turn < len(pairs), tabu)
             idle, turn = 0 if changed else idle + 1, turn + 1
         return Found(self.imbalance(labels), labels)
@@ -155,12 +164,11 @@ class Groups:
         slope = (other.T - own[:, None]) - (own[None, :] - other)
         change = 2.0 * slope + (self.count * (u * u + w * w) - (u - w) ** 2) * distance
         allowed = (at[:, None] < at[None, :]) & (self.strata[units][:, None] == self.strata[units][None, :])
-        rows, columns = np.nonzero(allowed)
-        for k in np.argsort(change[rows, columns], kind="stable"):
-            i, j = units[rows[k]], units[columns[k]]
+        for k in _ascending(np.where(allowed, change, np.inf).ravel()):
+            i, j = (units[place] for place in divmod(k, len(units)))
             moved = labels.copy()
             moved[i], moved[j] = labels[j], labels[i]
-            yield Found(found.imbalance + float(change[rows[k], columns[k]]), moved)
+            yield Found(found.imbalance + float(change.flat[k]), moved)
 
     def _pairs(self) -> list[tuple[int, int]]:
         return list(itertools.combinations(range(self.count), 2))
@@ -222,13 +230,27 @@ class Groups:
         return not np.bincount(self.strata[units], weights=change).any()
 
 
-class Budget(NamedTuple):
+def _ascending(values: Vector) -> Iterator[int]:
+    """Yield the places of the finite values, the least first; a few are mostly enough, and soon found."""
+    few = np.sort(np.argpartition(values, min(SORTED, len(values) - 1))[:SORTED])
+    yield from (int(k) for k in few[np.argsort(values[few], kind="stable")] if np.isfinite(values[k]))
+    if len(few) < len(values):
+        rest = np.setdiff1d(np.flatnonzero(np.isfinite(values)), few, assume_unique=True)
+        yield from (int(k) for k in rest[np.argsort(values[rest], kind="stable")])
+
+
+class Budget:
     """How many jobs, how many seconds, where chance comes from, and how many workers."""
 
-    work: int
-    max_time: float | None
-    seed: int
-    n_jobs: int | None
+    def __init__(self, work: int, max_time: float | None, seed: int, n_jobs: int | None) -> None:
+        self.work, self.seed = work, seed
+        self.workers = 1 if n_jobs is None else joblib.effective_n_jobs(n_jobs)
+        self.until = math.inf if max_time is None else working_seconds() + max_time
+        self.stopped = False
+
+    def is_over(self) -> bool:
+        """Return whether the time is over, or Ctrl-C was pressed."""
+        return self.stopped or working_seconds() >= self.until
 
 
 def search_groups(groups: Groups, budget: Budget) -> list[Found]:
@@ -244,7 +266,7 @@ def search_groups(groups: Groups, budget: Budget) -> list[Found]:
             labels = groups.random(rng)
         else:
             labels = groups.shaken(found[int(rng.integers(min(len(found), PARENTS)))].labels, rng)
-        return groups.improved(labels, rng, tabu=True)
+        return groups.improved(labels, rng, tabu=True, over=budget.is_over)
 
     clock, done = working_seconds(), 0
     for batch in _batches(job, budget, BATCH):
@@ -267,7 +289,7 @@ def gather_groups(groups: Groups, wanted: int, budget: Budget) -> list[Found]:
 
     def job(k: int) -> Found:
         rng = np.random.default_rng([budget.seed, k])
-        return groups.improved(groups.random(rng), rng)
+        return groups.improved(groups.random(rng), rng, over=budget.is_over)
 
     clock, ends = working_seconds(), []
     for batch in _batches(job, budget, DRAWN_AT_ONCE):
@@ -290,6 +312,8 @@ def gather_groups(groups: Groups, wanted: int, budget: Budget) -> list[Found]:
         each = heapq.heappop(waiting)[2]
         taken.append(Found(groups.imbalance(each.labels), each.labels))
         room = wanted - len(taken)
+        if budget.is_over() and len(waiting) >= room:
+            continue
         for other in groups.neighbours(each, rng):
             if room == 0:
                 break
@@ -308,22 +332,30 @@ def _distinct(groups: Groups, found: list[Found]) -> list[Found]:
 
 
 def _batches(job: Callable[[int], Found], budget: Budget, size: int) -> Iterator[list[Found]]:
-    """Yield the results of jobs 0, 1, …, so many at a time, until the work is done or the time is over."""
-    clock = working_seconds()
-    workers = 1 if budget.n_jobs is None else min(size, joblib.effective_n_jobs(budget.n_jobs))
+    """Yield the results of jobs 0, 1, …, so many at a time, until the work is done or the time is over.
+
+    Of a batch in which the time ends the jobs that have begun count, and of the first batch at least one.
+    """
     # The products are small: threads of a linear algebra library would only wait for each other.
-    with threadpool_limits(limits=1, user_api="blas"), joblib.Parallel(n_jobs=workers, prefer="threads") as pool:
-        for first in range(0, budget.work, size):
-            numbers = range(first, min(first + size, budget.work))
-            if workers == 1:
-                yield [job(k) for k in numbers]
-            else:
-                parts = pool(joblib.delayed(_do)(job, numbers[w::workers]) for w in range(workers))
+    with threadpool_limits(limits=1, user_api="blas"):
+        if budget.workers == 1:
+            for first in range(0, budget.work, size):
+                numbers = range(first, min(first + size, budget.work))
+                yield [job(k) for k in numbers if k == 0 or not budget.is_over()]
+                if budget.is_over():
+                    return
+            return
+        threads = ThreadPoolExecutor(min(size, budget.workers))
+        try:
+            for first in range(0, budget.work, size):
+                numbers = range(first, min(first + size, budget.work))
+                begun = [threads.submit(lambda k: None if k and budget.is_over() else job(k), k) for k in numbers]
                 # In the order of the jobs, whoever did them, so that workers do not matter.
-                yield [parts[k % workers][k // workers] for k in range(len(numbers))]
-            if budget.max_time is not None and working_seconds() - clock >= budget.max_time:
-                return
-
-
-def _do(job: Callable[[int], Found], numbers: range) -> list[Found]:
-    return [job(k) for k in numbers]
+                yield [found for each in begun if (found := each.result()) is not None]
+                if budget.is_over():
+                    return
+        except BaseException:  # Ctrl-C: jobs that are at work look at the budget and end soon
+            budget.stopped = True
+            raise
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)

@@ -14,20 +14,30 @@ import numpy as np
 import numpy.typing as npt
 import scipy.linalg as sl
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils import check_array, check_random_state
+from sklearn.utils import check_array
 from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from counterpoise.certificates import certify
-from counterpoise.checks import is_sparse, number, whole_number
-from counterpoise.clock import working_seconds
-from counterpoise.estimators.callbacks import CallbackSupport, Tasks, tell, with_callbacks
+from counterpoise.checks import (
+    LARGEST_SQUARE,
+    SMALLEST,
+    SMALLEST_SQUARE,
+    is_sparse,
+    refuse_extreme,
+    whole_number,
+    worker_count,
+)
+from counterpoise.clock import paused, working_seconds
+from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, tell, with_callbacks
+from counterpoise.estimators.options import drawn_seed, refuse_unusable, time_limit, warn_if_interrupted
 from counterpoise.kernels import swap_arc
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import minimize
-from counterpoise.solvers.run import Progress
+from counterpoise.solvers.run import CLAIMS, Progress
 from counterpoise.solvers.sparse_arc import MOST_SWAPS, TOLERANCE, NegativeGram
+from counterpoise.supervision import interruptible
 from counterpoise.terms.concave import TopSum
 from counterpoise.terms.constraint import Sphere
 from counterpoise.terms.separable import Bounds, Linear
@@ -54,8 +64,13 @@ HOPELESS = 1e-4
 RISES = 1e-10
 # How many components a kick replaces at most, and among how many columns.
 KICKED, FEW = 2, 256
-# Share of the time that the components one after the other may take when they are fitted jointly afterwards.
-FIRST_SHARE = 0.5
+# Share of the time that the components one after the other may take when they are fitted jointly afterwards, and what
+# is kept for the certificates then.
+FIRST_SHARE, LAST_SHARE = 0.5, 0.15
+# Exchanges between two looks at the clock.
+SLICE = 64
+# Loadings closer than this are the same.
+SAME = 1e-9
 
 
 class NonnegativeSparsePCA(
@@ -93,7 +108,7 @@ class NonnegativeSparsePCA(
     work : int, optional
         Of a search: starts and children a component, 8 if there is no ``max_time`` either.
     max_time : float, optional
-        Seconds of a fit, after the covariance. Results then depend on the machine's speed.
+        Seconds of a fit, all components together, after the covariance. Results then depend on the machine's speed.
     backfit : int
         Rounds of backfitting at most; a round looks at every component once. With more than 256 columns these rounds
         are among those of the largest variance, and as many may follow among all, without replacements. 0 keeps the
@@ -118,7 +133,8 @@ class NonnegativeSparsePCA(
         How each component ended, with its status and ``cws_gap``, which speaks of the columns of the pool (see Notes).
         After backfitting a result is of the component given all others, otherwise given those before it;
         −2·objective is the variance that it adds to these. STATIONARY means that a pair would raise the component's
-        own variance, but lower the total.
+        own variance, but lower the total. Ctrl-C keeps the components found so far, with a warning, once there are
+        ``n_components`` of them.
     n_iter_ : int
         Rounds of backfitting done.
     n_features_in_ : int
@@ -180,7 +196,9 @@ class NonnegativeSparsePCA(
     def fit(self, X: Any, y: Any = None) -> NonnegativeSparsePCA:
         """Find the components of X, an array, DataFrame or sparse matrix, n_samples × n_features."""
         given = X
+        refuse_unusable("X", X)
         X = self._validated(X, reset=True)
+        refuse_extreme(X.data if is_sparse(X) else X, "X", smallest=SMALLEST)
         sizes = self._sizes(*X.shape)
         plan = self._plan(sizes)
         data = _Centred(X)
@@ -189,8 +207,10 @@ class NonnegativeSparsePCA(
                 f"X is constant: none of its {X.shape[1]} columns varies over {X.shape[0]} samples; "
                 "principal components need variance."
             )
+        refuse_extreme(data.variance, "the variances of X", LARGEST_SQUARE, SMALLEST_SQUARE)
         tasks = Tasks.of_fit(self, len(sizes) + plan.joint, given, y)
         found = _fit(data, plan, tasks)
+        warn_if_interrupted(found.results, 2 + FRAMES)
         self.mean_ = data.mean.astype(X.dtype)
         self.components_ = np.ascontiguousarray(found.V.T, dtype=X.dtype)
         self.n_nonzero_ = np.array(sizes)
@@ -204,6 +224,7 @@ class NonnegativeSparsePCA(
     def transform(self, X: Any) -> npt.NDArray[Any]:
         """Return the scores (X − mean_)·components_ᵀ; sparse X is not densified."""
         check_is_fitted(self)
+        refuse_unusable("X", X)
         X = self._validated(X, reset=False)
         loadings = self.components_.T.astype(X.dtype)
         mean = self.mean_.astype(X.dtype)
@@ -259,7 +280,7 @@ class NonnegativeSparsePCA(
         count = whole_number(self.n_components, "n_components", 1)
         if count > min(n_samples, n_features):
             raise ValueError(
-                f"n_components is {count}, but X has {n_samples} samples and {n_features} features; "
+                f"n_components is {count}, but X has {n_samples} samples and {_features(n_features)}; "
                 f"it must be at most {min(n_samples, n_features)}."
             )
         if self.n_nonzero is None:
@@ -276,9 +297,7 @@ class NonnegativeSparsePCA(
     def _plan(self, sizes: list[int]) -> _Plan:
         if self.method not in METHODS:
             raise ValueError(f"method is {self.method!r}; it must be one of {', '.join(map(repr, METHODS))}.")
-        max_time = None if self.max_time is None else number(self.max_time, "max_time", 0.0)
-        if max_time == 0.0:
-            raise ValueError("max_time is 0; a fit needs some seconds, or None for no limit.")
+        max_time = time_limit(self.max_time)
         work = None if self.work is None else whole_number(self.work, "work", 1)
         return _Plan(
             sizes,
@@ -286,16 +305,20 @@ class NonnegativeSparsePCA(
             DEFAULT_WORK if work is None and max_time is None else work,
             max_time,
             whole_number(self.backfit, "backfit", 0),
-            int(check_random_state(self.random_state).randint(2**31 - 1)),
-            self.n_jobs,
+            drawn_seed(self.random_state),
+            worker_count(self.n_jobs),
         )
 
 
 def _size(value: Any, name: str, n_features: int) -> int:
     size = whole_number(value, name, 1)
     if size > n_features:
-        raise ValueError(f"{name} is {size}, but X has {n_features} features; it must be between 1 and {n_features}.")
+        raise ValueError(f"{name} is {size}, but X has {_features(n_features)}; it must be between 1 and {n_features}.")
     return size
+
+
+def _features(count: int) -> str:
+    return "1 feature(s)" if count == 1 else f"{count} features"  # scikit-learn looks for these words
 
 
 def _refuse_non_finite(X: Any) -> None:
@@ -344,6 +367,7 @@ class _Centred:
         self.variance: Matrix = np.where(variance > noise, variance * (self.m / (self.m - 1.0)), 0.0)
         self.varying: Indices = np.flatnonzero(self.variance)
 
+    @interruptible
     def covariance(self, columns: Indices) -> Matrix:
         """Return C on some columns."""
         X = self._columns(columns)
@@ -366,6 +390,7 @@ class _Centred:
         # All of them are no copy.
         return self.X[:, columns] if len(columns) < self.n else self.X
 
+    @interruptible
     def pool(self, count: int, n_components: int, seed: int) -> Indices:
         """Return columns to begin with: half by variance, half by their length in the leading eigenvectors of C.
 
@@ -426,6 +451,27 @@ class _Covariance:
         f = NegativeGram(np.negative(G, out=G), np.zeros(len(G)))
         return Problem(f, Bounds(0.0, np.inf) + Linear(lam), TopSum(min(s, len(G)), lam), Sphere())
 
+    def first_loadings(self, W: Matrix, s: int) -> tuple[Matrix, float]:
+        """Return a component after W without a product of the size of C, and −½ of the variance that it adds.
+
+        It has the s largest entries of the column of G, C deflated by W, that varies most; then, if that is better, the
+        leading eigenvector of G on these.
+        """
+        held = np.flatnonzero(W.any(axis=1))
+        B = self.rows(self.root[:, held] @ W[held], self.C[:, held] @ W[held])
+        left = np.diag(self.C) - np.einsum("kj,kj->j", B, B)
+        most = int(np.argmax(left))
+        if float(left[most]) <= EXHAUSTED * self.total:
+            raise _ExhaustedError(W)
+        x = _sparse(np.maximum(self.C[most] - B.T @ B[:, most], 0.0), s)
+        places = np.flatnonzero(x)
+        G = self.C[np.ix_(places, places)] - B[:, places].T @ B[:, places]
+        z, leading = x[places], np.linalg.eigh(G)[1][:, -1]
+        leading = _sparse(np.maximum(leading * (1.0 if leading.sum() >= 0.0 else -1.0), 0.0), s)
+        z = max((z, leading), key=lambda each: float(each @ G @ each))
+        x[places] = z
+        return x, -0.5 * float(z @ G @ z)
+
     def adjusted(self, V: Matrix, by_size: bool) -> tuple[Matrix, Indices]:
         """Return the adjusted variances and their order: that of V, or by size if the order is free."""
         return _adjusted(self.root @ V, by_size)
@@ -439,6 +485,7 @@ def _adjusted(Z: Matrix, by_size: bool) -> tuple[Matrix, Indices]:
     return np.asarray(np.diag(T) ** 2, dtype=np.float64), np.asarray(order, dtype=np.intp)
 
 
+@interruptible
 def _root(C: Matrix) -> Matrix:
     """Return R with RᵀR = C and as many rows as C has rank, by Cholesky's factorisation with pivots."""
     factor, pivots, rank, _ = sl.lapack.dpstrf(C, lower=0)
@@ -512,13 +559,14 @@ class _Fit:
         self.plan, self.tasks = plan, tasks
         # The rounds of backfitting are subtasks of one.
         self.backfitting: Tasks | None = None
-        self.deadline = None if plan.max_time is None else working_seconds() + plan.max_time
+        self.clock, self.told = working_seconds(), 0
         self.rng = np.random.default_rng(plan.seed)
         self.joint = plan.joint
         # Components of different sizes keep the order in which the user gave these.
         self.by_size = self.joint and len(set(plan.sizes)) == 1
-        self.rounds = 0
-        self.clock, self.told = working_seconds(), 0
+        self.rounds, self.interrupted = 0, False
+        # Seconds that the last component took beyond those of its method.
+        self.setup = 0.0
 
     def components(
         self, C: _Covariance, V: Matrix | None, results: list[Result], kicks: bool
@@ -533,19 +581,34 @@ class _Fit:
         """Solve for each component after those before it."""
         V, results = np.zeros((len(C), 0)), []
         for k, s in enumerate(self.plan.sizes):
-            x0 = None if warm is None else warm[:, k]
-            problem = C.problem(V, s)
-            left = self._left()
-            if left is not None:
-                left *= (FIRST_SHARE if self.joint else 1.0) / (len(self.plan.sizes) - k)
             # A pool that has grown may bring the same component again, which is no new task.
             if k >= self.tasks.done:
                 self.tasks.begin("component")
-            results.append(minimize(problem, x0, method=self.plan.method, **self.plan.options(left)))
-            V = np.column_stack([V, _sparse(results[-1].x, s)])
+            results.append(self._next(C, V, s, None if warm is None else warm[:, k]))
+            V = np.column_stack([V, results[-1].x])
             self.tasks.end()
             self._tell(results[-1].objective, V[:, -1], results[-1].cws_gap)
+            if results[-1].status is Status.INTERRUPTED:
+                if k + 1 < len(self.plan.sizes):
+                    raise KeyboardInterrupt
+                self.interrupted = True
         return V, results
+
+    def _next(self, C: _Covariance, V: Matrix, s: int, x0: Matrix | None) -> Result:
+        """Solve for the component after V; where there is hardly time for that, take one of a few products."""
+        limit, before, seconds = self.plan.max_time, working_seconds(), None
+        if limit is not None:
+            first = C.first_loadings(V, s)
+            left = (FIRST_SHARE if self.joint else 1.0) * limit - (before - self.clock)
+            seconds = left / (len(self.plan.sizes) - V.shape[1]) - self.setup
+            if seconds <= 0.0 or self.expired():
+                return _no_step(*first, Status.TIME_LIMIT, Status.TIME_LIMIT.value, math.nan, self.plan.seed)
+            x0 = first[0] if x0 is None else x0
+        problem = C.problem(V, s)
+        result = minimize(problem, x0, method=self.plan.method, **self.plan.options(seconds))
+        if seconds is not None:
+            self.setup = max(0.0, working_seconds() - before - seconds)
+        return _kept(problem, result, _sparse(result.x, s))
 
     def together(self, C: _Covariance, V: Matrix, kicks: bool) -> Matrix:
         """Backfit: with kicks among the columns of the largest variance, then among all."""
@@ -561,59 +624,81 @@ class _Fit:
         """Backfit until nothing rises, and then kick or end; return the best components of all rounds."""
         best, best_total = V, -math.inf
         total, seen = self._total(C, V), _Seen(V.shape[1])
-        for _ in range(self.plan.backfit):
-            if self.expired():
-                break
-            before = total
-            assert self.backfitting is not None
-            self.backfitting.begin("round")
-            V, total = self._round(C, V, total, seen)
-            stop = self.backfitting.end()
-            self.rounds += 1
-            self._tell(-0.5 * total, V[:, -1], math.nan)
-            if total > best_total:
-                best, best_total = V, total
-            if stop:
-                break
-            settled = SETTLED if total >= best_total else HOPELESS
-            if total <= before * (1.0 + settled):
-                if not kicks:
+        try:
+            for _ in range(self.plan.backfit):
+                if self.expired(1.0 - LAST_SHARE):
                     break
-                V = self._kicked(C, best)
-                total, seen = self._total(C, V), _Seen(V.shape[1])
+                before = total
+                assert self.backfitting is not None
+                self.backfitting.begin("round")
+                V, total = self._round(C, V, total, seen)
+                stop = self.backfitting.end()
+                self.rounds += 1
+                self._tell(-0.5 * total, V[:, -1], math.nan)
+                if total > best_total:
+                    best, best_total = V, total
+                if stop:
+                    break
+                settled = SETTLED if total >= best_total else HOPELESS
+                if total <= before * (1.0 + settled):
+                    if not kicks:
+                        break
+                    V = self._kicked(C, best)
+                    total, seen = self._total(C, V), _Seen(V.shape[1])
+        except KeyboardInterrupt:
+            self.interrupted = True
         return best
 
     def settle(self, C: _Covariance, V: Matrix) -> tuple[Matrix, list[Result]]:
-        """Certify each component given the others; a step that lowers the total is not taken."""
+        """Certify each component given the others while there is time; a step that lowers the total is not taken."""
         results: list[Result] = []
         V, total = V.copy(), self._total(C, V)
         for k, s in enumerate(self.plan.sizes):
-            problem, here = C.problem(np.delete(V, k, axis=1), s), V[:, k].copy()
-            result = minimize(problem, here, seed=self.plan.seed)
-            V[:, k] = _sparse(result.x, s)
-            changed = self._total(C, V)
-            if changed < total * (1.0 - RISES):
-                V[:, k], changed = here, total
-                result = _as_it_is(problem, here, self.plan.seed)
-            total = changed
+            if self.expired():
+                results.append(self._uncertified(C, V, k))
+                continue
+            try:
+                here = V[:, k].copy()
+                problem = C.problem(np.delete(V, k, axis=1), s)
+                result = minimize(problem, here, seed=self.plan.seed, max_time=self._left())
+                self.interrupted = result.status is Status.INTERRUPTED
+                there = V.copy()
+                there[:, k] = _sparse(result.x, s)
+                changed = self._total(C, there)
+                if changed < total * (1.0 - RISES):
+                    result = _as_it_is(problem, here, self.plan.seed)
+                else:
+                    result, V, total = _kept(problem, result, there[:, k]), there, changed
+            except KeyboardInterrupt:
+                self.interrupted = True
+                result = self._uncertified(C, V, k)
             results.append(result)
         if self.backfitting is not None:
             self.backfitting.finish()
         return V, results
 
+    def _uncertified(self, C: _Covariance, V: Matrix, k: int) -> Result:
+        """Return the result of a component of which nothing is claimed, because the time is over or Ctrl-C pressed."""
+        status = Status.INTERRUPTED if self.interrupted else Status.TIME_LIMIT
+        added = _adjusted(C.root @ np.column_stack([np.delete(V, k, axis=1), V[:, k]]), False)[0][-1]
+        return _no_step(V[:, k].copy(), -0.5 * float(added), status, status.value, math.nan, self.plan.seed)
+
     def _round(self, C: _Covariance, V: Matrix, total: float, seen: _Seen) -> tuple[Matrix, float]:
         """Exchange loadings of each component in turn given all others; keep what raises the total."""
         V, Z, P, G = V.copy(), C.root @ V, C.C @ V, np.empty_like(C.C)
         for k, s in enumerate(self.plan.sizes):
-            if self.expired():
+            if self.expired(1.0 - LAST_SHARE):
                 break
             if not seen.look(k):
                 continue
             others = np.arange(V.shape[1]) != k
             B = C.rows(Z[:, others], P[:, others])
             C.deflate(B, G)
-            x = V[:, k].copy()
-            swap_arc.descend(G, x, s, TOLERANCE, MOST_SWAPS)
+            x, made = V[:, k].copy(), SLICE
+            for _ in range(MOST_SWAPS // SLICE):
+                made = int(swap_arc.descend(G, x, s, TOLERANCE, SLICE))
+                if made < SLICE or self.expired(1.0 - LAST_SHARE):
+                    break
             held = np.flatnonzero(x)
             scores = Z.copy()
             scores[:, k] = C.root[:, held] @ x[held]
@@ -643,11 +728,13 @@ class _Fit:
 
     def _left(self) -> float | None:
         # A method must have some time to return a point at all.
-        return None if self.deadline is None else max(self.deadline - working_seconds(), 1e-3)
+        limit = self.plan.max_time
+        return None if limit is None else max(limit - (working_seconds() - self.clock), 1e-3)
 
-    def expired(self) -> bool:
-        """Return whether the time is up."""
-        return self.deadline is not None and working_seconds() >= self.deadline
+    def expired(self, share: float = 1.0) -> bool:
+        """Return whether Ctrl-C was pressed, or this share of the time is over."""
+        limit = self.plan.max_time
+        return self.interrupted or (limit is not None and working_seconds() - self.clock >= share * limit)
 
 
 def _sparse(x: Matrix, s: int) -> Matrix:
@@ -660,20 +747,34 @@ def _sparse(x: Matrix, s: int) -> Matrix:
     return x if abs(length - 1.0) <= 1e-15 else x / length
 
 
+def _kept(problem: Problem, result: Result, x: Matrix) -> Result:
+    """Return the result for x, which has at most s loadings; a claim about another point is dropped."""
+    if float(np.abs(x - result.x).max()) > SAME:
+        status = Status.STATIONARY if result.status in CLAIMS else result.status
+        objective = problem.objective(x)
+        return Result(**{**_no_step(x, objective, status, status.value, math.nan, result.seed), "time": result.time})
+    result["x"] = x
+    return result
+
+
 def _as_it_is(problem: Problem, x: Matrix, seed: int) -> Result:
     """Return the result of no step at all, with the gap that pairs leave."""
-    certificate = certify(problem, x)
+    message = "pairs would raise this component's own variance and lower the total of all; it is left as it is"
+    return _no_step(x, problem.objective(x), Status.STATIONARY, message, certify(problem, x).cws_gap, seed)
+
+
+def _no_step(x: Matrix, objective: float, status: Status, message: str, gap: float, seed: int | None) -> Result:
     return Result(
         x=x,
-        objective=problem.objective(x),
-        status=Status.STATIONARY,
+        objective=objective,
+        status=status,
         success=False,
-        message="pairs would raise this component's own variance and lower the total of all; it is left as it is",
+        message=message,
         nit=0,
         nacc=0,
         time=0.0,
         history=np.zeros((0, 3)),
-        cws_gap=certificate.cws_gap,
+        cws_gap=gap,
         tolerance=math.nan,
         seed=seed,
     )
@@ -684,13 +785,14 @@ def _as_it_is(problem: Problem, x: Matrix, seed: int) -> Result:
 
 def _fit(data: _Centred, plan: _Plan, tasks: Tasks) -> _Found:
     """Fit on the whole covariance, or on a pool that grows until no column outside would raise a component."""
-    whole = len(data.varying) <= WHOLE
-    pool = data.varying if whole else data.pool(POOLED, len(plan.sizes), plan.seed)
     fit, V = _Fit(plan, tasks), None
     results: list[Result] = []
     pricings = 0
-    while True:
+    with paused():
+        whole = len(data.varying) <= WHOLE
+        pool = data.varying if whole else data.pool(POOLED, len(plan.sizes), plan.seed)
         C = _Covariance(data.covariance(pool))
+    while True:
         try:
             V, results = fit.components(C, V, results, kicks=pricings == 0)
         except _ExhaustedError as exhausted:
@@ -700,20 +802,52 @@ def _fit(data: _Centred, plan: _Plan, tasks: Tasks) -> _Found:
                     f"n_components is {len(plan.sizes)}, but {exhausted.V.shape[1]} components explain all variance "
                     f"of X; it must be at most {exhausted.V.shape[1]}."
                 ) from None
+        except KeyboardInterrupt:
+            if V is None:
+                raise
+            fit.interrupted = True
+            break
         else:
-            entering, pricings = _gaining(data, pool, C, V, fit), pricings + 1
-            if not len(entering) or pricings == PRICINGS or fit.expired():
+            pricings += 1
+            if pricings == PRICINGS or fit.expired(1.0 - LAST_SHARE):
                 break
-        grown = np.union1d(pool, entering)
-        if V is not None:
-            V = _embedded(V, np.searchsorted(grown, pool), len(grown))
-        pool = grown
+            entering = _entering(data, pool, C, V, fit)
+            if not len(entering):
+                break
+        try:
+            grown = np.union1d(pool, entering)
+            larger = _Covariance(data.covariance(grown))
+        except KeyboardInterrupt:
+            if V is None:
+                raise
+            fit.interrupted = True
+            break
+        places = np.searchsorted(grown, pool)
+        V = None if V is None else _embedded(V, places, len(grown))
+        results = [Result(**{**result, "x": _embedded(result.x, places, len(grown))}) for result in results]
+        pool, C = grown, larger
+    assert V is not None
     if fit.joint:
         with threadpool_limits(limits=1, user_api="blas"):
             V, results = fit.settle(C, V)
+    elif fit.interrupted:
+        ended = {"status": Status.INTERRUPTED, "message": Status.INTERRUPTED.value, "success": False}
+        results = [Result(**{**result, **ended}) for result in results]
     variances, order = C.adjusted(V, fit.by_size)
     results = [Result(**{**results[k], "x": _embedded(results[k].x, pool, data.n)}) for k in order]
     return _Found(_embedded(V[:, order], pool, data.n), variances, results, fit.rounds)
+
+
+def _entering(data: _Centred, pool: Indices, C: _Covariance, V: Matrix, fit: _Fit) -> Indices:
+    """Return the columns to add to the pool; none, if Ctrl-C is pressed on the way."""
+    if len(pool) == len(data.varying):
+        return pool[:0]
+    try:
+        gaining: Indices = interruptible(_gaining)(data, pool, C, V, fit)
+    except KeyboardInterrupt:
+        fit.interrupted = True
+        return pool[:0]
+    return gaining
 
 
 def _embedded(values: Matrix, places: Indices, length: int) -> Matrix:
@@ -738,8 +872,6 @@ def _gaining(data: _Centred, pool: Indices, C: _Covariance, V: Matrix, fit: _Fit
     As in ``kernels.swap_arc``: drop vᵢ, v̂ = (v − vᵢeᵢ)/‖v − vᵢeᵢ‖, and turn v̂ towards eⱼ by the best angle. That is
     worth λ_max of [[v̂ᵀGv̂, (Gv̂)ⱼ], [·, G_jj]], G = C deflated. With fewer non-zeros than allowed none is dropped.
     """
-    if len(pool) == len(data.varying):
-        return pool[:0]
     entering: list[Indices] = []
     outside = np.setdiff1d(data.varying, pool)
     Z, P = C.root @ V, data.products(pool, V)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from counterpoise.checks import Vector, number, real_array, whole_number
+from counterpoise.checks import Vector, number, random_seed, real_array, whole_number, worker_count
 from counterpoise.estimators.covariates import Covariates, aligned, is_pandas, read_covariates, some
 from counterpoise.estimators.exchanges import Budget, Groups, Labels, gather_groups, search_groups
+from counterpoise.extras import require
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -107,12 +108,7 @@ class Split:
         the root mean square SMD of a purely random split of these sizes, √(1/n₁ + 1/n₀) exactly; for more than two
         groups that of the two smallest. A constant column has 0 in both.
         """
-        try:
-            import pandas
-        except ImportError:
-            raise ImportError(
-                "A table of balance needs pandas: install the extra with pip install 'counterpoise[data]'."
-            ) from None
+        pandas = require("A table of balance needs", "pandas")
         labels, parts = np.asarray(self.labels), self.covariates
         columns: dict[str, Any] = {
             f"mean {g}": parts.values[labels == g].mean(axis=0) for g in range(len(self.group_sizes))
@@ -248,10 +244,11 @@ def balanced_split(
     work : int, optional
         How many local searches: 64 for one split, or two random starts per draw.
     max_time : float, optional
-        Seconds for these.
+        Seconds for these; searches that have begun by then end where they are. Draws that are missing then are
+        completed by exchanges. Ctrl-C raises KeyboardInterrupt.
     random_state : int, numpy Generator or None
     n_jobs : int, optional
-        Workers, by joblib; they do not change the split unless ``max_time`` ends the search.
+        Threads, -1 for one a core; they do not change the split unless ``max_time`` ends the search.
 
     Examples
     --------
@@ -273,10 +270,8 @@ def balanced_split(
         work = whole_number(work, "work", 1)
     if max_time is not None and number(max_time, "max_time", 0.0) <= 0.0:
         raise ValueError("max_time is 0; a search needs a positive budget.")
-    try:
-        rng = np.random.default_rng(random_state)
-    except (TypeError, ValueError):
-        raise TypeError(f"random_state is {random_state!r}; it must be an int, a numpy Generator or None.") from None
+    rng = _generator(random_state)
+    n_jobs = worker_count(n_jobs)
     counted = parts.scores.any(axis=0) & (parts.weights > 0.0)
     Z = parts.scores[:, counted] * np.sqrt(parts.weights[counted]) if counted.any() else np.zeros((n, 1))
     groups = Groups(Z, sizes, codes)
@@ -302,6 +297,17 @@ def balanced_split(
     )
 
 
+def _generator(random_state: Any) -> np.random.Generator:
+    """Return a generator from an int, a numpy Generator or None."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    try:
+        return np.random.default_rng(random_seed(random_state))
+    except (TypeError, ValueError) as error:
+        right = "it must be an int of at least 0, a numpy Generator or None"
+        raise type(error)(f"random_state is {random_state!r}; {right}.") from None
+
+
 def _indexed(labels: Labels, index: Any) -> Any:
     if index is None:
         return labels
@@ -325,6 +331,8 @@ def _strata(strata: Any, index: Any, n: int) -> tuple[list[Any], Labels]:
         return [None], np.zeros(n, dtype=np.int64)
     values = [getattr(value, "item", lambda value=value: value)() for value in aligned(strata, index, n, "strata")]
     for k, value in enumerate(values):
+        if not isinstance(value, Hashable):
+            raise TypeError(f"strata holds {value!r}, which cannot name a stratum; give words or numbers.")
         if value is None or value != value or str(value) == "<NA>":
             raise ValueError(f"strata has no value for unit {k if index is None else index[k]}; every unit needs one.")
     numbers = {name: k for k, name in enumerate(dict.fromkeys(values))}

@@ -6,19 +6,26 @@ import dataclasses
 import difflib
 import math
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, RegressorMixin, clone
-from sklearn.utils import check_random_state
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from counterpoise.checks import Vector, number, whole_number
+from counterpoise.checks import SMALLEST, Vector, float_array, number, refuse_extreme, whole_number, worker_count
 from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, batches, with_callbacks
 from counterpoise.estimators.covariates import is_pandas, some
+from counterpoise.estimators.options import (
+    drawn_seed,
+    refuse_unusable,
+    time_limit,
+    warn_if_interrupted,
+    warn_of_prices,
+)
+from counterpoise.extras import require
 from counterpoise.problem import Result
 from counterpoise.solvers.holdings import REPLACEMENTS, Holdings, best_holdings
 from counterpoise.solvers.run import Progress
@@ -31,8 +38,6 @@ if TYPE_CHECKING:
 METHODS = ("search", "swap", "bcd-g")
 # Limits that miss 1 by less than this, such as ten weights of 0.1, miss it by rounding.
 ROOM = 1e-10
-# What pandas calls numbers in a column of objects.
-NUMBERS = ("floating", "integer", "mixed-integer-float", "decimal", "boolean", "empty")
 # The weight at which a name to include counts as held, if it has no min_weight.
 LEAST_HELD = 1e-4
 
@@ -176,12 +181,13 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
             Another name of y.
         """
         index = y if index is None else index
-        task = self._task(returns, index, sample_weight)
+        task = self._task(returns, index, sample_weight, 3 + FRAMES)
         size = whole_number(self.n_assets, "n_assets", 1)
         problem = task.problem(size)
         tasks = Tasks.of_fit(self, task.batches(problem), returns, index, sample_weight)
         result = task.solve(problem, callback=tasks.follow("batch", lambda x: {"coef_": x}))
         task.warn(result.x)
+        warn_if_interrupted([result], 2 + FRAMES)
         self.result_ = result
         self.coef_ = result.x
         self.weights_ = task.series(result.x)
@@ -195,6 +201,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
     def predict(self, returns: Any) -> Vector:
         """Return the portfolio's returns Rw, at constant weights."""
         check_is_fitted(self)
+        refuse_unusable("returns", returns)
         if is_pandas(returns, "DataFrame"):
             _check_frame(returns)
         X = validate_data(self, returns, reset=False, dtype=np.float64, ensure_all_finite=False)
@@ -229,7 +236,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         asked = [whole_number(size, f"s[{k}]", 1) for k, size in enumerate(s)]
         if not asked:
             raise ValueError("s is empty; give at least one number of names.")
-        task = clone(self)._task(returns, index, sample_weight)
+        task = clone(self)._task(returns, index, sample_weight, 3)
         found: dict[int, Result] = {}
         best: Result | None = None
         for size in sorted(set(asked)):
@@ -249,9 +256,11 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
             results,
         )
 
-    def _task(self, returns: Any, index: Any, sample_weight: Any) -> _Task:
-        """Return the data and the rules, checked."""
+    def _task(self, returns: Any, index: Any, sample_weight: Any, stacklevel: int) -> _Task:
+        """Return the data and the rules, checked; warnings are of the caller's caller."""
         options = self._options()
+        for name, values in (("returns", returns), ("index", index), ("sample_weight", sample_weight)):
+            refuse_unusable(name, values)
         index = _series(returns, index, sample_weight)
         frame = is_pandas(returns, "DataFrame")
         if frame:
@@ -267,20 +276,22 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         names = _Names(labels, {label: k for k, label in enumerate(labels)})
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         rules = _rules(self, names)
+        warn_of_prices(X, labels, y, stacklevel)
         root = np.sqrt(weight)
-        return _Task(names, frame, X * root[:, None], y * root, float(weight.sum()), rules, options)
+        A, r = X * root[:, None], y * root
+        refuse_extreme(A, "returns", smallest=SMALLEST)
+        refuse_extreme(r, "index")
+        return _Task(names, frame, A, r, float(weight.sum()), rules, options)
 
     def _options(self) -> dict[str, Any]:
         if self.method not in METHODS:
             raise ValueError(f"method is {self.method!r}; it must be one of {', '.join(map(repr, METHODS))}.")
-        if self.max_time is not None and number(self.max_time, "max_time", 0.0) == 0.0:
-            raise ValueError("max_time is 0; a fit needs some seconds, or None for no limit.")
         return {
             "method": self.method,
             "work": None if self.work is None else whole_number(self.work, "work", 1),
-            "max_time": self.max_time,
-            "seed": int(check_random_state(self.random_state).randint(2**31 - 1)),
-            "n_jobs": self.n_jobs,
+            "max_time": time_limit(self.max_time),
+            "seed": drawn_seed(self.random_state),
+            "n_jobs": worker_count(self.n_jobs),
         }
 
     def __sklearn_tags__(self) -> Any:
@@ -432,7 +443,12 @@ class _Task(NamedTuple):
             )
         residual = self.A @ result.x - self.y
         costs = float(problem.cost @ np.abs(result.x - problem.centre)) + self.rules.sold_cost
-        result["objective"] = 0.5 * float(residual @ residual) + costs
+        objective = 0.5 * float(residual @ residual) + costs
+        if len(history := result.get("history", ())):
+            # That of the point returned, of which the value on the way had fewer digits.
+            history[:, 2] = np.maximum(history[:, 2], objective)
+            history[-1, 2] = objective
+        result["objective"] = objective
         return result
 
     def batches(self, problem: Holdings) -> int | None:
@@ -442,8 +458,7 @@ class _Task(NamedTuple):
         limits = self.options["work"], self.options["max_time"]
         count, more = batches(*limits, SparseLine.plan), batches(*limits, REPLACEMENTS)
         # With groups or least weights rounds of replacements follow under all rules.
-        plain = len(problem.least) == 0 and not (problem.lo[~problem.must] > 0.0).any()
-        return count if count is None or more is None or plain else count + more
+        return count if count is None or more is None or problem.is_plain else count + more
 
     def tracking_error(self, x: Vector) -> float:
         """Return the root mean square of the difference."""
@@ -556,6 +571,9 @@ def _members(names: _Names, groups: Any) -> list[Any]:
             raise ValueError(
                 f"groups has {len(members)} entries; give one for each of {len(names.labels)} names, or a mapping."
             )
+    for member in members:
+        if not isinstance(member, Hashable):
+            raise TypeError(f"groups holds {member!r}, which cannot name a group; give a word or a number.")
     return [None if member is None or member != member or str(member) == "<NA>" else member for member in members]
 
 
@@ -641,10 +659,13 @@ def _mapping(given: Any, what: str) -> dict[Any, Any] | None:
 
 
 def _numbers(given: Any, what: str) -> Vector:
-    array = np.asarray(given)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"{what} is {given!r}; give real numbers: one, one for each name, or a mapping from names.")
-    return np.array(array, dtype=np.float64)
+    refuse_unusable(what, given)
+    try:
+        return np.array(float_array(given, what))
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{what} is {given!r}; give real numbers: one, one for each name, or a mapping from names."
+        ) from None
 
 
 def _between(values: Vector, what: str, labels: list[Any], most: float = 1.0) -> None:
@@ -764,11 +785,10 @@ def _check_frame(returns: Any) -> None:
         raise ValueError(f"returns has more than one column {some(twice.unique())}; names must be unique.")
     types = _pandas("A DataFrame").api.types
     for name, column in returns.items():
-        kind = column.dtype
-        if not types.is_numeric_dtype(kind) and not (
-            types.is_object_dtype(kind) and types.infer_dtype(column, skipna=True) in NUMBERS
-        ):
-            raise ValueError(f"Column {name!r} of returns holds {kind}; returns must be numbers.")
+        if types.is_object_dtype(column.dtype):
+            _refuse_objects(name, column)
+        elif not types.is_numeric_dtype(column.dtype):
+            raise ValueError(f"Column {name!r} of returns holds {column.dtype}; returns must be numbers.")
     bad = returns.isna().to_numpy()
     if not bad.any():
         return
@@ -779,6 +799,22 @@ def _check_frame(returns: Any) -> None:
         f"returns has {int(bad.sum())} missing values (NaN) in {len(first)} columns, the first of each: "
         f"{some(first, 3)}; drop these names or dates, or fill them."
     )
+
+
+def _refuse_objects(name: Any, column: Any) -> None:
+    """Name the first object of a column that is no number; missing ones are told apart."""
+    present = column[column.notna()]
+    try:
+        float_array(present.to_numpy(), "")
+    except (TypeError, ValueError):
+        for date, value in present.items():
+            try:
+                float_array(np.array([value], dtype=object), "")
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"Column {name!r} of returns holds {value!r} on {_date(date)}, a {type(value).__name__}; returns "
+                    "must be numbers."
+                ) from None
 
 
 def _refuse_missing(X: Vector, what: str) -> None:
@@ -797,8 +833,4 @@ def _date(label: Any) -> str:
 
 
 def _pandas(what: str) -> Any:
-    try:
-        import pandas
-    except ImportError:
-        raise ImportError(f"{what} needs pandas: install the extra with pip install 'counterpoise[data]'.") from None
-    return pandas
+    return require(f"{what} needs", "pandas")

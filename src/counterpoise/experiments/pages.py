@@ -15,6 +15,7 @@ from counterpoise.experiments.plan import LETTERS, TARGETS, Target
 from counterpoise.experiments.sets import Data, catalogue, paper_names, where_from
 from counterpoise.experiments.store import Record
 from counterpoise.experiments.tables import Cell, Table
+from counterpoise.output import write_text
 from counterpoise.report import Axis, Column, Panel, Report, Series
 from counterpoise.report import Cell as Shown
 
@@ -121,11 +122,13 @@ def chapter(target: Target, records: list[Record], wanted: int, absent: dict[str
     charts = []
     if target.kind == "curves":
         tables += compare.objective_tables(target, cells)
-        drawn[target.name] = figures.curves(target, cells, absent)
+        if plotting.has_matplotlib():
+            drawn[target.name] = figures.curves(target, cells, absent)
         note = "The mean over the starts; the band is from the least to the largest."
         charts.append(Chart("curves", target.title, "line", figures.curve_panels(target, cells), note))
     if target.kind == "histories":
-        drawn[target.name] = figures.histories(target, records, absent)
+        if plotting.has_matplotlib():
+            drawn[target.name] = figures.histories(target, records, absent)
         note = (
             "The median over the starts of the best objective so far; the band is from the least to the largest. A run "
             f"that has ended keeps its value. The best known is drawn at {plotting.FLOOR:g} of the whole descent, as a "
@@ -176,16 +179,16 @@ def write(chapter: Chapter, output: Path) -> list[Path]:
     output.mkdir(parents=True, exist_ok=True)
     written = []
     for table in chapter.tables:
-        written.append(_put(output / f"{table.name}.csv", table.csv()))
+        written.append(write_text(output / f"{table.name}.csv", table.csv()))
     if chapter.tables:
         tex = "\n\n".join(table.latex() for table in chapter.tables)
-        written.append(_put(output / f"{chapter.name}.tex", "% needs booktabs\n" + tex + "\n"))
+        written.append(write_text(output / f"{chapter.name}.tex", "% needs booktabs\n" + tex + "\n"))
     for name, figure in chapter.figures.items():
         for suffix in (".svg", ".png"):
             plotting.save_figure(figure, output / f"{name}{suffix}")
             written.append(output / f"{name}{suffix}")
-    written.append(_put(output / f"{chapter.name}.md", markdown(chapter)))
-    _put(output / f"{chapter.name}{SECTION}", _packed(chapter))
+    written.append(write_text(output / f"{chapter.name}.md", markdown(chapter)))
+    write_text(output / f"{chapter.name}{SECTION}", _packed(chapter))
     written.append(write_index(output))
     return written
 
@@ -203,7 +206,7 @@ def write_index(output: Path) -> Path:
     chapters = [_unpacked(file.read_text("utf-8")) for file in sorted(output.glob(f"*{SECTION}"))]
     found = {chapter.name: chapter for chapter in chapters if chapter is not None}
     order = [name for name in TARGETS if name in found] + [name for name in found if name not in TARGETS]
-    return _put(output / "index.html", report([found[name] for name in order]).html())
+    return write_text(output / "index.html", report([found[name] for name in order]).html())
 
 
 def report(chapters: Sequence[Chapter]) -> Report:
@@ -310,8 +313,3 @@ def _unpacked(text: str) -> Chapter | None:
 def _unpacked_panel(kept: dict[str, Any]) -> Panel:
     axes = {"x": Axis(*kept["x"]), "y": Axis(*kept["y"])}
     return Panel(**{**kept, **axes, "series": [Series(**series) for series in kept["series"]]})
-
-
-def _put(path: Path, text: str) -> Path:
-    path.write_text(text, encoding="utf-8", newline="\n")
-    return path

@@ -6,7 +6,6 @@ import contextlib
 import datetime
 import functools
 import hashlib
-import importlib
 import os
 import platform
 from collections.abc import Callable, Iterable, Iterator
@@ -24,10 +23,11 @@ from counterpoise.checks import Vector
 from counterpoise.experiments.plan import Task, build
 from counterpoise.experiments.sets import Data, load
 from counterpoise.experiments.store import Record, Store, as_json
+from counterpoise.extras import require
 from counterpoise.solvers.hybrid import join
 
 BACKENDS = ("loky", "threading", "dask", "ray")
-EXTRAS = {"dask": "cluster", "ray": "ray"}
+PACKAGES = {"dask": "distributed", "ray": "ray"}
 # What a run's outcome depends on; pages, tables and commands are not part of it.
 CODE = ("kernels", "terms", "solvers", "problem.py", "problems.py", "certificates.py", "checks.py")
 # Rows of a history that a record keeps, at most: the first, the last, and evenly by logarithm of time between.
@@ -157,14 +157,10 @@ def check_backend(backend: str, address: str | None) -> None:
     """Refuse an unknown backend, one whose package is missing, or an address for a backend that has none."""
     if backend not in BACKENDS:
         raise ValueError(f"--backend is {backend!r}; it must be one of {', '.join(BACKENDS)}.")
-    if address is not None and backend not in EXTRAS:
-        raise ValueError(f"--address is for the backends {' and '.join(EXTRAS)}, not for {backend}.")
-    if backend in EXTRAS:
-        try:
-            importlib.import_module({"dask": "distributed", "ray": "ray"}[backend])
-        except ImportError:
-            extra = f"pip install 'counterpoise[{EXTRAS[backend]}]'"
-            raise ImportError(f"The backend {backend} needs a package that is not installed: {extra}.") from None
+    if address is not None and backend not in PACKAGES:
+        raise ValueError(f"--address is for the backends {' and '.join(PACKAGES)}, not for {backend}.")
+    if backend in PACKAGES:
+        require(f"The backend {backend} needs", PACKAGES[backend])
 
 
 @contextlib.contextmanager
@@ -213,7 +209,7 @@ def run(
     code = code_identity()
     quality = [task for task in todo if task.measure == "quality"]
     timing = [task for task in todo if task.measure != "quality"]
-    parallel = jobs > 1 or backend in EXTRAS
+    parallel = jobs > 1 or backend in PACKAGES
     with workers(backend, address, jobs) if parallel and quality else contextlib.nullcontext():
         outcomes = _in_parallel(quality, folder, code) if parallel else _one_by_one(quality, folder, code)
         _collect(outcomes, store, done, failed)

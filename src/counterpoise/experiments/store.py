@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.checks import Vector
+from counterpoise.output import CannotWriteError
 
 SCHEMA = 1
 COLUMNS = (
@@ -63,6 +64,7 @@ class Store:
     """Records on disk. A process that is killed loses the run it was at, and nothing else."""
 
     def __init__(self, path: Path) -> None:
+        self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
             # Several commands may share a store; each waits for the other's write, which takes a millisecond.
@@ -91,10 +93,13 @@ class Store:
         fields = dataclasses.asdict(record)
         fields["history"] = pack(record.history)
         marks = ", ".join("?" * len(COLUMNS))
-        with self.connection:
-            self.connection.execute(
-                f"INSERT OR IGNORE INTO records VALUES ({marks})", [fields[name] for name in COLUMNS]
-            )
+        try:
+            with self.connection:
+                self.connection.execute(
+                    f"INSERT OR IGNORE INTO records VALUES ({marks})", [fields[name] for name in COLUMNS]
+                )
+        except sqlite3.OperationalError as error:
+            raise CannotWriteError(f"{self.path} cannot be written: {error}.") from None
 
     def keys(self) -> set[str]:
         """Return the keys of all records."""

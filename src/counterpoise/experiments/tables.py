@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import math
 import re
 from collections.abc import Sequence
 from typing import Any
+
+from counterpoise.output import csv_text
 
 # Cells of text, whole numbers, numbers or nothing.
 Cell = str | int | float | None
@@ -53,11 +53,7 @@ class Table:
 
     def csv(self) -> str:
         """Return comma-separated values, numbers in full."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(self.head)
-        writer.writerows([["" if value is None else value for value in row] for row in self.rows])
-        return out.getvalue()
+        return csv_text(self.head, self.rows)
 
     def latex(self) -> str:
         """Return a ``tabular`` in a ``table``, with the rules of booktabs."""

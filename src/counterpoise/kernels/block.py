@@ -74,12 +74,14 @@ def solve_box_sum(H, b, lo, hi, z):
     for a in range(k):
         target += z[a]
     violation = _walk_box_sum(H, b, lo, hi, z)
+    # A coordinate on a bound stays there: the bound may be a kink, where a hair's breadth is another slope.
+    roomiest, room = -1, 0.0
     for a in range(k):
         target -= z[a]
-    for a in range(k):
-        moved = min(max(z[a] + target, lo[a]), hi[a])
-        target -= moved - z[a]
-        z[a] = moved
+        if min(z[a] - lo[a], hi[a] - z[a]) > room:
+            roomiest, room = a, min(z[a] - lo[a], hi[a] - z[a])
+    if abs(target) < room:
+        z[roomiest] += target
     return violation
 
 

@@ -10,18 +10,22 @@ kernel source and of every registered body. Editing any of them is a cache miss,
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import inspect
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numba
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.extending import overload
 
 Function = Callable[..., Any]
+# Bytes before the data of a cache file.
+CHECKSUM = 16
 
 _registered_sources: dict[tuple[str, str], str] = {}
 
@@ -94,10 +98,62 @@ def entry_point(function: Function) -> Function:
 
 
 class _StampedCache(FunctionCache):  # type: ignore[misc]
-    """Numba's disk cache with the fingerprint of all sources in its key."""
+    """Numba's disk cache with the fingerprint of all sources in its key, and files that are checked."""
+
+    def __init__(self, function: Function) -> None:
+        super().__init__(function)
+        locator = self._impl.locator
+        self._cache_file = _CheckedFile(
+            cache_path=locator.get_cache_path(),
+            filename_base=self._impl.filename_base,
+            source_stamp=locator.get_source_stamp(),
+        )
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
         return (*super()._index_key(sig, codegen), fingerprint())
+
+    def _save_overload(self, sig: Any, data: Any) -> None:
+        # A disk that is full or read-only costs the next process a compilation, and not this one its run.
+        with contextlib.suppress(OSError):
+            super()._save_overload(sig, data)
+
+
+class _CheckedFile(IndexDataCacheFile):  # type: ignore[misc]
+    """Numba's index and data files; what is damaged, or was written for another key, is compiled again.
+
+    Two processes that compile different signatures of one function at the same time may give both data files the same
+    name, so that each file says what it is for. A checksum comes first: damaged machine code would crash the process.
+    """
+
+    def save(self, key: Any, data: Any) -> None:
+        super().save(key, (key, data))
+
+    def load(self, key: Any) -> Any:
+        found = super().load(key)
+        return found[1] if found is not None and found[0] == key else None
+
+    def _load_index(self) -> dict[Any, str]:
+        try:
+            index: dict[Any, str] = super()._load_index()
+        except Exception:  # whatever a damaged pickle raises
+            return {}
+        return index
+
+    def _save_data(self, name: str, data: Any) -> None:
+        content = self._dump(data)
+        with self._open_for_write(self._data_path(name)) as file:
+            file.write(_checksum(content) + content)
+
+    def _load_data(self, name: str) -> Any:
+        content = Path(self._data_path(name)).read_bytes()
+        mark, content = content[:CHECKSUM], content[CHECKSUM:]
+        if mark != _checksum(content):
+            raise OSError(f"{name} is damaged.")  # which the caller takes for a file that is not there
+        return pickle.loads(content)
+
+
+def _checksum(content: bytes) -> bytes:
+    return hashlib.blake2b(content, digest_size=CHECKSUM).digest()
 
 
 def fingerprint() -> str:

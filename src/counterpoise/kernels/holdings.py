@@ -478,13 +478,16 @@ def slopes_at(rules, held, m, z, gradient):
 
 
 @outlined
-def climb_down(rules, s, held, m, z, value, tol, tries):
-    """Move while one of the most promising moves gains more than tol·|value|; return the new size and value."""
+def climb_down(rules, s, held, m, z, value, tol, tries, rounds):
+    """Move while one of the most promising moves gains more than tol·|value|, in so many rounds at most.
+
+    Returns the new size and value, and whether no such move is left.
+    """
     n = len(rules.b)
     gradient, is_held = np.empty(n), np.zeros(n, dtype=np.bool_)
     best, out, into = np.empty(tries), np.empty(tries, dtype=np.int64), np.empty(tries, dtype=np.int64)
     new_held, new_z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
-    for _ in range(1000 if tries else 0):
+    for _ in range(rounds if tries else 0):
         is_held[:] = False
         for a in range(m):
             is_held[held[a]] = True
@@ -519,8 +522,8 @@ def climb_down(rules, s, held, m, z, value, tol, tries):
                     held[:m], z[:m] = new_held[:m], new_z[:m]
                     break
         if not moved:
-            return m, value
-    return m, value
+            return m, value, True
+    return m, value, tries == 0
 
 
 @entry_point
@@ -540,10 +543,11 @@ def feasible(rules, x, s):
 
 
 @entry_point
-def descend(rules, x, s, tol, tries):
-    """Go from x, whose names can keep the rules, to names that no promising move improves, in place; return the value.
+def descend(rules, x, s, tol, tries, rounds):
+    """Go from x, whose names can keep the rules, towards names that no promising move improves, in place.
 
-    Infinite, and x as it was, if the names of x cannot keep the rules.
+    Returns the value and whether the end is reached, which may take more rounds. Infinite, and x as it was, if the
+    names of x cannot keep the rules.
     """
     held, z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
     m = 0
@@ -552,59 +556,44 @@ def descend(rules, x, s, tol, tries):
             held[m], z[m] = i, x[i]
             m += 1
     if not make_feasible(rules, held, m, z):
-        return np.inf
+        return np.inf, True
     solve_on(rules, held[:m], m, z[:m])
     m = trim(rules, held, m, z)
-    m, value = climb_down(rules, s, held, m, z, value_on(rules, held, m, z), tol, tries)
+    m, value, settled = climb_down(rules, s, held, m, z, value_on(rules, held, m, z), tol, tries, rounds)
     x[:] = 0.0
     for a in range(m):
         x[held[a]] = z[a]
-    return value
+    return value, settled
 
 
 @entry_point
-def wander(rules, x, s, tol, tries, rounds, rng):
-    """Replace a few names of x at random, descend, keep what is better, so many times, in place; return the value."""
+def replace_names(rules, x, s, rng):
+    """Replace a few names of x at random, in place; return whether the new names can keep the rules."""
     n = len(x)
     held, z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
-    best_held, best_z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
     is_held = np.zeros(n, dtype=np.bool_)
-    best_m = 0
+    m = 0
     for i in range(n):
         if x[i] > 0.0:
-            best_held[best_m], best_z[best_m] = i, x[i]
-            best_m += 1
-    if best_m == 0:
-        return np.inf
-    best = value_on(rules, best_held, best_m, best_z)
-    for _ in range(rounds):
-        m = best_m
-        held[:m], z[:m] = best_held[:m], best_z[:m]
-        is_held[:] = False
-        for a in range(m):
-            is_held[held[a]] = True
-        for _ in range(1 + int(rng.random() * max(2.0, m / 3.0))):
-            a = int(rng.random() * m)
-            k = int(rng.random() * n)
-            if rules.must[held[a]] or is_held[k] or rules.hi[k] <= 0.0:
-                continue
-            # A stranger of the same group keeps that group's limits within reach more often.
-            if rules.group[k] != rules.group[held[a]] and rng.random() < 0.5:
-                continue
-            is_held[held[a]], is_held[k] = False, True
-            held[a] = k
-        if not make_feasible(rules, held, m, z):
+            held[m], z[m] = i, x[i]
+            is_held[i] = True
+            m += 1
+    for _ in range(1 + int(rng.random() * max(2.0, m / 3.0))):
+        a = int(rng.random() * m)
+        k = int(rng.random() * n)
+        if rules.must[held[a]] or is_held[k] or rules.hi[k] <= 0.0:
             continue
-        solve_on(rules, held[:m], m, z[:m])
-        m = trim(rules, held, m, z)
-        m, value = climb_down(rules, s, held, m, z, value_on(rules, held, m, z), tol, tries)
-        if value < best - tol * abs(best):
-            best, best_m = value, m
-            best_held[:m], best_z[:m] = held[:m], z[:m]
+        # A stranger of the same group keeps that group's limits within reach more often.
+        if rules.group[k] != rules.group[held[a]] and rng.random() < 0.5:
+            continue
+        is_held[held[a]], is_held[k] = False, True
+        held[a] = k
+    if not make_feasible(rules, held, m, z):
+        return False
     x[:] = 0.0
-    for a in range(best_m):
-        x[best_held[a]] = best_z[a]
-    return best
+    for a in range(m):
+        x[held[a]] = max(z[a], 1e-300)  # a name at 0 would be lost
+    return True
 
 
 @outlined

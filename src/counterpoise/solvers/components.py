@@ -135,7 +135,8 @@ def _undecided(G: Vector, cross: Vector, diagonal: Vector, ceiling: float) -> An
     return np.flatnonzero(diagonal + np.einsum("ij,ij->j", reduced, reduced) > ceiling)
 
 
-def exchanged(before: Vector, after: Vector) -> tuple[int, int]:
-    """Return which coordinate left (−1 if none had to) and which one entered (−1 if none did)."""
+def exchanged(before: Vector, after: Vector, s: int) -> tuple[int, int]:
+    """Return which coordinate left (−1 if none had to, because there was room) and which one entered (−1 if none)."""
     left, entered = np.flatnonzero((before > 0.0) & (after == 0.0)), np.flatnonzero((before == 0.0) & (after > 0.0))
-    return (int(left[0]) if len(left) else -1), (int(entered[0]) if len(entered) else -1)
+    full = np.count_nonzero(before) >= s
+    return (int(left[0]) if full and len(left) else -1), (int(entered[0]) if len(entered) else -1)

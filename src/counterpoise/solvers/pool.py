@@ -404,7 +404,8 @@ def pooled(
         # Exchanges whose λ is too small to keep a point sparse end where pairs do.
         if found.status not in (ending, Status.CERTIFIED):
             return Epoch(x, tried, accepted, found.status)
-        if (found.x != before).any():
+        # A point that has moved within rounding is the same one: otherwise the rounds need not come to an end.
+        if run.objective < reached - run.tolerance:
             verified[:], verified_gap = False, 0.0
         verified[members], verified_gap = True, max(verified_gap, found.cws_gap)
         # A look at all gains costs several at all slopes: as long as slopes bring columns that help, they suffice.

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from counterpoise.checks import Vector, number, vector, whole_number
+from counterpoise.checks import Vector, callback_function, number, random_seed, vector, whole_number
 from counterpoise.clock import paused_seconds, working_seconds
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.supervision import Limits, supervision
@@ -98,13 +98,11 @@ class Run:
         callback: Callable[[Progress], Any] | None,
     ) -> None:
         self.clock = working_seconds()
-        self.problem, self.seed, self.callback = problem, seed, callback
-        if callback is not None and not callable(callback):
-            raise TypeError(f"callback is {callback!r}; it must be a function of a Progress, or None.")
+        self.problem, self.seed, self.callback = problem, random_seed(seed), callback_function(callback)
         self.tol = number(tol, "tol", 0.0)
         self.max_iter = None if max_iter is None else whole_number(max_iter, "max_iter", 1)
         self.max_time = None if max_time is None else number(max_time, "max_time", 0.0)
-        self.rng = random_generator(seed)
+        self.rng = np.random.default_rng(seed)
         supervisor = supervision()
         self.limits = Limits(self.max_time, None if supervisor is None else supervisor.limits)
         self.setup = paused_seconds()
@@ -188,6 +186,7 @@ class Run:
             progress = Progress(self.done, seconds, self.objective, report.x.copy(), report.gap)
             if self.tell(progress):
                 status = status or Status.STOPPED_BY_CALLBACK
+            status = status or self.limits.reached()
         return status
 
     def tell(self, progress: Progress) -> bool:
@@ -244,14 +243,6 @@ def _next_trials(trials: int, tried: int, seconds: float) -> int:
     if seconds > EPOCH_SECONDS:
         return max(1, int(tried * EPOCH_SECONDS / seconds))
     return 2 * trials if tried >= trials else trials
-
-
-def random_generator(seed: Any) -> np.random.Generator:
-    """Return a generator; a seed that NumPy does not take is refused in one sentence."""
-    try:
-        return np.random.default_rng(seed)
-    except (TypeError, ValueError):
-        raise ValueError(f"seed is {seed!r}; it must be a whole number of at least 0, or None.") from None
 
 
 def feasible_start(problem: Problem, x0: Any) -> Vector:

@@ -14,7 +14,7 @@ import numpy as np
 from joblib.parallel import get_active_backend
 
 from counterpoise.certificates import exactness_threshold
-from counterpoise.checks import Vector, number, whole_number
+from counterpoise.checks import Vector, number, whole_number, worker_count
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import pool
 from counterpoise.solvers.baselines import pdca
@@ -187,15 +187,6 @@ def search(
     if pool.applies(problem):
         return _on_pool(run, work, n_jobs, x0 is not None)
     return _Search(run, work, n_jobs, x0 is not None).result()
-
-
-def worker_count(n_jobs: Any) -> int | None:
-    """Return n_jobs, refused in one sentence if it is no number of workers."""
-    if n_jobs is None:
-        return None
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs == 0:
-        raise ValueError(f"n_jobs is {n_jobs!r}; it must be a number of workers, -1 for one a core, or None.")
-    return int(n_jobs)
 
 
 def _on_pool(run: Run, work: int | None, n_jobs: int | None, given: bool) -> Result:

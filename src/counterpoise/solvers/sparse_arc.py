@@ -77,6 +77,7 @@ class SparseArc:
         self.n, self.s = problem.n, min(problem.g.s, problem.n)
         self._G = _semidefinite(problem.f)
         lengths = np.linalg.norm(self._G, axis=0)
+        self.noise = 64.0 * float(np.finfo(float).eps) * float(np.abs(np.diag(self._G)).max()) * self.s
         self._order = np.argsort(-lengths, kind="stable")
         self.starts = max(int(np.count_nonzero(lengths)), 1)
 
@@ -108,6 +109,10 @@ class SparseArc:
         point = np.maximum(vector(x, "x", self.n), 0.0)
         swap_arc.descend(self._G, point, self.s, TOLERANCE, MOST_SWAPS)
         return point
+
+    def tolerance(self, x: Vector, tol: float) -> float:
+        """Return what an exchange has to gain: a share of ½xᵀGx, and rounding."""
+        return float(max(tol, 10.0 * TOLERANCE) * 0.5 * float(x @ self._G @ x) + self.noise)
 
     def weighted(self, x: Any) -> Vector:
         """Return x polished on its support."""
@@ -144,7 +149,7 @@ class SparseArc:
         if better is not None:
             found = self.weighted(better)
             gain = 0.5 * float(found @ self._G @ found) - value
-            leaves, enters = components.exchanged(at, found)
+            leaves, enters = components.exchanged(at, found, self.s)
             bound = max(bound, float(gain))
         return own, float(gain), int(leaves), int(enters), own + max(bound, float(gain))
 

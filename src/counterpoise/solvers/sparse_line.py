@@ -13,6 +13,7 @@ from counterpoise.problem import Problem
 from counterpoise.solvers.run import Population
 from counterpoise.terms.concave import TopSum
 from counterpoise.terms.constraint import Sum
+from counterpoise.terms.separable import separable_value
 
 # Exchanges verified before a support is taken for the end of the way: many for a claim, and several times as many if
 # their promises leave it open; few in a search.
@@ -104,6 +105,12 @@ class SparseLine:
             if gain <= floor or tries >= self.s * self.problem.n:
                 return at, made, bound
             tries *= MORE_TRIES
+
+    def tolerance(self, x: Vector, tol: float) -> float:
+        """Return what an exchange has to gain: a share of f + h relative to 0, of which λ is no part, and rounding."""
+        f, h = self.problem.f, self.problem.separable
+        value = f.value(x) - f.value_at_zero + separable_value(h, x) - separable_value(h, np.zeros(len(x)))
+        return tol * abs(value) + self.support.noise
 
     def weighted(self, x: Vector) -> Vector:
         """Return the best weights on the support of an s-sparse x."""

@@ -38,7 +38,7 @@ def swap(
 ) -> Result:
     """Exchange one held coordinate for one outside while that lowers f + h, re-optimised on the new support.
 
-    The point is s-sparse. Without x0 the way begins at the end of BCD-g. If λ is so small that a denser point has a
+    The point is s-sparse. The way begins at the end of BCD-g from x0. If λ is so small that a denser point has a
     lower objective, the descent from there says so: the result is then the better of the two.
 
     On binary problems an exchange is a step on a pair, which BCD-g has tried; there the way goes from the end of BCD-g
@@ -51,45 +51,45 @@ def swap(
         ``ConcaveQuadratic`` on ``Sum`` with bounds ±b.
     x0 : array of length n, optional
     tol, max_iter, max_time, seed, callback
-        As in :func:`counterpoise.solvers.bcd.bcd_g`; an iteration is an exchange. SWAP_OPTIMAL means that no exchange
-        gains more than ``tol``·|F| and that the point is CWS as well.
+        As in :func:`counterpoise.solvers.bcd.bcd_g`; an iteration is an exchange. SWAP_OPTIMAL means that it is proved
+        that no exchange gains more than ``tol``·|f + h|, and that the point is CWS as well. On ``Sphere`` the best
+        weights on a support are no convex problem; where the proof would take too long the status is CERTIFIED.
     """
     run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
     if pool.applies(problem):
         return pool.pooled(run, _on_pool(tol, seed), x0 is not None, Status.SWAP_OPTIMAL)
     if isinstance(problem.g, Norm2 | ConcaveQuadratic) and problem.g.lam > 0.0:
         return _on_vertices(run)
-    return _on_supports(run, supports_of(problem), x0 is not None)
+    return _on_supports(run, supports_of(problem))
 
 
-def _on_supports(run: Run, supports: SparseLine | SparseArc, given: bool) -> Result:
+def _on_supports(run: Run, supports: SparseLine | SparseArc) -> Result:
     """Exchange, then look at all pairs; a pair that gains leads to other exchanges. F falls from round to round.
 
     Where λ is large a point that no exchange improves is CWS as well. Where it is not, pairs may lead to a point that
     holds more than s coordinates, of which no exchange is claimed: the best of all certified points is returned.
     """
     at, claims = run.start, []
-    if not given:
-        report, more = _pairs(run, at)
-        if report.status is not Status.CERTIFIED:
-            return run.finish(report, more)
-        claims.append(_Claim(run.least, report._replace(x=at.copy()), more))
-    while True:
+    report, more = _pairs(run, at)
+    while report.status is Status.CERTIFIED:
+        claims.append(_Claim(run.objective, report._replace(x=at.copy()), more))
         report = run.stage(_exchanges(run, supports, at))
         if report.status is not Status.SWAP_OPTIMAL:
-            return run.finish(report)
-        bound, sparse, reached = report.gap, bool(np.count_nonzero(at) <= supports.s), run.objective
+            break
+        bound, proved, reached = report.gap, report.gap <= supports.tolerance(at, run.tol), run.objective
         report, more = _pairs(run, at)
-        if report.status is not Status.CERTIFIED:
-            return run.finish(report, more)
-        claims.append(_Claim(run.objective, report._replace(x=at.copy()), more))
-        if run.objective < reached - run.tolerance and np.count_nonzero(at) <= supports.s:
-            continue
-        if sparse and run.objective >= reached - run.tolerance and bound <= run.tolerance:
-            proved = report._replace(x=at.copy(), status=Status.SWAP_OPTIMAL)
-            claims[-1] = _Claim(run.objective - run.tolerance, proved, {**more, "swap_gap": bound})
-        best = min(claims, key=lambda claim: claim.objective)
-        return run.finish(best.report, best.more)
+        # From a sparse point that pairs have lowered exchanges go on; every round lowers F among sparse points.
+        if run.objective >= reached - run.tolerance or np.count_nonzero(at) > supports.s:
+            break
+    if report.status is Status.CERTIFIED:
+        claim = report._replace(x=at.copy())
+        if proved and run.objective >= reached - run.tolerance and np.count_nonzero(at) <= supports.s:
+            claim, more = claim._replace(status=Status.SWAP_OPTIMAL), {**more, "swap_gap": bound}
+        # Of points that differ by rounding the last one counts.
+        claims.append(_Claim(run.objective - run.tolerance, claim, more))
+        best = min(claims, key=lambda one: one.objective)
+        report, more = best.report, best.more
+    return run.finish(report, more)
 
 
 def _pairs(run: Run, at: Vector) -> tuple[Epoch, dict[str, Any]]:
@@ -112,10 +112,11 @@ def _exchanges(run: Run, supports: SparseLine | SparseArc, at: Vector) -> Callab
     """Return slices of exchanges from ``at``, in place; the gap of the last one is what the proof leaves."""
 
     def epoch(trials: int) -> Epoch:
-        x, made, bound = supports.advance(at, min(trials, EPOCH_SWAPS), run.tolerance)
+        floor = supports.tolerance(at, run.tol)
+        x, made, bound = supports.advance(at, min(trials, EPOCH_SWAPS), floor)
         if made == 0 and math.isnan(bound):
             # The s largest of x cannot hold the sum: begin where s others can, if any do.
-            x, made, bound = supports.advance(supports.start(0, run.rng), MOST_SWAPS, run.tolerance)
+            x, made, bound = supports.advance(supports.start(0, run.rng), MOST_SWAPS, floor)
             if made == 0 and math.isnan(bound):
                 return Epoch(at, 1, 0, Status.SWAP_OPTIMAL, math.inf)
         at[:] = x

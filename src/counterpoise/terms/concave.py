@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from counterpoise.checks import Vector, number, whole_number
+from counterpoise.checks import LARGEST_SQUARE, Vector, number, whole_number
 from counterpoise.kernels import concave as kernels
 
 
@@ -35,7 +35,7 @@ class TopSum:
     """g(x) = −λ‖x‖_[s], the sum of the s largest |xᵢ|: it leaves s coordinates free and presses on the rest."""
 
     def __init__(self, s: int, lam: float) -> None:
-        self.s, self.lam = whole_number(s, "s", 1), number(lam, "lam", 0.0)
+        self.s, self.lam = whole_number(s, "s", 1), number(lam, "lam", 0.0, LARGEST_SQUARE)
 
     def value(self, x: Vector) -> float:
         """Return −λ‖x‖_[s]."""
@@ -61,7 +61,7 @@ class Norm2:
     """g(x) = −λ‖x‖₂."""
 
     def __init__(self, lam: float) -> None:
-        self.lam = number(lam, "lam", 0.0)
+        self.lam = number(lam, "lam", 0.0, LARGEST_SQUARE)
 
     def value(self, x: Vector) -> float:
         """Return −λ‖x‖₂."""
@@ -81,7 +81,7 @@ class ConcaveQuadratic:
     """g(x) = −λ‖x‖²."""
 
     def __init__(self, lam: float) -> None:
-        self.lam = number(lam, "lam", 0.0)
+        self.lam = number(lam, "lam", 0.0, LARGEST_SQUARE)
 
     def value(self, x: Vector) -> float:
         """Return −λ‖x‖²."""

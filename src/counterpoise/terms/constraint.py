@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.checks import Vector, number
+from counterpoise.checks import LARGEST, Vector, number
 from counterpoise.kernels import concave
 from counterpoise.kernels.arc import Arc
 from counterpoise.kernels.line import Line
@@ -19,7 +19,7 @@ class Sum:
     step_verb = concave.minimise_on_line
 
     def __init__(self, c: float = 1.0) -> None:
-        self.c = number(c, "c")
+        self.c = number(c, "c", most=LARGEST)
 
     def kernel(self, h: Separable) -> Line:
         """Return u for kernels."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.checks import Vector, real_array, spread
+from counterpoise.checks import LARGEST, LARGEST_SQUARE, Vector, float_array, real_array, refuse_extreme, spread
 from counterpoise.kernels.separable import Separable as SeparableKernel
 
 
@@ -49,6 +49,7 @@ class Linear(SeparableTerm):
 
     def __init__(self, w: Any) -> None:
         self.w = real_array(w, "w")
+        refuse_extreme(self.w, "w", LARGEST_SQUARE)
 
 
 class AbsoluteDeviation(SeparableTerm):
@@ -56,17 +57,19 @@ class AbsoluteDeviation(SeparableTerm):
 
     def __init__(self, x0: Any, cost: Any) -> None:
         self.x0, self.cost = real_array(x0, "x0"), real_array(cost, "cost")
+        refuse_extreme(self.x0, "x0")
+        refuse_extreme(self.cost, "cost", LARGEST_SQUARE)
         if (self.cost < 0).any():
             raise ValueError(f"cost contains {self.cost.min():g}; it must be at least 0, or h is not convex.")
 
 
 def _bound(values: Any, name: str) -> Vector:
-    array = np.asarray(values)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"{name} has dtype {array.dtype}; give real numbers, inf for none.")
-    result = np.asarray(array, dtype=np.float64)
+    result = float_array(values, name)
     if np.isnan(result).any():
         raise ValueError(f"{name} contains NaN at {np.flatnonzero(np.isnan(result))[0]}; use inf for no bound.")
+    far = np.abs(result[np.isfinite(result)])
+    if (far > LARGEST).any():
+        raise ValueError(f"{name} contains ±{far.max():g}; use inf for no bound, or at most {LARGEST:g}.")
     return result
 
 

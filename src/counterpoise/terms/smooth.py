@@ -12,7 +12,19 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from counterpoise.checks import Vector, is_sparse, matrix, number, real_array, spread, vector
+from counterpoise.checks import (
+    LARGEST_SQUARE,
+    SMALLEST_SQUARE,
+    Vector,
+    is_sparse,
+    largest_entry,
+    matrix,
+    number,
+    real_array,
+    refuse_extreme,
+    spread,
+    vector,
+)
 from counterpoise.clock import paused
 from counterpoise.kernels.columns import add_columns, column_products, column_squares
 from counterpoise.kernels.smooth import Columns, Gram, SparseColumns, SparseGram
@@ -20,6 +32,8 @@ from counterpoise.kernels.smooth import Columns, Gram, SparseColumns, SparseGram
 GRAM_LIMIT = 6000
 # A sparse AᵀA is kept if no more products than this form it.
 SPARSE_GRAM_LIMIT = 20_000_000
+# A scale between these leaves the squares of any data within range.
+USUAL_SCALE = 1e-10, 1e10
 # Columns at a time where all are gone through.
 BLOCK = 8192
 # Entries at a time where all are counted.
@@ -50,9 +64,12 @@ class LeastSquares:
         self.A = matrix(A, "A")
         self.m, self.n = self.A.shape
         self.y = spread(y, "y", self.m)
+        refuse_extreme(self.y, "y")
         self.scale = number(scale, "scale")
         if self.scale == 0.0:
             raise ValueError("scale is 0, which leaves no f; use a positive or negative scale.")
+        if not USUAL_SCALE[0] <= abs(self.scale) <= USUAL_SCALE[1]:
+            _refuse_scale(self)
         self.gram = self.n <= GRAM_LIMIT if gram is None else bool(gram)
         self.may_keep_sparse = gram is None and not self.gram and is_sparse(self.A)
 
@@ -210,6 +227,16 @@ class LeastSquares:
         return Columns(np.ascontiguousarray(self.A.T), self.y, self.scale, self.diagonal, **moving)
 
 
+def _refuse_scale(f: LeastSquares) -> None:
+    """Refuse a scale that brings the squares of the data to the ends of double precision."""
+    size = max(largest_entry(f.A.data if is_sparse(f.A) else f.A), largest_entry(f.y))
+    if size > 0.0 and not SMALLEST_SQUARE <= abs(f.scale) * size**2 <= LARGEST_SQUARE:
+        raise ValueError(
+            f"scale is {f.scale:g}, which makes the squares of the data as {'large' if abs(f.scale) > 1 else 'small'} "
+            f"as {abs(f.scale) * size**2:.3g}; rescale the data instead."
+        )
+
+
 def _free_memory() -> float:
     """Return the bytes that this machine can still give, ∞ where the system does not tell."""
     try:
@@ -237,12 +264,14 @@ class Quadratic:
             raise ValueError(f"Q has shape {Q.shape}; it must be square.")
         if Q.shape[0] < 2:
             raise ValueError(f"Q is {Q.shape[0]} × {Q.shape[0]}; a pair step needs at least two coordinates.")
+        refuse_extreme(Q, "Q", LARGEST_SQUARE, SMALLEST_SQUARE)
         asymmetry = float(np.abs(Q - Q.T).max())
         if asymmetry > 1e-10 * float(np.abs(Q).max()):
             raise ValueError(f"Q differs from its transpose by {asymmetry:g}; give ½(Q + Qᵀ).")
         self.Q = 0.5 * (Q + Q.T)
         self.n = Q.shape[0]
         self.p = spread(p, "p", self.n)
+        refuse_extreme(self.p, "p", LARGEST_SQUARE)
         self.diagonal = np.ascontiguousarray(np.diag(self.Q))
 
     def value(self, x: Vector) -> float:

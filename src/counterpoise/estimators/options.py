@@ -1,0 +1,90 @@
+"""What estimators have in common: checks of their options and of their data, and warnings."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from counterpoise.checks import Vector, number, random_seed, refuse_masked
+from counterpoise.estimators.covariates import is_pandas, some
+from counterpoise.problem import Result, Status
+
+# Rows from which on a column may be taken for prices, and how many times its mean is the size of its daily changes.
+LEAST_ROWS, SMOOTH = 5, 5.0
+# All of one column above this, or all of most columns above 1, are prices.
+HIGH, ABOVE = 5.0, 1.0
+
+
+def refuse_unusable(name: str, values: Any) -> None:
+    """Refuse masked entries and complex numbers, of which conversions would lose a part in silence."""
+    if values is None:
+        return
+    refuse_masked(values, name)
+    kinds = list(values.dtypes) if is_pandas(values, "DataFrame") else [getattr(values, "dtype", None)]
+    if any(getattr(kind, "kind", "") == "c" for kind in kinds):
+        raise ValueError(f"Complex data not supported: {name} holds complex numbers; give real ones.")
+
+
+def drawn_seed(random_state: Any) -> int:
+    """Return a seed drawn from an int, a RandomState or None, as scikit-learn takes them."""
+    if not isinstance(random_state, np.random.RandomState):
+        random_seed(random_state, "random_state")
+        if random_state is not None and random_state >= 2**32:
+            raise ValueError(f"random_state is {random_state}; it must be below 2**32.")
+    from sklearn.utils import check_random_state
+
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def time_limit(max_time: Any) -> float | None:
+    """Return a positive number of seconds, or None for no limit."""
+    if max_time is None:
+        return None
+    seconds = number(max_time, "max_time", 0.0)
+    if seconds == 0.0:
+        raise ValueError("max_time is 0; a fit needs some seconds, or None for no limit.")
+    return seconds
+
+
+def price_columns(values: Vector) -> list[int]:
+    """Return the positions of columns that look like prices.
+
+    Such a column is positive throughout, far from 0 by the measure of its daily changes, and above 5 on every day; or
+    above 1, if that is so for most columns. Returns of more than 5 percent on each of five days or more, all about the
+    same, do not occur, nor do those of more than 1 percent in most of a market.
+    """
+    if values.ndim == 1:
+        values = values[:, None]
+    if len(values) < LEAST_ROWS:
+        return []
+    least, steps = values.min(axis=0), np.diff(values, axis=0)
+    change = np.sqrt(np.mean(steps * steps, axis=0))
+    smooth = (least > ABOVE) & (change > 0.0) & (values.mean(axis=0) > SMOOTH * change)
+    found = smooth if 2 * int(smooth.sum()) > len(smooth) else smooth & (least > HIGH)
+    return [int(k) for k in np.flatnonzero(found)]
+
+
+def warn_of_prices(returns: Vector, names: Any, index: Vector, stacklevel: int) -> None:
+    """Say which columns, or whether the index, look like prices where returns belong."""
+    found: list[str] = []
+    columns = price_columns(returns)
+    if columns:
+        found.append(f"{some(names[k] for k in columns)} of returns")
+    if price_columns(index):
+        found.append("the index")
+    if found:
+        warnings.warn(
+            f"{' and '.join(found)} look like prices: positive, above 1 and smooth; give returns, as "
+            "counterpoise.to_returns makes them of prices.",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )
+
+
+def warn_if_interrupted(results: Iterable[Result], stacklevel: int) -> None:
+    """Say that a fit kept the best of an interrupted run."""
+    if any(result.status is Status.INTERRUPTED for result in results):
+        warnings.warn("The fit was interrupted; the best point so far is kept.", UserWarning, stacklevel=stacklevel + 1)

@@ -1,0 +1,140 @@
+"""Output: files that are written whole or not at all, and CSV cells that no spreadsheet takes for formulas."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import io
+import os
+import re
+import signal
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+# What spreadsheets run when they open a CSV file; an apostrophe before it makes it text (OWASP, "CSV Injection").
+_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
+_GUARDED = re.compile(r"'+[=+\-@\t\r\n]")
+
+
+class CannotWriteError(OSError):
+    """A file that cannot be written, for example because the disk is full; one sentence that names it."""
+
+
+@contextlib.contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield a path beside the given one to write to, which takes its place at the end; on an error it is removed.
+
+    Raises
+    ------
+    CannotWriteError
+    """
+    part = _part_of(path)
+    with _uninterrupted():
+        try:
+            with _named(path):
+                path.parent.mkdir(parents=True, exist_ok=True)
+                yield part
+                part.replace(path)
+        finally:
+            _remove(part)
+
+
+def write_text(path: Path, text: str) -> Path:
+    """Write a text whole or not at all, and return its path."""
+    return write_texts(path.parent, {path.name: text})[0]
+
+
+def write_texts(folder: Path, files: Mapping[str, str]) -> list[Path]:
+    """Write texts by name and return their paths; none takes its place before all are on the disk."""
+    paths = [folder / name for name in files]
+    parts = [_part_of(path) for path in paths]
+    with _uninterrupted():
+        try:
+            for path, part, text in zip(paths, parts, files.values(), strict=True):
+                with _named(path):
+                    folder.mkdir(parents=True, exist_ok=True)
+                    part.write_text(text, encoding="utf-8", newline="\n")
+            for path, part in zip(paths, parts, strict=True):
+                with _named(path):
+                    part.replace(path)
+        finally:
+            for part in parts:
+                _remove(part)
+    return paths
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Put Ctrl-C off until the files are in their places, which takes less than a second."""
+    before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
+    pressed: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+        if pressed:
+            signal.raise_signal(signal.SIGINT)
+
+
+def _part_of(path: Path) -> Path:
+    """Return a hidden name of the same suffix, which tells matplotlib the format."""
+    return path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
+
+
+def _remove(part: Path) -> None:
+    with contextlib.suppress(OSError):
+        part.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:  # a sentence already
+            raise
+        raise CannotWriteError(f"{path} cannot be written: {error.strerror}.") from None
+
+
+def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """Return a CSV table; numbers have all their digits, and text that looks like a formula is guarded.
+
+    Examples
+    --------
+    >>> print(csv_text(["name", "weight"], [["=A1", -0.5], ["-7", 0.5]]), end="")
+    name,weight
+    '=A1,-0.5
+    -7,0.5
+    """
+    return "".join(f"{_record(row)}\n" for row in (head, *rows))
+
+
+def _record(row: Sequence[Any]) -> str:
+    """Return a line; before Python 3.13 a writer quotes only those line breaks that end its own lines."""
+    stream = io.StringIO(newline="")
+    csv.writer(stream, lineterminator="\r\n").writerow([guarded(cell) for cell in row])
+    return stream.getvalue().removesuffix("\r\n")
+
+
+def guarded(cell: Any) -> Any:
+    """Return text that a spreadsheet would run with an apostrophe before it, and anything else as it is."""
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) and not _is_number(cell) else cell
+
+
+def unguarded(cell: str) -> str:
+    """Undo :func:`guarded`."""
+    return cell[1:] if _GUARDED.match(cell) else cell
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
