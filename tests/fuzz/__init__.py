@@ -7,6 +7,6 @@
 
 def replay(part, seed, index):
     """Examine one problem again; its ``spec`` is the problem, its ``findings`` what is wrong."""
-    from fuzz.__main__ import part_of
+    from fuzz.runner import part_of
 
     return part_of(part)(seed, index)
