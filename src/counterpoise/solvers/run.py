@@ -23,6 +23,8 @@ from counterpoise.supervision import Limits, supervision
 FIRST_EPOCH, EPOCH_SECONDS = 16, 0.05
 # A projection farther than this, relative to the size of x, is not a correction of rounding but another point.
 FAR = 0.5
+# A start that is infeasible by less than this, relative to x and its bounds, is projected without a word.
+ROUNDING = 1e-9
 # Statuses that claim something about one point.
 CLAIMS = (Status.CERTIFIED, Status.SWAP_OPTIMAL, Status.OPTIMAL)
 # Guards of the proof in :class:`Run`: accepted steps, per coordinate and at least, without a lower F; iterations.
@@ -264,12 +266,14 @@ def feasible_start(problem: Problem, x0: Any) -> Vector:
     projected = problem.project(x)
     distance = float(np.linalg.norm(projected - x))
     size = max(float(np.linalg.norm(projected)), float(np.linalg.norm(x)))
-    if distance > FAR * size:
+    bounds = problem.separable.lo, problem.separable.hi
+    unit = max(problem.scale, *(float(np.abs(one[np.isfinite(one)]).max(initial=0.0)) for one in bounds))
+    if distance > max(FAR * size, ROUNDING * unit):
         raise ValueError(
             f"x0 is infeasible by {violation:.3g} and {distance:.3g} away from the nearest feasible point; "
             "give problem.project(x0) if that point is meant."
         )
-    if violation > 1e-9 * problem.scale:
+    if violation > ROUNDING * unit:
         warnings.warn(
             f"x0 is infeasible by {violation:.3g}; the run starts from the nearest feasible point, "
             f"{distance:.3g} away.",

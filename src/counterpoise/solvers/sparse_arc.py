@@ -145,18 +145,28 @@ class SparseArc:
         Then what leaves (−1: nothing need) and what enters (−1: no exchange gains), and a bound of what both can gain.
         Every exchange is scored in closed form, the most promising ones are polished, and eigenvalues bound all.
         """
-        at = self.weighted(x)
+        held, at, opened = np.flatnonzero(x), self.weighted(x), -np.inf
+        inner = self._G[np.ix_(held, held)]
+        # Polishing is local: eigenvectors of parts of the support may be better.
+        for _ in range(len(held)):
+            value = 0.5 * float(at @ self._G @ at)
+            better, opened = components.better_weights(inner, 2.0 * value + 2.0 * max(tolerance, TOLERANCE * value))
+            if better is None:
+                break
+            at = np.zeros(self.n)
+            at[held] = better
+            at = self.weighted(at)
         value = 0.5 * float(at @ self._G @ at)
         own = max(value - 0.5 * float(x @ self._G @ x), 0.0)
         gain, leaves, enters = swap_arc.swap_gap(self._G, at, self.s, TRIES)
         room = max(float(gain), tolerance, TOLERANCE * value)
-        bound, better = components.exchange_bound(self._blocks, at, self.s, room)
-        if better is not None:
-            found = self.weighted(better)
+        bound, found = components.exchange_bound(self._blocks, at, self.s, room)
+        if found is not None:
+            found = self.weighted(found)
             gain = 0.5 * float(found @ self._G @ found) - value
             leaves, enters = components.exchanged(at, found, self.s)
-            bound = max(bound, float(gain))
-        return own, float(gain), int(leaves), int(enters), own + max(bound, float(gain))
+        bound = max(bound, float(gain), 0.5 * opened - value)
+        return own, float(gain), int(leaves), int(enters), own + bound
 
     def _blocks(self, held: Any) -> Iterator[tuple[int, Vector, Vector]]:
         """Yield (first column, rows of G that are held, diagonal of G) for all columns."""
