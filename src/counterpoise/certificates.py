@@ -196,16 +196,15 @@ def convex_members(problem: Problem, x: Vector) -> Any:
     most s: of x ≥ 0 with the same coordinates g is constant.
     """
     g, h = problem.g, problem.separable
-    if not isinstance(problem.u, Sum) or not problem.f.is_convex:
-        return None
-    if g.lam == 0.0:
-        return np.arange(problem.n)
-    if not isinstance(g, TopSum) or (h.lo < 0.0).any():
-        return None
-    if g.s >= problem.n:
-        return np.arange(problem.n)
-    held = np.flatnonzero(x)
-    return held if len(held) <= g.s else None
+    members = np.arange(problem.n)
+    if g.lam > 0.0:
+        if not isinstance(g, TopSum) or (h.lo < 0.0).any():
+            return None
+        members = members if g.s >= problem.n else np.flatnonzero(x)
+        if len(members) > g.s:
+            return None
+    # Asked last: for a matrix it takes a factorisation.
+    return members if isinstance(problem.u, Sum) and problem.f.is_convex else None
 
 
 def convex_gap(problem: Problem, x: Vector) -> float | None:

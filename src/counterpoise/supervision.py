@@ -204,10 +204,10 @@ def _interrupted(supervisor: Supervisor, outcome: Any) -> Any:
         value, error = None, None
     if error is not None and not isinstance(error, KeyboardInterrupt):
         raise error
-    if isinstance(value, Result) and not value.success:
-        value.update(status=Status.INTERRUPTED, message=Status.INTERRUPTED.value)
-    if value is not None:
-        return value
     if supervisor.run is None:
         raise KeyboardInterrupt
-    return supervisor.run.abandoned(Status.INTERRUPTED)
+    if not isinstance(value, Result):
+        return supervisor.run.abandoned(Status.INTERRUPTED)
+    # Even a method that has just come to its end says so: who calls it in a loop has to know.
+    value.update(status=Status.INTERRUPTED, message=Status.INTERRUPTED.value, success=False)
+    return value
