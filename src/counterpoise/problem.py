@@ -119,9 +119,15 @@ class Problem:
         """
         h, magnitude = self.separable, np.abs(x)
         f, g = self.f.value(x), self.g.value(x)
-        size = self.f.size(x) + abs(g) + abs(self.constant)
+        # The last part does not vanish with x: it is what rounding of x itself does to f.
+        size = self.f.size(x) + abs(g) + abs(self.constant) + self._least_size
         size += float(np.abs(h.weight) @ magnitude + (h.cost * (magnitude + np.abs(h.centre))).sum())
         return f + separable_value(h, x) + g + self.constant, float(np.finfo(float).eps) * size
+
+    @cached_property
+    def _least_size(self) -> float:
+        """ε·max|Q_ii|·(the largest |xᵢ|)², which does not fall with x."""
+        return float(np.finfo(float).eps) * (float(self.f.reach.max()) * self.scale) ** 2
 
     @cached_property
     def scale(self) -> float:

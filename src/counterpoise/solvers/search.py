@@ -108,6 +108,8 @@ class Penalised:
 
     def descend(self, x: Vector) -> Vector:
         """Return the end of BCD-g from x; if g is smooth and pairs do not converge, step on all coordinates instead."""
+        # Closed forms of supports may leave the constraint by rounding of their own size.
+        x = x if self.problem.is_feasible(x) else self.problem.project(x)
         end = bcd_g(self.problem, x, max_iter=PAIRS_EACH * self.problem.n, max_time=self.seconds())
         found: Vector = end.x
         return found if self.has_corners or end.status is Status.CERTIFIED else self._glide(found)
@@ -122,6 +124,7 @@ class Penalised:
 
         The DC method does not handle kinks of h; with kinks x is returned as it is.
         """
+        x = x if self.problem.is_feasible(x) else self.problem.project(x)
         if len(self.problem.separable.centre):
             return x
         found: Vector = pdca(self.problem, x, extrapolate=True, max_iter=GLIDE, max_time=self.seconds()).x
