@@ -117,7 +117,7 @@ class SparseArc:
 
     def tolerance(self, x: Vector, tol: float) -> float:
         """Return what an exchange has to gain: a share of |f|, without the shift of G, and rounding."""
-        return tol * abs(self._f.value(x)) + self.noise
+        return float(tol * abs(self._f.value(x)) + self.noise)
 
     def weighted(self, x: Any) -> Vector:
         """Return x polished on its support."""
