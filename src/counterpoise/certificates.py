@@ -14,7 +14,7 @@ from counterpoise.kernels import block, sweep
 from counterpoise.kernels.dispatch import has_body
 from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem
-from counterpoise.supervision import interruptible
+from counterpoise.supervision import supervised
 from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
 from counterpoise.terms.constraint import Sum
 from counterpoise.terms.separable import one_sided_slopes
@@ -84,7 +84,7 @@ class Certificate:
     worst_swap: tuple[int, int] | None = None
 
 
-@interruptible
+@supervised
 def certify(
     problem: Problem,
     x: Any,

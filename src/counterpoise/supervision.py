@@ -117,27 +117,12 @@ class Supervisor:
         return float(working_seconds() - run.limits.until - max(GRACE, GRACE_SHARE * run.max_time))
 
 
-def supervised(method: Callable[P, Result]) -> Callable[P, Result]:
-    """Make a method run in its own thread, unless another supervised method calls it.
+def supervised(function: Callable[P, T]) -> Callable[P, T]:
+    """Run a function in a thread of its own, unless it is part of another that does.
 
-    A kernel or BLAS call that is running when time is up or Ctrl-C is pressed cannot be stopped: it finishes in the
-    background, and the best point so far is returned. Callbacks run in the caller's thread.
-    """
-
-    @functools.wraps(method)
-    def call(*args: P.args, **options: P.kwargs) -> Result:
-        if supervision() is not None:
-            return method(*args, **options)
-        result: Result = _supervise(lambda: method(*args, **options))
-        return result
-
-    return call
-
-
-def interruptible(function: Callable[P, T]) -> Callable[P, T]:
-    """Make Ctrl-C end a function at once, even while a kernel is running.
-
-    KeyboardInterrupt is raised, unless a method inside has a best point so far: then that is returned.
+    A kernel or BLAS call that is running when the time is over or Ctrl-C is pressed cannot be stopped. It is left to
+    finish on its own, and the best point so far is returned; a function without a :class:`Run`, such as ``certify``,
+    raises KeyboardInterrupt. Callbacks are called in the thread of the caller.
     """
 
     @functools.wraps(function)
