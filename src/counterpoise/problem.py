@@ -119,14 +119,14 @@ class Problem:
         """
         h, magnitude = self.separable, np.abs(x)
         f, g = self.f.value(x), self.g.value(x)
-        # The last part does not vanish with x: it is what rounding of x itself does to f.
+        # The last term is the effect of rounding x itself, which does not vanish with x.
         size = self.f.size(x) + abs(g) + abs(self.constant) + self._least_size
         size += float(np.abs(h.weight) @ magnitude + (h.cost * (magnitude + np.abs(h.centre))).sum())
         return f + separable_value(h, x) + g + self.constant, float(np.finfo(float).eps) * size
 
     @cached_property
     def _least_size(self) -> float:
-        """ε·max|Q_ii|·(the largest |xᵢ|)², which does not fall with x."""
+        """Change of f by rounding of x, over ε: ε·max|Q_ii|·(largest feasible |xᵢ|)²."""
         return float(np.finfo(float).eps) * (float(self.f.reach.max()) * self.scale) ** 2
 
     @cached_property

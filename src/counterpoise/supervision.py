@@ -118,11 +118,11 @@ class Supervisor:
 
 
 def supervised(function: Callable[P, T]) -> Callable[P, T]:
-    """Run a function in a thread of its own, unless it is part of another that does.
+    """Make a function run in its own thread, unless another supervised function calls it.
 
-    A kernel or BLAS call that is running when the time is over or Ctrl-C is pressed cannot be stopped. It is left to
-    finish on its own, and the best point so far is returned; a function without a :class:`Run`, such as ``certify``,
-    raises KeyboardInterrupt. Callbacks are called in the thread of the caller.
+    A kernel or BLAS call that is running when time is up or Ctrl-C is pressed cannot be stopped. It finishes in the
+    background, and the best point so far is returned; a function without a :class:`Run`, such as ``certify``, raises
+    KeyboardInterrupt. Callbacks run in the caller's thread.
     """
 
     @functools.wraps(function)

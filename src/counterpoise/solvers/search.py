@@ -108,7 +108,7 @@ class Penalised:
 
     def descend(self, x: Vector) -> Vector:
         """Return the end of BCD-g from x; if g is smooth and pairs do not converge, step on all coordinates instead."""
-        # Closed forms of supports may leave the constraint by rounding of their own size.
+        # The closed forms on a support may miss the constraint by more than the rounding that is allowed.
         x = x if self.problem.is_feasible(x) else self.problem.project(x)
         end = bcd_g(self.problem, x, max_iter=PAIRS_EACH * self.problem.n, max_time=self.seconds())
         found: Vector = end.x
