@@ -131,7 +131,7 @@ class Problem:
 
     @cached_property
     def scale(self) -> float:
-        """The largest |xᵢ| of any feasible point; |c| of ``Sum(c)`` if the feasible set is unbounded."""
+        """The largest |xᵢ| of any feasible point, or a tiny positive number if that is 0."""
         return self.u.scale(self.separable)
 
     def is_feasible(self, x: Vector) -> bool:
