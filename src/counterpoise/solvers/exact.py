@@ -113,8 +113,8 @@ def _require_exactness(problem: Problem, method: str) -> None:
     if threshold is None or problem.g.lam <= threshold:
         said = "no theorem covers this problem" if threshold is None else f"that takes λ > {threshold:.6g}"
         raise ValueError(
-            f"method {method!r} enumerates sparse or binary points, but with λ = {problem.g.lam:g} the best point may be "
-            f"another; {said}."
+            f"method {method!r} enumerates sparse or binary points, but with λ = {problem.g.lam:g} the best point may "
+            f"be another; {said}."
         )
 
 
