@@ -332,6 +332,25 @@ def test_errors_of_a_method_and_of_a_callback_reach_the_caller(rng):
     assert seen == [threading.main_thread()] and supervision.supervision() is None
 
 
+def test_a_run_that_was_left_behind_does_not_wait_for_its_callback(rng, monkeypatch):
+    problem = SIT(rng.standard_normal((20, 10)), rng.standard_normal(20), 3, 1e4)
+    monkeypatch.setattr(supervision, "PATIENCE", 0.01)
+    stuck = _Stuck(monkeypatch)
+    assert cp.minimize(problem, max_time=0.05, callback=lambda progress: None).status is cp.Status.TIME_LIMIT
+    left = [thread for thread in threading.enumerate() if thread.name == "counterpoise"]
+    stuck.release.set()
+    for thread in left:
+        thread.join(60.0)
+        assert not thread.is_alive()
+
+
+def test_warnings_name_the_line_of_the_caller(rng):
+    problem = SIT(rng.standard_normal((8, 5)), np.ones(8), 2, 10.0)
+    with pytest.warns(UserWarning, match=r"x0 is infeasible by 0\.001") as seen:
+        cp.minimize(problem, problem.start(0) + 2e-4)
+    assert [warning.filename for warning in seen] == [__file__]
+
+
 def test_products_that_do_not_fit_are_refused(monkeypatch):
     import scipy.sparse as sp
 

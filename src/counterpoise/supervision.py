@@ -10,9 +10,12 @@ from __future__ import annotations
 import functools
 import math
 import queue
+import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, ParamSpec, Protocol, TypeVar
 
 import joblib
@@ -24,6 +27,8 @@ from counterpoise.problem import Result, Status
 GRACE, GRACE_SHARE = 0.03, 0.05
 # Seconds that a method gets to stop after Ctrl-C.
 INTERRUPT_GRACE = 0.1
+# Seconds between two looks of a method that waits for an answer at whether anybody will give it.
+PATIENCE = 0.5
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -93,6 +98,8 @@ class Supervisor:
         self.limits = Limits()
         self.run: Any = None  # the outermost run, a Supervised
         self.requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        # Set when the caller has left the method behind.
+        self.gone = False
 
     def attach(self, run: Supervised) -> None:
         """Register the first run of the method; it contains all others, and its limits apply to them."""
@@ -101,13 +108,18 @@ class Supervisor:
             self.requests.put(_LOOK_AGAIN)
 
     def ask(self, function: Callable[[Any], Any], argument: Any) -> Any:
-        """Call a function in the supervising thread and return its value; for use in the method's thread."""
+        """Call a function in the supervising thread; return its value, or None if nobody waits there any more."""
         answer: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.requests.put((function, argument, answer))
-        value, error = answer.get()
-        if error is not None:
-            raise error
-        return value
+        while not self.gone:
+            try:
+                value, error = answer.get(timeout=PATIENCE)
+            except queue.Empty:
+                continue
+            if error is not None:
+                raise error
+            return value
+        return None
 
     def late(self) -> float:
         """Return the seconds since the limit and the grace period ended, negative before; −∞ without a limit."""
@@ -170,6 +182,8 @@ def _supervise(work: Callable[[], Any]) -> Any:
         return value
     except KeyboardInterrupt:
         return _interrupted(supervisor, outcome)
+    finally:
+        supervisor.gone = True
 
 
 def _answer(supervisor: Supervisor, function: Callable[[Any], Any], argument: Any, answer: Any) -> None:
@@ -199,3 +213,19 @@ def _interrupted(supervisor: Supervisor, outcome: Any) -> Any:
     # Even a method that has just finished reports the interrupt, so that a caller in a loop can stop.
     value.update(status=Status.INTERRUPTED, message=Status.INTERRUPTED.value, success=False)
     return value
+
+
+def warn(message: str) -> None:
+    """Warn the user, at the place outside this package that called it, from whichever thread."""
+    supervisor = supervision()
+    if supervisor is not None:
+        supervisor.ask(_warn_here, message)
+    else:
+        _warn_here(message)
+
+
+def _warn_here(message: str) -> None:
+    package, level, frame = str(Path(__file__).parent), 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(package):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, stacklevel=level)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -13,6 +12,7 @@ import numpy as np
 from counterpoise.checks import Vector
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import METHODS, minimize
+from counterpoise.supervision import warn
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ def path(
             whole = False
             break
     if not whole:
-        warnings.warn(f"The path was interrupted; it holds {solved} of {len(values)} values.", stacklevel=2)
+        warn(f"The path was interrupted; it holds {solved} of {len(values)} values.")
         asked = [value for value in asked if value in values[:solved]]
     places = [values.index(value) for value in asked]
     return Path(name, tuple(asked), tuple(problems[k] for k in places), tuple(best[k] for k in places))

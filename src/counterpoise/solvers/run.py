@@ -7,7 +7,6 @@ limits between slices, keeps the best feasible point, and attaches a claim only 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,7 +15,7 @@ import numpy as np
 from counterpoise.checks import Vector, callback_function, number, random_seed, vector, whole_number
 from counterpoise.clock import paused_seconds, working_seconds
 from counterpoise.problem import Problem, Result, Status
-from counterpoise.supervision import Limits, supervision
+from counterpoise.supervision import Limits, supervision, warn
 
 # Iterations of the first epoch, and seconds that later ones may last, so that limits and progress are checked often.
 FIRST_EPOCH, EPOCH_SECONDS = 16, 0.05
@@ -273,9 +272,7 @@ def feasible_start(problem: Problem, x0: Any) -> Vector:
             "give problem.project(x0) if that point is meant."
         )
     if violation > ROUNDING * unit:
-        warnings.warn(
-            f"x0 is infeasible by {violation:.3g}; the run starts from the nearest feasible point, "
-            f"{distance:.3g} away.",
-            stacklevel=5,
+        warn(
+            f"x0 is infeasible by {violation:.3g}; the run starts from the nearest feasible point, {distance:.3g} away."
         )
     return projected

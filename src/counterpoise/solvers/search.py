@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import math
-import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
@@ -24,7 +23,7 @@ from counterpoise.solvers.run import Epoch, Population, Progress, Run
 from counterpoise.solvers.sparse_arc import SparseArc, serves
 from counterpoise.solvers.sparse_line import SparseLine
 from counterpoise.solvers.swap import swap
-from counterpoise.supervision import Limits, supervised, supervision, under
+from counterpoise.supervision import Limits, supervised, supervision, under, warn
 from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
 from counterpoise.terms.constraint import Sum
 from counterpoise.terms.smooth import LeastSquares
@@ -283,9 +282,7 @@ class _Search:
             if self.threads is not None:
                 self.threads.shutdown(wait=False, cancel_futures=True)
         if self.lost:
-            warnings.warn(
-                f"{self.lost} of {self.done} jobs were lost with their workers; the rest is complete.", stacklevel=4
-            )
+            warn(f"{self.lost} of {self.done} jobs were lost with their workers; the rest is complete.")
         if self.run.limits.reached() is not None or report.status is Status.STOPPED_BY_CALLBACK:
             return self.run.finish(report)
         left = None if self.run.max_time is None else self.run.limits.left()
@@ -368,7 +365,7 @@ class _Search:
             workers = joblib.Parallel(n_jobs=self.n_jobs, prefer="threads")
             return list(workers(joblib.delayed(_attempt)(*job) for job in jobs))
         except (OSError, RuntimeError, EOFError) as error:  # a pool whose worker died loses the whole batch
-            warnings.warn(f"A worker died ({type(error).__name__}); its batch is done here instead.", stacklevel=6)
+            warn(f"A worker died ({type(error).__name__}); its batch is done here instead.")
             return [_perform(*job) for job in jobs]
 
     def _attempt_in_time(self, supervisor: Any, job: tuple[Any, ...]) -> tuple[Vector | None] | None:
