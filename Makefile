@@ -6,7 +6,7 @@ STAMP := .venv/.installed
 WORKERS ?= 2
 
 .PHONY: venv demo test test-browser test-lowest test-newest wheel-smoke fuzz soak lint bench bench-search \
-	bench-estimators benchopt coverage docs clean
+	bench-estimators benchopt docs clean
 
 venv: $(STAMP)
 
@@ -18,8 +18,15 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)
 	$(BIN)/counterpoise demo
 
-test: lint coverage
-	$(BIN)/pytest -n $(WORKERS)
+# The tests of kernels run twice: as plain Python, where coverage sees them, and compiled, with all others.
+KERNELS := test_pair_steps test_roots test_topsum test_smooth test_blocks test_bcd test_certificates test_sparse_line \
+	test_sparse_arc test_binary_search test_search test_pool test_holdings test_dispatch
+test: lint
+	rm -f .coverage .coverage.*
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -n $(WORKERS) -m "not compiled" $(KERNELS:%=tests/%.py)
+	$(BIN)/coverage run -m pytest -n $(WORKERS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
 
 # The pages of results in a real browser; chromium is installed where it is absent and the system is Debian's.
 test-browser: $(STAMP)
@@ -64,12 +71,6 @@ fuzz: $(STAMP)
 SOAK_SECONDS ?= 3600
 soak: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 PYTHONPATH=tests $(BIN)/python -m fuzz.soak --seconds $(SOAK_SECONDS)
-
-# Kernels run as plain Python here, so that coverage sees them.
-coverage: $(STAMP)
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -n $(WORKERS) -m "not compiled"
-	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -11,7 +11,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import counterpoise as cp
 import naive
 from conftest import scaled
+from counterpoise.estimators import binary as module
 from counterpoise.estimators.binary import BinaryLeastSquares
+from counterpoise.problems import DCPB1
 
 
 def data(m, n, rng, kind="gaussian"):
@@ -161,3 +163,54 @@ def test_bad_data_get_one_sentence(rng):
         model(total=1).fit(A[:, :1], y)
     with pytest.raises(ValueError, match=r"keeps a matrix of 6002 × 6002, more than 6000 a side; use method 'bcd-g'"):
         model().fit(sp.csr_array((1, 3001)), [0.0])
+    for data_, sentence in (
+        ((np.ma.masked_less(A, 0.0), y), r"^A has \d+ masked entries"),
+        ((A, 1j * y), r"^Complex data not supported: y holds complex numbers"),
+        ((1e200 * A, y), r"^A has entries as large as"),
+        ((A, 1e200 * y), r"^y has entries as large as"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            model(total=0).fit(*data_)
+    for options in ({"random_state": "a"}, {"random_state": -1}, {"n_jobs": 0}, {"n_jobs": "a"}, {"max_time": "a"}):
+        with pytest.raises((TypeError, ValueError), match=rf"^{next(iter(options))} is .*; it must be"):
+            model(**options).fit(A, y)
+
+
+def test_a_rounded_point_keeps_no_claim(rng):
+    """What was certified of a point between the vertices says nothing about the vertex next to it."""
+    A, y = data(6, 4, rng)
+    problem = DCPB1(A, y, 0, 1e-6)
+    between = cp.minimize(problem)
+    assert between.status is cp.Status.CERTIFIED and np.abs(np.abs(between.x) - 1.0).max() > 1e-3
+    x = np.where(between.x > np.median(between.x), 1.0, -1.0)
+    moved = module._moved(cp.Result(**between), x, problem.f.value(x))
+    assert moved.status is cp.Status.STATIONARY and not moved.success and np.isnan(moved.cws_gap)
+    assert moved.history[-1, 2] == moved.objective and (np.diff(moved.history[:, 2]) <= 0.0).all()
+    same = module._moved(cp.Result(**between), between.x + 1e-12, between.objective)
+    assert same.status is cp.Status.CERTIFIED and same.cws_gap == between.cws_gap
+
+
+@pytest.mark.parametrize(("call", "status"), [(1, "INTERRUPTED"), (3, "INTERRUPTED"), (2, "TIME_LIMIT")])
+def test_a_proof_of_all_totals_ends_where_one_does(rng, monkeypatch, call, status):
+    A, y = data(6, 5, rng)
+    count = 0
+
+    def minimize(*arguments, **options):
+        nonlocal count
+        count += 1
+        result = cp.minimize(*arguments, **options)
+        if count == call:
+            result.update(status=cp.Status[status], success=False)
+        return result
+
+    monkeypatch.setattr(module, "minimize", minimize)
+    estimator = model(method="exact")
+    if status == "INTERRUPTED":
+        with pytest.warns(UserWarning, match="The fit was interrupted; the best point so far is kept"):
+            estimator.fit(A, y)
+    else:
+        estimator.fit(A, y)
+    assert count == call and estimator.result_.status is cp.Status[status]
+    assert not estimator.result_.success and "proof" not in estimator.result_
+    assert (np.abs(estimator.coef_) == 1.0).all()
+    assert estimator.result_.objective == pytest.approx(0.5 * float(np.sum((A @ estimator.coef_ - y) ** 2)))

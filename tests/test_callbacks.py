@@ -165,7 +165,9 @@ def test_a_listener_hears_the_objective():
     X, y = data()
     with callbacks.listening(lambda *said: heard.append(said)):
         tracker = fresh("tracker with all rules").fit(X, y)
-    assert [share for _, share in heard] == [k / 8 for k in range(1, 9)]
+    # The last batch of all is followed by reports of the certificate.
+    shares = [share for _, share in heard]
+    assert list(dict.fromkeys(shares)) == [k / 8 for k in range(1, 9)] and shares == sorted(shares)
     for progress, _ in heard:
         assert progress.objective == pytest.approx(0.5 * np.sum((X @ progress.x - y) ** 2), abs=1e-12)
     assert heard[-1][0].objective == pytest.approx(tracker.result_.objective, rel=1e-6)
@@ -216,7 +218,7 @@ def test_fits_without_scikit_learns_callbacks():
         heard = []
         with callbacks.listening(lambda *said: heard.append(said)):
             IndexTracker(2, work=8, random_state=0).fit(X, X.mean(axis=1))
-        assert len(heard) == 2
+        assert len(heard) >= 2 and heard[-1][1] == 1.0
     """
     # scikit-learn itself needs the module where it has it, so it may not be blocked before it is loaded.
     program = "import sklearn.base, sklearn.utils.validation, sklearn.linear_model\n" + textwrap.dedent(program)

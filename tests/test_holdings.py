@@ -312,27 +312,35 @@ def test_weights_of_which_few_sets_sum_to_one():
         portfolios.first_portfolio(Holdings(s=9, lo=off, hi=off, **rest, **numbers))
 
 
-def test_the_rule_in_the_way_is_named(rng):
+def test_the_rule_in_the_way_is_named(monkeypatch):
     n = 20
     rest = {"must": np.zeros(n, dtype=bool), "centre": np.zeros(n), "cost": np.zeros(n)}
     alone = {"group": np.full(n, -1), "least": np.zeros(0), "most": np.zeros(0)}
     halves = {"group": np.arange(n) % 2, "least": np.array([0.5, 0.0]), "most": np.array([0.5, 0.5])}
-    tenths = {"group": np.arange(n) % 10, "least": np.full(10, 0.05), "most": np.ones(10)}
     for lo, hi, groups, sentence in (
         (0.3, 0.4, halves, "without the limits of the groups there would be one"),
         (0.13, 0.14, alone, "without the least weights there would be one"),
-        (0.3, 0.32, tenths, "loosen the weights or the groups"),
-        (0.0, 1.0, tenths, "without the limits of the groups there would be one"),
     ):
         rules = {"lo": np.full(n, lo), "hi": np.full(n, hi), **groups, **rest}
         with pytest.raises(ValueError, match=f"No portfolio of at most 9 names keeps all rules together; {sentence}"):
             portfolios.first_portfolio(Holdings(Q=np.eye(n), b=np.zeros(n), s=9, **rules))
-
-
-def test_what_takes_too_long_to_decide_is_said(rng, monkeypatch):
+    with pytest.raises(ValueError, match=r"^2 groups must have a weight, but at most 1 names may be held\.$"):
+        portfolios.first_portfolio(draw_halves(n, rest))
     monkeypatch.setattr(portfolios, "names_near", lambda problem, x: None)
+    monkeypatch.setattr(portfolios, "_any_names", lambda problem, seconds: None)
+    with pytest.raises(ValueError, match=r"keeps all rules together; loosen the weights or the groups\.$"):
+        portfolios.first_portfolio(Holdings(Q=np.eye(n), b=np.zeros(n), s=9, **rules))
+
+
+def draw_halves(n, rest):
+    """Two groups that must both have a weight, and room for one name."""
+    limits = {"least": np.array([0.4, 0.4]), "most": np.ones(2), "group": np.arange(n) % 2}
+    return Holdings(Q=np.eye(n), b=np.zeros(n), s=1, lo=np.zeros(n), hi=np.ones(n), **limits, **rest)
+
+
+def test_what_takes_too_long_to_decide_is_said(rng):
     with pytest.raises(ValueError, match=r"In 1e-09 seconds no portfolio .* and no proof that there is none"):
-        portfolios.first_portfolio(wide(rng), 1e-9)
+        portfolios._any_names(wide(rng), 1e-9)
 
 
 # Limits, interrupts, claims.

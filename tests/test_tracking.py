@@ -7,6 +7,8 @@ import itertools
 import math
 import pickle
 import sys
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pandas as pd
@@ -21,8 +23,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import counterpoise as cp
 from conftest import scaled
 from counterpoise.estimators import tracking as module
+from counterpoise.estimators.options import price_columns
 from counterpoise.estimators.tracking import IndexTracker
 from counterpoise.problems import SIT
+from counterpoise.solvers.holdings import best_holdings
 
 NAMES = ["AAPL", "BAYN", "CSCO", "DELL", "EBAY", "FORD", "GOOG"]
 WORK = scaled(24, 4)
@@ -537,6 +541,83 @@ def test_a_time_limit_ends_a_fit(rng):
         assert np.count_nonzero(model.coef_) <= 15 and model.coef_.sum() == pytest.approx(1.0, abs=1e-10)
 
 
+def prices(rng, days, count, first):
+    return first * np.cumprod(1.0 + 0.02 * rng.standard_normal((days, count)), axis=0)
+
+
+def test_what_looks_like_prices(rng):
+    """Prices do; returns of any market, unit and length do not."""
+    for days in (5, 20, 500):
+        assert price_columns(prices(rng, days, 8, 40.0)) == list(range(8))
+        assert price_columns(prices(rng, days, 8, 2.0) + 1.0) == list(range(8))
+        mixed = np.column_stack([0.01 * rng.standard_normal((days, 5)), prices(rng, days, 1, 60.0)])
+        assert price_columns(mixed) == [5]
+        for unit in (0.01, 1.0, 100.0):
+            for mean in (0.0, 0.1, 1.0):
+                assert price_columns(unit * (mean + rng.standard_normal((days, 6)))) == []
+        # A month of strong gains in percent, interest in percent, constants, gross returns, too few rows.
+        assert price_columns(np.abs(rng.standard_normal((days, 6))) + 1.0) == []
+        rates = np.column_stack([1.1 + 0.02 * rng.random(days), rng.standard_normal((days, 5))])
+        assert price_columns(rates) == []
+        assert price_columns(np.full((days, 3), 7.0)) == []
+        assert price_columns(1.0 + 0.01 * rng.standard_normal((days, 6))) == []
+    assert price_columns(prices(rng, 4, 8, 40.0)) == []
+
+
+def test_prices_in_place_of_returns_are_told(rng):
+    returns, index = frames(rng)
+    levels, level = 30.0 * (1.0 + 0.02 * returns).cumprod(), 1e3 * (1.0 + 0.02 * index).cumprod()
+    for data, who in (
+        ((levels, index), r"AAPL, BAYN, CSCO, DELL, EBAY and 2 more of returns look"),
+        ((returns, level), r"the index look"),
+        ((levels, level), r"AAPL, .* of returns and the index look"),
+        ((returns.assign(CSCO=levels["CSCO"]), index), r"CSCO of returns look"),
+    ):
+        sentence = rf"^{who} like prices: .*; give returns, as counterpoise\.to_returns makes them of prices\.$"
+        with pytest.warns(UserWarning, match=sentence) as caught:
+            tracker().fit(*data)
+        assert caught[0].filename == __file__
+        with pytest.warns(UserWarning, match=sentence) as caught:
+            tracker().path(*data, s=[2])
+        assert caught[0].filename == __file__
+
+
+def test_an_interrupted_fit_is_kept_and_told(rng, monkeypatch):
+    def interrupted(problem, x0=None, **options):
+        result = best_holdings(problem, x0, **options)
+        result.update(status=cp.Status.INTERRUPTED, success=False)
+        return result
+
+    monkeypatch.setattr(module, "best_holdings", interrupted)
+    with pytest.warns(UserWarning, match=r"^The fit was interrupted; the best point so far is kept\.$") as caught:
+        model = tracker().fit(*market(rng))
+    assert caught[0].filename == __file__
+    assert model.coef_.sum() == pytest.approx(1.0, abs=1e-10)
+
+
+def test_history_ends_at_the_objective(rng):
+    """Also where the objective is far below the rounding error of its terms."""
+    returns, _ = market(rng)
+    for index in (returns[:, 1], returns[:, :2] @ [0.3, 0.7], rng.standard_normal(len(returns))):
+        result = tracker(2).fit(returns, index).result_
+        assert result.history[-1, 2] == result.objective >= 0.0
+        assert (np.diff(result.history[:, 2]) <= 0.0).all()
+
+
+def test_weights_of_which_few_sets_sum_to_one(rng):
+    """Four names of the 18 sum to 1; more are allowed, which makes more than 50 000 sets."""
+    weights = np.array([0.37] * 8 + [0.3] * 8 + [0.1, 0.05])
+    returns, index = market(rng, n=18)
+    few, many = (tracker(n, min_weight=weights, max_weight=weights).fit(returns, index) for n in (4, 9))
+    for model in (few, many):
+        assert sorted(model.coef_[model.coef_ > 0.0]) == pytest.approx([0.1, 0.3, 0.3, 0.3], abs=1e-12)
+    best = min(
+        0.5 * float(np.sum((returns[:, [*held, 16]] @ [0.3, 0.3, 0.3, 0.1] - index) ** 2))
+        for held in itertools.combinations(range(8, 16), 3)
+    )
+    assert few.result_.objective == pytest.approx(best, rel=1e-9)
+
+
 @pytest.mark.compiled
 def test_a_year_of_many_names(rng):
     """All rules at once on more names than can be enumerated: kept to 1e-10, and no worse than a plain start."""
@@ -631,6 +712,9 @@ TWO = {"groups": list("aabbbbb")}
         ({"method": "pdca"}, r"method is 'pdca'; it must be one of 'search', 'swap', 'bcd-g'\."),
         ({"max_time": 0.0}, r"max_time is 0; a fit needs some seconds"),
         ({"work": 0}, r"work is 0; it must be at least 1\."),
+        ({"random_state": -1}, r"random_state is -1; it must be a whole number of at least 0, or None\."),
+        ({"n_jobs": 0}, r"n_jobs is 0; it must be a positive number of workers, -1 for one a core, or None\."),
+        ({"max_weight": np.ma.masked_less(np.arange(7) / 7, 0.2)}, r"max_weight has 2 masked entries; remove or imp"),
     ],
 )
 def test_bad_options_are_named(rng, options, sentence):
@@ -649,6 +733,12 @@ def test_bad_options_are_named(rng, options, sentence):
             r"group_limits is 0\.3; it must map groups to limits, such as \{'energy': \(0\.0, 0\.3",
         ),
         ({"exclude": np.arange(7) > 3}, r"exclude holds False; give names or positions, not whether\."),
+        ({"groups": [["a"]] * 7}, r"groups holds \['a'\], which cannot name a group; give a word or a number\."),
+        ({"groups": {"AAPL": {"b"}}}, r"groups holds \{'b'\}, which cannot name a group"),
+        ({"random_state": "a"}, r"random_state is 'a'; it must be a whole number of at least 0, or None\."),
+        ({"random_state": 1.5}, r"random_state is 1\.5; it must be a whole number of at least 0, or None\."),
+        ({"n_jobs": "a"}, r"n_jobs is 'a'; it must be a whole number of workers, -1 for one a core, or None\."),
+        ({"max_weight": 1j}, r"max_weight is 1j; give real numbers"),
     ],
 )
 def test_options_of_another_type_are_named(rng, options, sentence):
@@ -700,6 +790,24 @@ def test_bad_data_are_named(rng):
     )
     with pytest.raises(ValueError, match="feature names should match"):
         model.predict(returns[NAMES[::-1]])
+    numbers = returns.to_numpy(), index.to_numpy()
+    for changed, sentence in (
+        ((np.ma.masked_less(numbers[0], 0.0), numbers[1]), r"returns has \d+ masked entries; remove or impute them"),
+        ((numbers[0], np.ma.masked_less(numbers[1], 0.0)), r"index has \d+ masked entries"),
+        ((returns.assign(DELL=1j), index), r"Complex data not supported: returns holds complex numbers"),
+        ((numbers[0], 1j * numbers[1]), r"Complex data not supported: index holds complex numbers"),
+        (
+            (returns.assign(DELL=[None, *["1.5"] * 39]).astype(object), index),
+            r"Column 'DELL' of returns holds '1\.5' on ",
+        ),
+        ((1e200 * numbers[0], numbers[1]), r"returns has entries as large as \S+, whose products overflow; rescale"),
+        ((1e-200 * numbers[0], numbers[1]), r"the largest entry of returns is \S+, .* underflow; rescale the data"),
+        ((numbers[0], 1e200 * numbers[1]), r"index has entries as large as"),
+    ):
+        with pytest.raises(ValueError, match="^" + sentence):
+            tracker().fit(*changed)
+    with pytest.raises(ValueError, match=r"^sample_weight has 1 masked entry"):
+        tracker().fit(*numbers, np.ma.masked_less(np.arange(40.0), 1.0))
 
 
 def test_kinds_of_data(rng):
@@ -709,8 +817,13 @@ def test_kinds_of_data(rng):
     np.testing.assert_array_equal(tracker().fit(returns, index.to_frame()).coef_, expected)
     np.testing.assert_array_equal(tracker().fit(returns.astype("Float64"), index.astype("Float64")).coef_, expected)
     np.testing.assert_array_equal(tracker().fit(returns.astype(object), index).coef_, expected)
+    np.testing.assert_array_equal(tracker().fit(returns.map(Fraction), index.map(Decimal)).coef_, expected)
+    np.testing.assert_array_equal(tracker().fit(np.ma.masked_array(returns), index).coef_, expected)
     np.testing.assert_array_equal(tracker().fit(returns, index=index).coef_, expected)
     np.testing.assert_array_equal(tracker().fit(returns.to_numpy(), index).coef_, expected)
+    options = {"max_weight": Decimal("0.5"), "min_weight": {"AAPL": Fraction(1, 10)}}
+    expected = tracker(max_weight=0.5, min_weight={"AAPL": 0.1}).fit(returns, index).coef_
+    np.testing.assert_array_equal(tracker(**options).fit(returns, index).coef_, expected)
 
 
 def test_weights_that_break_a_rule_are_not_returned(rng, monkeypatch):

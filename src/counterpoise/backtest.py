@@ -5,8 +5,6 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-import signal
-import threading
 import warnings
 from collections.abc import Callable, Generator, Mapping
 from functools import cached_property
@@ -19,6 +17,7 @@ import numpy.typing as npt
 from counterpoise.checks import Vector, callback_function, float_array, number, whole_number, worker_count
 from counterpoise.estimators.covariates import is_pandas, some
 from counterpoise.estimators.options import refuse_unusable, warn_of_prices
+from counterpoise.interrupts import noting_interrupts
 from counterpoise.prices import check_days, day_label
 from counterpoise.problem import Status
 
@@ -253,7 +252,7 @@ def backtest(
     complete, interrupted = True, False
     try:
         fits = _fits(tracker, data, splits, path if handed else None, n_jobs)
-        with _listening() as pressed, contextlib.closing(fits):
+        with noting_interrupts() as pressed, contextlib.closing(fits):
             for split, fitted in zip(splits, fits, strict=True):
                 if pressed or _cut_short(fitted):
                     raise KeyboardInterrupt
@@ -564,26 +563,6 @@ def _fit(tracker: Any, data: _Data, split: _Split, parameters: dict[str, Any]) -
         )
         raise
     return fitted
-
-
-@contextlib.contextmanager
-def _listening() -> Generator[list[int], None, None]:
-    """Take note of Ctrl-C, which solvers catch to return their best so far, and pass it on."""
-    pressed: list[int] = []
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield pressed
-        return
-
-    def note(number: int, frame: Any) -> None:
-        pressed.append(number)
-        before(number, frame)
-
-    signal.signal(signal.SIGINT, note)
-    try:
-        yield pressed
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _cut_short(fitted: Any) -> bool:

@@ -21,6 +21,8 @@ from counterpoise.terms.separable import one_sided_slopes
 from counterpoise.terms.smooth import LeastSquares
 
 MOST_ENUMERATED = 6
+# Rows of Q at a time where all are gone through.
+ROWS = 512
 
 
 @dataclasses.dataclass(frozen=True)
@@ -294,8 +296,11 @@ def _largest_alpha(problem: Problem) -> float:
     diagonal = problem.f.diagonal
     if _uses_columns(problem):
         return 4.0 * max(float(diagonal.max()), 0.0)
-    alpha = diagonal[:, None] + diagonal[None, :] - 2.0 * problem.f.Q
-    return max(float(alpha.max()), 0.0)
+    largest = 0.0
+    for first in range(0, problem.n, ROWS):
+        rows = slice(first, first + ROWS)
+        largest = max(largest, float((diagonal[rows, None] + diagonal[None, :] - 2.0 * problem.f.Q[rows]).max()))
+    return largest
 
 
 def _sparse_threshold_line(problem: Problem) -> float | None:
@@ -316,8 +321,11 @@ def _sparse_threshold_line(problem: Problem) -> float | None:
         residual = u.c * length + size * float(np.linalg.norm(problem.f.y))
         return 2.0 * length * residual + float(np.ptp(h.weight)) + kinks
     # The gradient is affine, so its spread is largest at a vertex c·e_k of the simplex.
-    spread = np.ptp(u.c * problem.f.Q + problem.f.p[None, :] + slope, axis=1)
-    return float(spread.max()) + kinks
+    spread = max(
+        float(np.ptp(u.c * problem.f.Q[first : first + ROWS] + problem.f.p[None, :] + slope, axis=1).max())
+        for first in range(0, problem.n, ROWS)
+    )
+    return spread + kinks
 
 
 def _sparse_threshold_arc(problem: Problem) -> float | None:
@@ -332,9 +340,11 @@ def _sparse_threshold_arc(problem: Problem) -> float | None:
     elif np.any(problem.f.p):
         return None
     else:
-        Q = problem.f.Q
-        parts = (np.maximum(Q, 0.0), np.maximum(-Q, 0.0))
-        largest = max(float(np.sqrt((part * part).sum(axis=1)).max()) for part in parts)
+        largest = 0.0
+        for first in range(0, problem.n, ROWS):
+            rows = problem.f.Q[first : first + ROWS]
+            for part in (np.maximum(rows, 0.0), np.minimum(rows, 0.0)):
+                largest = max(largest, math.sqrt(float(np.einsum("ij,ij->i", part, part).max())))
     return math.sqrt(2.0) * largest
 
 

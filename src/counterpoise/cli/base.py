@@ -32,30 +32,37 @@ if TYPE_CHECKING:
     from counterpoise.solvers.run import Progress as RunProgress
 
 
+# Holds something once Ctrl-C was pressed, whoever handled it.
+_pressed: list[bool] = []
+
+
 class OneSentence(TyperGroup):
-    """A group that answers a usage error with its sentence alone."""
+    """A group that answers a usage error with its sentence alone, and Ctrl-C with an exit code."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run a command and exit, as Click does."""
         if not extra.pop("standalone_mode", True):
             return super().main(*args, **{**extra, "standalone_mode": False})
         try:
-            return self._main(*args, **extra)
+            with _noticed_interrupts():
+                code = self._exit_code(*args, **extra)
         except KeyboardInterrupt:
-            sys.exit(INTERRUPTED)
+            code = INTERRUPTED
+        sys.exit(INTERRUPTED if _pressed else code)
 
-    def _main(self, *args: Any, **extra: Any) -> Any:
+    def _exit_code(self, *args: Any, **extra: Any) -> int:
+        """Run a command and return its exit code."""
         try:
             code = self.main(*args, **extra, standalone_mode=False)
         except typer.Abort as error:
-            sys.exit(INTERRUPTED if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt) else 1)
+            return INTERRUPTED if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt) else 1
         except Exception as error:
             # Typer carries Click or a copy of it, depending on its version, and so has no one class of usage errors.
             if not hasattr(error, "format_message"):
                 raise
             typer.echo(error.format_message(), err=True)
-            sys.exit(getattr(error, "exit_code", 2))
-        sys.exit(code if isinstance(code, int) else 0)
+            return int(getattr(error, "exit_code", 2))
+        return code if isinstance(code, int) else 0
 
 
 app = typer.Typer(cls=OneSentence, add_completion=True)
@@ -129,46 +136,40 @@ def answer(debug: bool) -> Iterator[None]:
 
     With ``debug`` errors go through, with their traceback.
     """
-    with _noticed_interrupts() as pressed:
-        try:
-            yield
-            sys.stdout.flush()
-        except (typer.Abort, BrokenPipeError):
+    try:
+        yield
+        sys.stdout.flush()
+    except (typer.Abort, BrokenPipeError):
+        raise
+    except BaseException as error:
+        if debug and not isinstance(error, typer.Exit):
             raise
-        except BaseException as error:
-            if debug and not isinstance(error, typer.Exit):
-                raise
-            code = INTERRUPTED if pressed or isinstance(error, KeyboardInterrupt) else _exit_code(error)
-            if not isinstance(error, typer.Exit):
-                typer.echo("Stopped before the end." if code == INTERRUPTED else sentence_of(error), err=True)
-            if isinstance(error, OSError) and error.filename is None:
-                _give_up_stdout()
-            raise typer.Exit(code) from None
-    if pressed:  # some part of the work ended early, and what there was is printed and written
-        raise typer.Exit(INTERRUPTED)
+        code = INTERRUPTED if _pressed or isinstance(error, KeyboardInterrupt) else _exit_code(error)
+        if not isinstance(error, typer.Exit):
+            typer.echo("Stopped before the end." if code == INTERRUPTED else sentence_of(error), err=True)
+        if isinstance(error, OSError) and error.filename is None:
+            _give_up_stdout()
+        raise typer.Exit(code) from None
 
 
 @contextlib.contextmanager
-def _noticed_interrupts() -> Iterator[list[bool]]:
-    """Yield a list that is empty until Ctrl-C is pressed, whoever handles it."""
-    pressed: list[bool] = []
-    if threading.current_thread() is not threading.main_thread():
-        yield pressed
-        return
+def _noticed_interrupts() -> Iterator[None]:
+    """Remember that Ctrl-C was pressed, also if a method took it for the end of its run or a destructor lost it."""
+    _pressed.clear()
     before = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
+        yield
+        return
 
     def notice(number: int, frame: Any) -> None:
-        pressed.append(True)
-        if callable(before):
-            before(number, frame)
+        _pressed.append(True)
+        before(number, frame)
 
-    if before not in (signal.SIG_IGN, None):
-        signal.signal(signal.SIGINT, notice)
+    signal.signal(signal.SIGINT, notice)
     try:
-        yield pressed
+        yield
     finally:
-        if before is not None:
-            signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, before)
 
 
 def _exit_code(error: BaseException) -> int:

@@ -385,7 +385,7 @@ def _write(results: dict[str, cp.Result], plot: Path | None, save: Path | None, 
     """Write the files that were asked for, and say so."""
     if save is not None:
         with whole_file(save) as part, part.open("wb") as stream:
-            np.savez(stream, allow_pickle=False, **{name: result.x for name, result in results.items()})
+            np.savez(stream, **{name: result.x for name, result in results.items()})
     if plot is not None:
         plotting.save_objective(results, plot, title)
     for path in (save, plot):

@@ -16,6 +16,7 @@ from counterpoise.checks import Vector, is_sparse, whole_number, worker_count
 from counterpoise.clock import working_seconds
 from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, batches, with_callbacks
 from counterpoise.estimators.options import drawn_seed, refuse_unusable, time_limit, warn_if_interrupted
+from counterpoise.interrupts import noting_interrupts
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.problems import DCPB1
 from counterpoise.solvers import minimize
@@ -124,7 +125,8 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
         seed, _, _ = drawn_seed(self.random_state), time_limit(self.max_time), worker_count(self.n_jobs)
         if total is None and self.method == "exact" and n > 1:
             tasks = Tasks.of_fit(self, n + 1, *given)
-            self.result_ = self._prove_every_total(A, y, seed, tasks)
+            with noting_interrupts() as pressed:
+                self.result_ = self._prove_every_total(A, y, seed, tasks, pressed)
         else:
             count = None
             if self.method == "search":
@@ -165,7 +167,7 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
         x[np.argsort(-result.x, kind="stable")[:ones]] = 1.0
         return _moved(result, x, problem.f.value(x))
 
-    def _prove_every_total(self, A: Any, y: Vector, seed: int, tasks: Tasks) -> Result:
+    def _prove_every_total(self, A: Any, y: Vector, seed: int, tasks: Tasks, pressed: list[int]) -> Result:
         """Return the best over all totals: 2ⁿ sign vectors, where the columns of zeros would make C(2n, n) of them."""
         n, clock = A.shape[1], working_seconds()
         found: list[Result] = []
@@ -178,7 +180,9 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
             tasks.begin("total")
             found.append(self._minimize(DCPB1(A, y, total, _lam(A)), seed, None if left is None else max(left, 1e-3)))
             stop = tasks.end()
-            if found[-1].status is not Status.OPTIMAL:
+            if pressed and len(found) <= n:
+                ended = Status.INTERRUPTED
+            elif found[-1].status is not Status.OPTIMAL:
                 ended = found[-1].status
             elif stop and len(found) <= n:
                 ended = Status.STOPPED_BY_CALLBACK

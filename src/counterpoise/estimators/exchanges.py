@@ -50,6 +50,8 @@ BATCH, STARTS, PARENTS = 8, 8, 4
 NEAR = 1.5
 # Random starts between two looks at the clock.
 DRAWN_AT_ONCE = 64
+# Units among which missing draws are completed when the time is over.
+SAMPLE = 200
 # Exchanges that are sorted first, of many.
 SORTED = 4096
 # Random exchanges proposed per unit, before a descent.
@@ -139,7 +141,7 @@ class Groups:
         idle, turn = 0, 0
         most = SWEEPS * len(pairs) if self.n > BLOCK else None
         while idle < len(pairs) and turn != most and not (turn and over()):
-            changed = self._divide(labels, *pairs[turn % len(pairs)], rng, turn < len(pairs), tabu)
+            changed = self._divide(labels, *pairs[turn % len(pairs)], rng, turn < len(pairs), tabu, over)
             idle, turn = 0 if changed else idle + 1, turn + 1
         return Found(self.imbalance(labels), labels)
 
@@ -149,10 +151,10 @@ class Groups:
             labels = 1 - labels
         return labels.astype(np.int16).tobytes()
 
-    def neighbours(self, found: Found, rng: np.random.Generator) -> Iterator[Found]:
-        """Yield what exchanges of two units lead to, the best first; of many units, exchanges of a sample."""
+    def neighbours(self, found: Found, rng: np.random.Generator, most: int = BLOCK) -> Iterator[Found]:
+        """Yield what exchanges of two units lead to, the best first; of more units than ``most``, those of a sample."""
         labels, means = found.labels, self.means(found.labels)
-        units = np.arange(self.n) if self.n <= BLOCK else np.sort(rng.choice(self.n, BLOCK, replace=False))
+        units = np.arange(self.n) if self.n <= most else np.sort(rng.choice(self.n, most, replace=False))
         slopes = (self.count * means - means.sum(axis=0)) / self.group_sizes[:, None]
         Z, at, inverse = self.Z[units], labels[units], 1.0 / self.group_sizes
         toward = Z @ slopes.T
@@ -184,10 +186,19 @@ class Groups:
         np.fill_diagonal(Q, diagonal)
         return _Gram(Q, diagonal, ceiling, float(np.abs(Q).sum(axis=1).max()))
 
-    def _divide(self, labels: Labels, g: int, h: int, rng: np.random.Generator, first: bool, tabu: bool) -> bool:
+    def _divide(
+        self,
+        labels: Labels,
+        g: int,
+        h: int,
+        rng: np.random.Generator,
+        first: bool,
+        tabu: bool,
+        over: Callable[[], bool],
+    ) -> bool:
         """Divide the units of two groups anew, in place; return whether that lowered F.
 
-        The first time random exchanges precede the descent, and tabu search may follow it.
+        The first time random exchanges precede the descent, and tabu search may follow it, if there is time.
         """
         units = np.flatnonzero((labels == g) | (labels == h))
         if len(units) > BLOCK:
@@ -206,7 +217,7 @@ class Groups:
             still = floor or 1.0
             exchange.anneal(gram.Q, p, gram.diagonal, still, still, PROPOSALS * len(x), rng, x, work)
         exchange.descend(gram.Q, p, gram.diagonal, gram.ceiling, floor, MOST, x, work)
-        if first and tabu:
+        if first and tabu and not over():
             settled = x.copy()
             steps = min(TABU_STEPS * len(x), max(TABU_STEPS, TABU_WORK // len(x)))
             exchange.tabu(gram.Q, p, gram.diagonal, floor, 0.0, TENURE, TENURE_SPREAD, steps, rng, x, work)
@@ -312,9 +323,10 @@ def gather_groups(groups: Groups, wanted: int, budget: Budget) -> list[Found]:
         each = heapq.heappop(waiting)[2]
         taken.append(Found(groups.imbalance(each.labels), each.labels))
         room = wanted - len(taken)
-        if budget.is_over() and len(waiting) >= room:
+        late = budget.is_over()
+        if late and len(waiting) >= room:
             continue
-        for other in groups.neighbours(each, rng):
+        for other in groups.neighbours(each, rng, SAMPLE if late else BLOCK):
             if room == 0:
                 break
             key = groups.key(other.labels)

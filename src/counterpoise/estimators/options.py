@@ -60,8 +60,7 @@ def price_columns(values: Vector) -> list[int]:
         values = values[:, None]
     if len(values) < LEAST_ROWS:
         return []
-    least, steps = values.min(axis=0), np.diff(values, axis=0)
-    change = np.sqrt(np.mean(steps * steps, axis=0))
+    least, change = values.min(axis=0), np.abs(np.diff(values, axis=0)).mean(axis=0)
     smooth = (least > ABOVE) & (change > 0.0) & (values.mean(axis=0) > SMOOTH * change)
     found = smooth if 2 * int(smooth.sum()) > len(smooth) else smooth & (least > HIGH)
     return [int(k) for k in np.flatnonzero(found)]

@@ -32,6 +32,7 @@ from counterpoise.checks import (
 from counterpoise.clock import paused, working_seconds
 from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, tell, with_callbacks
 from counterpoise.estimators.options import drawn_seed, refuse_unusable, time_limit, warn_if_interrupted
+from counterpoise.interrupts import noting_interrupts
 from counterpoise.kernels import swap_arc
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import minimize
@@ -209,7 +210,9 @@ class NonnegativeSparsePCA(
             )
         refuse_extreme(data.variance, "the variances of X", LARGEST_SQUARE, SMALLEST_SQUARE)
         tasks = Tasks.of_fit(self, len(sizes) + plan.joint, given, y)
-        found = _fit(data, plan, tasks)
+        fit = _Fit(plan, tasks)
+        with noting_interrupts() as fit.pressed:
+            found = _fit(data, fit)
         warn_if_interrupted(found.results, 2 + FRAMES)
         self.mean_ = data.mean.astype(X.dtype)
         self.components_ = np.ascontiguousarray(found.V.T, dtype=X.dtype)
@@ -565,6 +568,8 @@ class _Fit:
         # Components of different sizes keep the order in which the user gave these.
         self.by_size = self.joint and len(set(plan.sizes)) == 1
         self.rounds, self.interrupted = 0, False
+        # Ctrl-C that a method has caught, and may not tell of if it had come to its end.
+        self.pressed: list[int] = []
         # Seconds that the last component took beyond those of its method.
         self.setup = 0.0
 
@@ -588,7 +593,7 @@ class _Fit:
             V = np.column_stack([V, results[-1].x])
             self.tasks.end()
             self._tell(results[-1].objective, V[:, -1], results[-1].cws_gap)
-            if results[-1].status is Status.INTERRUPTED:
+            if results[-1].status is Status.INTERRUPTED or self.pressed:
                 if k + 1 < len(self.plan.sizes):
                     raise KeyboardInterrupt
                 self.interrupted = True
@@ -661,7 +666,7 @@ class _Fit:
                 here = V[:, k].copy()
                 problem = C.problem(np.delete(V, k, axis=1), s)
                 result = minimize(problem, here, seed=self.plan.seed, max_time=self._left())
-                self.interrupted = result.status is Status.INTERRUPTED
+                self.interrupted = result.status is Status.INTERRUPTED or bool(self.pressed)
                 there = V.copy()
                 there[:, k] = _sparse(result.x, s)
                 changed = self._total(C, there)
@@ -734,6 +739,7 @@ class _Fit:
     def expired(self, share: float = 1.0) -> bool:
         """Return whether Ctrl-C was pressed, or this share of the time is over."""
         limit = self.plan.max_time
+        self.interrupted = self.interrupted or bool(self.pressed)
         return self.interrupted or (limit is not None and working_seconds() - self.clock >= share * limit)
 
 
@@ -783,15 +789,20 @@ def _no_step(x: Matrix, objective: float, status: Status, message: str, gap: flo
 # The pool and the columns outside.
 
 
-def _fit(data: _Centred, plan: _Plan, tasks: Tasks) -> _Found:
+def _fit(data: _Centred, fit: _Fit) -> _Found:
     """Fit on the whole covariance, or on a pool that grows until no column outside would raise a component."""
-    fit, V = _Fit(plan, tasks), None
+    plan, V = fit.plan, None
     results: list[Result] = []
     pricings = 0
     with paused():
         whole = len(data.varying) <= WHOLE
         pool = data.varying if whole else data.pool(POOLED, len(plan.sizes), plan.seed)
-        C = _Covariance(data.covariance(pool))
+        first = data.covariance(pool)
+        if fit.pressed:
+            raise KeyboardInterrupt
+        C = _Covariance(first)
+    if fit.pressed:
+        raise KeyboardInterrupt
     while True:
         try:
             V, results = fit.components(C, V, results, kicks=pricings == 0)

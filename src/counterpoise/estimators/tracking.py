@@ -276,11 +276,11 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         names = _Names(labels, {label: k for k, label in enumerate(labels)})
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         rules = _rules(self, names)
-        warn_of_prices(X, labels, y, stacklevel)
         root = np.sqrt(weight)
         A, r = X * root[:, None], y * root
         refuse_extreme(A, "returns", smallest=SMALLEST)
         refuse_extreme(r, "index")
+        warn_of_prices(X, labels, y, stacklevel)
         return _Task(names, frame, A, r, float(weight.sum()), rules, options)
 
     def _options(self) -> dict[str, Any]:

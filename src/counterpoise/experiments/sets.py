@@ -230,4 +230,4 @@ def _with_digest(name: str, A: Any, y: Any, source: str) -> Data:
 
 def _write_npz(path: Path, **arrays: Any) -> None:
     with whole_file(path) as part, part.open("wb") as stream:
-        np.savez_compressed(stream, allow_pickle=False, **arrays)
+        np.savez_compressed(stream, **arrays)

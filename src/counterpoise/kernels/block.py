@@ -362,6 +362,8 @@ def fill_vertex(u, lo, hi, ranking, z):
 def _fill_vertex(u, lo, hi, ranking, z):
     """Raise the coordinates to their upper bounds in the order of ``ranking`` until the block's sum is spent."""
     spare = np.sum(z) - np.sum(lo)
+    if not np.isfinite(spare):
+        return False
     for a in range(len(z)):
         i = ranking[a]
         rise = min(spare, hi[i] - lo[i])
@@ -419,6 +421,8 @@ def stationary_on_face(H, b, lo, hi, state, most_free, z):
             m += 1
         else:
             z[a] = lo[a] if digit == 0 else hi[a]
+            if not np.isfinite(z[a]):
+                return False  # there is no such face; where the sum is the limit, the others are at their bounds
             spare -= z[a]
             reach += abs(z[a])
     if m == 0 or m > most_free:

@@ -17,6 +17,7 @@ from counterpoise.checks import Vector, vector
 from counterpoise.kernels import exchange
 from counterpoise.problem import Problem, Status
 from counterpoise.solvers.run import Population
+from counterpoise.supervision import Limits
 from counterpoise.terms.concave import ConcaveQuadratic, Norm2
 from counterpoise.terms.constraint import Sum
 
@@ -45,6 +46,7 @@ class Binary:
 
     def __init__(self, problem: Problem) -> None:
         self.b, c = _check(problem)
+        self.limits = Limits()
         self.n = n = problem.n
         if not getattr(problem.f, "gram", True):
             raise ValueError(
@@ -122,7 +124,10 @@ class Binary:
         return z
 
     def _descend(self, z: Vector) -> Vector:
-        exchange.descend(self.Q, self.p, self.diagonal, self.ceiling, self.floor, MOST_EXCHANGES, z, np.empty(len(z)))
+        most = max(16, ADVANCE_WORK // self.n**2) if math.isfinite(self.limits.left()) else MOST_EXCHANGES
+        data = self.Q, self.p, self.diagonal, self.ceiling, self.floor
+        while exchange.descend(*data, most, z, np.empty(len(z))) >= most and not self.limits.reached():
+            pass
         return z
 
     def _search_by_tabu(self, z: Vector, rng: np.random.Generator) -> Vector:

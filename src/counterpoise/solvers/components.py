@@ -94,9 +94,11 @@ def exchange_bound(blocks: Blocks, x: Vector, s: int, floor: float) -> tuple[flo
     inner = np.hstack([cross[:, held[own] - begin] for own, (begin, cross, _) in zip(inside, first, strict=True)])
     value = float(at @ inner @ at)
     supports = _Supports(value + 2.0 * floor)
-    found = _own(supports, inner, held, len(x))
-    if found is not None:
-        return 0.5 * (found[0] - value), found[1]
+    supports.look(inner)
+    if supports.better is not None:
+        point = np.zeros(len(x))
+        point[held] = supports.better[1]
+        return 0.5 * (supports.better[0] - value), point
     parents = [np.arange(m)] if m < s else [np.delete(np.arange(m), k) for k in range(m)]
     for begin, cross, diagonal in first:
         outside = np.flatnonzero(~np.isin(np.arange(begin, begin + cross.shape[1]), held))
@@ -113,14 +115,11 @@ def exchange_bound(blocks: Blocks, x: Vector, s: int, floor: float) -> tuple[flo
     return max(floor, 0.5 * (supports.open - value)), None
 
 
-def _own(supports: _Supports, inner: Vector, held: Any, n: int) -> tuple[float, Vector] | None:
-    """Return better weights on the support itself, if there are any."""
-    supports.look(inner)
-    if supports.better is None:
-        return None
-    point = np.zeros(n)
-    point[held] = supports.better[1]
-    return supports.better[0], point
+def better_weights(G: Vector, ceiling: float) -> tuple[Vector | None, float]:
+    """Return a unit x ≥ 0 with xᵀGx above the ceiling, if there is one, and λ_max of parts that were left open."""
+    supports = _Supports(ceiling)
+    supports.look(G)
+    return (None if supports.better is None else supports.better[1]), supports.open
 
 
 def _undecided(G: Vector, cross: Vector, diagonal: Vector, ceiling: float) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import Vector, number
 from counterpoise.clock import working_seconds
+from counterpoise.extras import lacking
 from counterpoise.kernels import enumerate as enumeration
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers.run import Epoch, Progress, Run
@@ -216,7 +217,7 @@ def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0
     try:
         import pyscipopt
     except ImportError:
-        raise ImportError("prove needs SCIP: install the extra with pip install 'counterpoise[scip]'.") from None
+        raise lacking("prove needs", "pyscipopt") from None
     strategy = strategy_of(problem, "prove")
     if isinstance(strategy, SparseArc):
         raise ValueError("prove knows problems on Sum; on Sphere f is concave, use method 'exact' for small ones.")

@@ -32,7 +32,7 @@ PATIENCE = 12
 ROUNDS_EACH, ROUNDS, FREED, LARGEST_FACE = 0.2, 40, 16, 3000
 
 
-def walk_on_faces(problem: Problem, x: Vector, steps: int) -> Vector:
+def walk_on_faces(problem: Problem, x: Vector, steps: int, limits: Limits | None = None) -> Vector:
     """Return the best point of at most so many Newton steps from x, on ``Sum`` with finite bounds and a matrix Q."""
     if not isinstance(problem.u, Sum):
         raise TypeError(f"faces belong to Sum; u is {type(problem.u).__name__}.")
@@ -44,7 +44,7 @@ def walk_on_faces(problem: Problem, x: Vector, steps: int) -> Vector:
     best, least, idle = x, problem.objective(x), 0
     for _ in range(steps):
         free, held = np.flatnonzero(side == 0), np.flatnonzero(side)
-        if len(free) == 0:
+        if len(free) == 0 or (limits is not None and limits.reached()):
             break
         tilt = linear + problem.g.subgradient(x, linear)
         z = np.where(side > 0, hi, lo)

@@ -10,7 +10,8 @@ import numpy as np
 
 from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import Vector, callback_function, number, random_seed, whole_number, worker_count
-from counterpoise.clock import working_seconds
+from counterpoise.clock import paused, working_seconds
+from counterpoise.interrupts import noting_interrupts
 from counterpoise.kernels import holdings as kernel
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers.bcd import bcd_g
@@ -47,7 +48,9 @@ SLICE = 0.05
 # Rounds of replacements: of one population, of which this much is known.
 REPLACEMENTS = Population(first=1, size=1, batch=8, work=128)
 # The share of the time that the problem without groups and least weights gets, and if these are all the rules.
-RELAXED_SHARE, PLAIN_SHARE = 0.4, 0.9
+RELAXED_SHARE, PLAIN_SHARE = 0.4, 0.85
+# As a share of the time: when it is too late for a scan of all pairs.
+LATE = 1.05
 ABOVE_THRESHOLD = 1.01
 # What ends a run at once.
 BY_USER = (Status.INTERRUPTED, Status.STOPPED_BY_CALLBACK)
@@ -93,6 +96,16 @@ def best_holdings(
     return _Walk(problem, x0, method, work, max_time, *options).run()
 
 
+class _Gram(Quadratic):
+    """f(x) = ½xᵀQx + pᵀx with a Q that is known to be a Gram matrix; it is neither copied nor checked."""
+
+    is_known = is_convex = True
+
+    def __init__(self, Q: Vector, p: Vector) -> None:
+        self.Q, self.p, self.n = Q, p, len(Q)
+        self.diagonal = np.ascontiguousarray(np.diag(Q))
+
+
 class _Walk:
     """One call: the relaxed problem, the way under all rules, the certificate; the best point survives interrupts."""
 
@@ -109,11 +122,13 @@ class _Walk:
     ) -> None:
         self.clock = working_seconds()
         self.problem, self.rules, self.s = problem, problem.rules(), problem.most_names
+        self.size = float(np.abs(problem.Q).max() + np.abs(problem.b).max() + problem.cost.max())
         self.x0, self.method, self.max_time, self.seed = x0, method, max_time, seed
         self.work = work
         self.n_jobs, self.callback = n_jobs, callback
         self.tries = 0 if method == "bcd-g" else MANY_TRIES if problem.n <= FEW else TRIES
         self.rounds, self.stopped = 1, False
+        self.pressed: list[int] = []
         self.done, self.improved, self.gap = 0, 0, math.nan
         self.history: list[tuple[int, float, float]] = []
         self.rng = np.random.default_rng(seed)
@@ -122,18 +137,9 @@ class _Walk:
 
     def run(self) -> Result:
         """Return the best point, with what is known about it."""
-        status: Status | None = None
         try:
-            if self.problem.n > 1:
-                status = self._begin()
-                if status is None and self.method == "search":
-                    if count_sets(self.problem) <= FEW_SETS:
-                        status = self._try_all()
-                    elif not self.problem.is_plain:
-                        status = self._wander()
-                status = self._certify(status)
-            else:
-                self.gap, status = 0.0, Status.CERTIFIED
+            with noting_interrupts() as self.pressed:
+                status = self._stages()
         except KeyboardInterrupt:
             status = Status.INTERRUPTED
         self._note()
@@ -152,12 +158,26 @@ class _Walk:
             seed=self.seed,
         )
 
+    def _stages(self) -> Status:
+        """Go from stage to stage; return how that ended."""
+        if self.problem.n == 1:
+            self.gap = 0.0
+            return Status.CERTIFIED
+        status = self._begin()
+        if status is None and self.method == "search":
+            if count_sets(self.problem) <= FEW_SETS:
+                status = self._try_all()
+            elif not self.problem.is_plain:
+                status = self._wander()
+        return status if status is Status.INTERRUPTED else self._certify(status)
+
     def _begin(self) -> Status | None:
         """Solve the relaxed problem, and go from its names, and from x0, to names that keep all rules.
 
         Returns why the user ended it, if so.
         """
-        relaxed = self._relaxed()
+        with paused():
+            relaxed = self._relaxed()
         share = PLAIN_SHARE if self.problem.is_plain else RELAXED_SHARE
         options: dict[str, Any] = {
             "max_time": None if self.max_time is None else max(share * (self.max_time - self._seconds()), 1e-3),
@@ -170,6 +190,8 @@ class _Walk:
         else:
             found = (swap if self.method == "swap" else bcd_g)(relaxed, start, **options)
         ended = Status.STOPPED_BY_CALLBACK if self.stopped else found.status if found.status in BY_USER else None
+        if self.pressed:  # a method that had come to its end does not say so
+            ended = Status.INTERRUPTED
         for point in (found.x, self.x0):
             if point is None:
                 continue
@@ -178,7 +200,7 @@ class _Walk:
             if held is not None:
                 x = weights_of_names(self.problem, held, x)
                 self._take(x)
-                if ended is None:
+                if ended is None and not self._is_over():
                     self._take(self._descended(x))
         return ended
 
@@ -202,10 +224,10 @@ class _Walk:
         h: SeparableTerm = Bounds(lo, problem.hi)
         if problem.cost.any():
             h = h + AbsoluteDeviation(problem.centre, problem.cost)
-        f, u = Quadratic(problem.Q, problem.b), Sum(1.0)
+        f, u = _Gram(self.rules.Q, problem.b), Sum(1.0)
         threshold = exactness_threshold(Problem(f, h, TopSum(self.s, 1.0), u))
         if threshold is None:  # bounds differ: no theorem, but no slope exceeds this
-            threshold = 2.0 * float(np.abs(problem.Q).max() + np.abs(problem.b).max() + problem.cost.max())
+            threshold = 2.0 * self.size
         return Problem(f, h, TopSum(self.s, max(ABOVE_THRESHOLD * threshold, 1e-300)), u)
 
     def _descended(self, x: Vector) -> Vector:
@@ -252,6 +274,8 @@ class _Walk:
 
     def _certify(self, status: Status | None) -> Status:
         """Take the best transfer until there is none; a point at which there is none is certified."""
+        if self._is_over(LATE):
+            return status or Status.TIME_LIMIT
         for _ in range(100 + 20 * self.problem.n):
             before = self.least
             gap, i, j, eta = kernel.best_pair(self.rules, self.best, self.s)
@@ -272,9 +296,7 @@ class _Walk:
 
     def _tolerance(self) -> float:
         """Return what a transfer must gain: a share of the objective, and what rounding may pretend."""
-        problem = self.problem
-        size = float(np.abs(problem.Q).max() + np.abs(problem.b).max() + problem.cost.max())
-        return TOL * abs(self.least) + 1e-13 * size
+        return TOL * abs(self.least) + 1e-13 * self.size
 
     def _take(self, x: Vector, share: float | None = None) -> None:
         """Keep x if it keeps the rules and is better, by a share of the objective if one is given."""
@@ -291,5 +313,5 @@ class _Walk:
     def _seconds(self) -> float:
         return working_seconds() - self.clock
 
-    def _is_over(self) -> bool:
-        return self.max_time is not None and self._seconds() >= self.max_time
+    def _is_over(self, share: float = 1.0) -> bool:
+        return self.max_time is not None and self._seconds() >= share * self.max_time

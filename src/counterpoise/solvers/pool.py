@@ -20,7 +20,7 @@ from counterpoise.kernels.enter_arc import may_gain, turning_gains
 from counterpoise.kernels.swap_line import inverse_with_sum
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import components
-from counterpoise.solvers.run import Epoch, Run
+from counterpoise.solvers.run import Epoch, Kept, Run
 from counterpoise.solvers.sparse_arc import NegativeGram, serves
 from counterpoise.terms import smooth
 from counterpoise.terms.concave import TopSum
@@ -384,7 +384,7 @@ def pooled(
     if not given:
         x[:] = pool.start()
         run.objective, run.noise = run.measure(x)
-        run.kept = run.objective, x.copy()
+        run.kept = Kept(run.objective, x.copy(), run.noise)
         run.history[0] = (0, run.history[0][1], run.objective)
     # Columns of pools that had no better pair, nor exchange, at this x, and the largest gap these pools had.
     wanted, verified, verified_gap = np.flatnonzero(x)[:0], np.zeros(run.problem.n, dtype=bool), 0.0

@@ -21,8 +21,9 @@ from counterpoise.kernels import holdings as kernel
 ROUNDING, KEPT = 1e-12, 1e-10
 # Up to so many sets of names are all tried; beyond that an integer program decides whether any keeps the rules.
 FEW_SETS = 500
-# Seconds of the integer program if the user sets no limit, and of each look at which rule is in the way.
-PROOF_SECONDS, REASON_SECONDS = 60.0, 1.0
+# Seconds of the integer program: without a limit, at least with one, as a fit without any portfolio is an error; and of
+# each look at which rule is in the way.
+PROOF_SECONDS, LEAST_SECONDS, REASON_SECONDS = 60.0, 5.0, 1.0
 # Weights are scaled by this for the integer program, whose tolerances are absolute and around 1e-6.
 PROGRAM_SCALE = 1e3
 # Sets of names that the integer program may propose although they miss the rules by less than its tolerance.
@@ -35,7 +36,7 @@ class Holdings:
     """min ½xᵀQx + bᵀx + Σ costᵢ|xᵢ − centreᵢ| + constant over portfolios of at most s names.
 
     1ᵀx = 1; xᵢ = 0 or loᵢ ≤ xᵢ ≤ hiᵢ; names that ``must`` be held, at loᵢ at least; and least ≤ Σ_{i∈g} xᵢ ≤ most for
-    disjoint groups, −1 for names without one. ``names`` and ``group_names`` are for sentences.
+    disjoint groups, −1 for names without one. Q is semidefinite. ``names`` and ``group_names`` are for sentences.
     """
 
     Q: Vector
@@ -117,7 +118,8 @@ def first_portfolio(problem: Holdings, seconds: float | None = None) -> Vector:
     """
     _refuse_contradictions(problem)
     nothing = np.zeros(problem.n)
-    held = names_near(problem, nothing) or _any_names(problem, PROOF_SECONDS if seconds is None else seconds)
+    seconds = PROOF_SECONDS if seconds is None else max(seconds, LEAST_SECONDS)
+    held = names_near(problem, nothing) or _any_names(problem, seconds)
     if held is None:
         raise ValueError(
             f"No portfolio of at most {problem.s} names keeps all rules together; {_what_is_in_the_way(problem)}."
@@ -341,6 +343,9 @@ def _refuse_contradictions(problem: Holdings) -> None:
         raise ValueError(f"the names that must be held weigh {problem.lo[must].sum():g} at least; that exceeds 1.")
     if problem.least.sum() > 1.0 + ROUNDING:
         raise ValueError(f"the least weights of the groups sum to {problem.least.sum():g}; they must not exceed 1.")
+    needed = int((problem.least > ROUNDING).sum())
+    if needed > problem.s:
+        raise ValueError(f"{needed} groups must have a weight, but at most {problem.s} names may be held.")
     for g, name in enumerate(groups):
         inside = problem.group == g
         room = float(np.sort(problem.hi[inside])[::-1][: problem.s].sum())

@@ -23,6 +23,8 @@ from counterpoise.supervision import Limits, supervision
 FIRST_EPOCH, EPOCH_SECONDS = 16, 0.05
 # A projection farther than this, relative to the size of x, is not a correction of rounding but another point.
 FAR = 0.5
+# A start that is infeasible by less than this, relative to x and its bounds, is projected without a word.
+ROUNDING = 1e-9
 # Statuses that claim something about one point.
 CLAIMS = (Status.CERTIFIED, Status.SWAP_OPTIMAL, Status.OPTIMAL)
 # Guards of the proof in :class:`Run`: accepted steps, per coordinate and at least, without a lower F; iterations.
@@ -67,6 +69,14 @@ class Epoch(NamedTuple):
     gap: float = math.nan
 
 
+class Kept(NamedTuple):
+    """A point, F there, and the rounding error of F."""
+
+    objective: float
+    x: Vector
+    noise: float
+
+
 class Run:
     """One run of one method: it scores points, keeps the best feasible one, and knows when to stop.
 
@@ -109,10 +119,10 @@ class Run:
         self.start = problem.start(seed) if x0 is None else feasible_start(problem, x0)
         self.done = self.accepted = self.stalled = 0
         self.objective, self.noise = self.measure(self.start)
-        # One assignment replaces both, so that another thread never sees half of it.
-        self.kept: tuple[float, Vector] = self.objective, self.start.copy()
+        # One assignment replaces all, so that another thread never sees half of it.
+        self.kept = Kept(self.objective, self.start.copy(), self.noise)
         if not problem.is_feasible(self.start):  # any feasible point is better
-            self.kept = math.inf, self.start.copy()
+            self.kept = Kept(math.inf, self.start.copy(), self.noise)
         self.history = [(0, working_seconds() - self.clock, self.objective)]
         if supervisor is not None:
             supervisor.attach(self)
@@ -120,12 +130,12 @@ class Run:
     @property
     def best(self) -> Vector:
         """The best feasible point so far."""
-        return self.kept[1]
+        return self.kept.x
 
     @property
     def least(self) -> float:
         """F there."""
-        return self.kept[0]
+        return self.kept.objective
 
     def measure(self, x: Vector) -> tuple[float, float]:
         """Return F(x), and the decrease of F that cannot be told from rounding."""
@@ -137,11 +147,11 @@ class Run:
         """The decrease below which a step is not worth taking, or cannot be told from rounding."""
         return self.tol * abs(self.objective) + self.noise
 
-    def keep(self, x: Vector, objective: float) -> bool:
+    def keep(self, x: Vector, objective: float, noise: float | None = None) -> bool:
         """Keep a point if it is feasible to rounding and no worse than the best; return whether it was."""
-        if not (objective <= self.kept[0] and self.problem.is_feasible(x)):
+        if not (objective <= self.kept.objective and self.problem.is_feasible(x)):
             return False
-        self.kept = objective, np.array(x)
+        self.kept = Kept(objective, np.array(x), self.measure(x)[1] if noise is None else noise)
         return True
 
     def loop(self, epoch: Callable[[int], Epoch]) -> Result:
@@ -166,12 +176,12 @@ class Run:
         self.done, self.accepted = self.done + int(report.tried), self.accepted + int(report.accepted)
         self.objective, self.noise = self.measure(report.x)
         lower = self.objective < self.least
-        self.keep(report.x, self.objective)
+        self.keep(report.x, self.objective, self.noise)
         supervisor = supervision()
         if supervisor is not None and supervisor.run is not self and supervisor.run is not None:
             # What a part of a method finds must not be lost if the method is left behind.
             if supervisor.run.problem is self.problem:
-                supervisor.run.keep(report.x, self.objective)
+                supervisor.run.keep(report.x, self.objective, self.noise)
         self.stalled = 0 if lower or not report.accepted else self.stalled + int(report.accepted)
         seconds = working_seconds() - self.clock
         self.history.append((self.done, seconds, self.least))
@@ -200,23 +210,26 @@ class Run:
         """Return the result: the point of a claim and of ``more`` claims if one was made, otherwise the best point."""
         status, gap, more = report.status, report.gap, more or {}
         assert status is not None
-        objective, x = self.kept
+        kept = self.kept
         if status in CLAIMS:
             claimed, noise = self.measure(report.x)
-            if self.problem.is_feasible(report.x) and claimed <= objective + self.tol * abs(claimed) + noise:
-                objective, x = claimed, np.array(report.x)
+            if self.problem.is_feasible(report.x) and claimed <= kept.objective + self.tol * abs(claimed) + noise:
+                kept = Kept(claimed, np.array(report.x), noise)
             else:  # a better point was met on the way, of which nothing was shown
                 status, gap, more = Status.STATIONARY, math.nan, {}
-        elif not np.array_equal(x, report.x):
+        elif not np.array_equal(kept.x, report.x):
             gap, more = math.nan, {}
-        return self.result(status, objective, x, gap, **more)
+        return self.result(status, kept, gap, **more)
 
-    def result(self, status: Status, objective: float, x: Vector, gap: float = math.nan, **more: Any) -> Result:
-        """Return a result with everything that a run knows; ``more`` are claims about the same point."""
+    def result(self, status: Status, kept: Kept, gap: float = math.nan, **more: Any) -> Result:
+        """Return a result with everything that a run knows; ``more`` are claims about the same point.
+
+        Nothing is multiplied here: while another thread is inside BLAS, that would wait for it.
+        """
         history = np.array(list(self.history))
         return Result(
-            x=np.array(x),
-            objective=objective,
+            x=np.array(kept.x),
+            objective=kept.objective,
             status=status,
             success=status in CLAIMS,
             message=status.value,
@@ -226,7 +239,7 @@ class Run:
             setup_time=paused_seconds() - self.setup,
             history=history,
             cws_gap=float(gap),
-            tolerance=self.tol * abs(objective) + self.measure(x)[1],
+            tolerance=self.tol * abs(kept.objective) + kept.noise,
             seed=self.seed,
             **more,
         )
@@ -234,8 +247,7 @@ class Run:
     def abandoned(self, status: Status) -> Result:
         """Return the best point of a run that is still at work in its thread and will be left there."""
         self.limits.stopped = status
-        objective, x = self.kept
-        return self.result(status, objective, x)
+        return self.result(status, self.kept)
 
 
 def _next_trials(trials: int, tried: int, seconds: float) -> int:
@@ -254,12 +266,14 @@ def feasible_start(problem: Problem, x0: Any) -> Vector:
     projected = problem.project(x)
     distance = float(np.linalg.norm(projected - x))
     size = max(float(np.linalg.norm(projected)), float(np.linalg.norm(x)))
-    if distance > FAR * size:
+    bounds = problem.separable.lo, problem.separable.hi
+    unit = max(problem.scale, *(float(np.abs(one[np.isfinite(one)]).max(initial=0.0)) for one in bounds))
+    if distance > max(FAR * size, ROUNDING * unit):
         raise ValueError(
             f"x0 is infeasible by {violation:.3g} and {distance:.3g} away from the nearest feasible point; "
             "give problem.project(x0) if that point is meant."
         )
-    if violation > 1e-9 * problem.scale:
+    if violation > ROUNDING * unit:
         warnings.warn(
             f"x0 is infeasible by {violation:.3g}; the run starts from the nearest feasible point, "
             f"{distance:.3g} away.",

@@ -37,6 +37,8 @@ ELITE, ELITE_SHARE = 8, 0.2
 PAIRS_EACH, GLIDE, FACES = 200, 300, 40
 # The share of the time that the last descent and the certificate may take.
 LAST_SHARE, LAST_SHARE_EXACT = 0.15, 0.03
+# The share that a first descent by pairs may take.
+FIRST_SHARE = 0.2
 # Jobs after which a search below the exactness threshold settles on one of its two strategies.
 SETTLED = 16
 # Points closer than this, relative to |F|, are one.
@@ -47,6 +49,7 @@ class Strategy(Protocol):
     """Where a search starts, and what it makes of two points."""
 
     plan: Population
+    limits: Limits
 
     def start(self, k: int, rng: np.random.Generator) -> Vector:
         """Return the k-th start, already a local optimum."""
@@ -122,7 +125,7 @@ class Penalised:
         if len(self.problem.separable.centre):
             return x
         found: Vector = pdca(self.problem, x, extrapolate=True, max_iter=GLIDE, max_time=self.seconds()).x
-        return found if self.has_corners else walk_on_faces(self.problem, found, FACES)
+        return found if self.has_corners else walk_on_faces(self.problem, found, FACES, self.limits)
 
     def _flat_direction(self, rng: np.random.Generator) -> Vector:
         """Return a draw from N(0, Q⁻¹), as long as a binary point, projected."""
@@ -239,6 +242,10 @@ class _Search:
         self.threads: ThreadPoolExecutor | None = None
         if n_jobs is not None and type(get_active_backend(prefer="threads")[0]).__name__ == "ThreadingBackend":
             self.threads = ThreadPoolExecutor(joblib.effective_n_jobs(n_jobs))
+        points = [run.start.copy()]
+        if run.max_time is not None:
+            # The first job may take longer than all of the time; a descent by pairs gives something at once.
+            points += _first_points(run)
         # Without a seed each search draws one, so that its jobs still agree with each other.
         self.root = int(np.random.SeedSequence(run.seed).generate_state(1)[0])
         self.exact = _exact_strategy(self.problem)
@@ -258,7 +265,10 @@ class _Search:
         self.elite: list[Member] = []
         self.opened, self.idle = 0, 0
         self.done = self.begun = self.lost = 0
-        self._add(run.start.copy())
+        for strategy in self.strategies:
+            strategy.limits = self.limits
+        for x in points:
+            self._add(x)
         if given and self.exact is not None:
             self._add(self.exact.descend(run.start))
 
@@ -343,12 +353,12 @@ class _Search:
             for job in jobs:
                 if found and self.limits.reached():
                     break
-                found.append(_perform(*job))
+                found.append(self._offered(_perform(*job)))
             return found
         try:
             if self.threads is not None:
                 supervisor = supervision()
-                first = self.threads.submit(_attempt_under, supervisor, jobs[0])
+                first = self.threads.submit(self._attempt, supervisor, jobs[0])
                 rest = [self.threads.submit(self._attempt_in_time, supervisor, job) for job in jobs[1:]]
                 others = [each for each in (future.result() for future in rest) if each]
                 return [first.result(), *(x for (x,) in others)]
@@ -360,7 +370,18 @@ class _Search:
 
     def _attempt_in_time(self, supervisor: Any, job: tuple[Any, ...]) -> tuple[Vector | None] | None:
         """Perform a job unless the time is over."""
-        return None if self.limits.reached() else (_attempt_under(supervisor, job),)
+        return None if self.limits.reached() else (self._attempt(supervisor, job),)
+
+    def _attempt(self, supervisor: Any, job: tuple[Any, ...]) -> Vector | None:
+        """Perform a job in a thread of this process."""
+        with under(supervisor):
+            return self._offered(_attempt(*job))
+
+    def _offered(self, x: Vector | None) -> Vector | None:
+        """Let the run keep a point before its batch is complete, in case it never will be."""
+        if x is not None and self.run.max_time is not None:
+            self.run.keep(x, self.problem.objective(x))
+        return x
 
     def _settle_regime(self) -> None:
         """Below the exactness threshold, keep the strategy that has the best point after both have had their start."""
@@ -386,6 +407,19 @@ class _Search:
         self.run.keep(x, objective)
 
 
+def _first_points(run: Run) -> list[Vector]:
+    """Return the best single coordinate, if g wants few, or else the start, before and after a short descent."""
+    problem, x = run.problem, run.start
+    if isinstance(problem.g, TopSum):
+        c = problem.u.c if isinstance(problem.u, Sum) else 1.0
+        alone = np.zeros(problem.n)
+        slopes = problem.f.p + problem.separable.weight
+        alone[np.argmin(0.5 * c * c * problem.f.diagonal + c * slopes)] = c
+        x = problem.project(alone)
+        run.keep(x, problem.objective(x))
+    return [x, bcd_g(problem, x, tol=1e-6, max_time=FIRST_SHARE * (run.max_time or 0.0)).x]
+
+
 def _exact_strategy(problem: Problem) -> Strategy | None:
     """Return the strategy of sparse or binary points; None where a support is no simpler than F."""
     if isinstance(problem.g, TopSum):
@@ -406,9 +440,3 @@ def _attempt(strategy: Strategy, k: int, parents: list[Vector] | None, rng: np.r
         return _perform(strategy, k, parents, rng)
     except (OSError, MemoryError):
         return None
-
-
-def _attempt_under(supervisor: Any, job: tuple[Any, ...]) -> Vector | None:
-    """Perform a job in a thread of this process."""
-    with under(supervisor):
-        return _attempt(*job)

@@ -18,6 +18,7 @@ from counterpoise.kernels import swap_arc
 from counterpoise.problem import Problem
 from counterpoise.solvers import components
 from counterpoise.solvers.run import Population
+from counterpoise.supervision import Limits
 from counterpoise.terms.concave import TopSum
 from counterpoise.terms.constraint import Sphere
 from counterpoise.terms.smooth import LeastSquares, Quadratic
@@ -26,6 +27,8 @@ from counterpoise.terms.smooth import LeastSquares, Quadratic
 TOLERANCE = 1e-10
 # A descent raises the value by each exchange, so this is only a net.
 MOST_SWAPS = 100_000
+# Exchanges between two looks at the clock: so many, divided by sn.
+SLICE = 10_000_000
 # How many exchanges a gap polishes beside the closed form.
 TRIES = 16
 # The shares of children that start from a column, and that unite two parents; the rest are kicks.
@@ -74,9 +77,9 @@ class SparseArc:
                 "Supports on the sphere need f(x) = ½xᵀQx and h = Bounds(0, inf) + Linear(lam), as in NNSPCA: the "
                 "terms of λ then cancel on a support. method 'bcd-g' takes any f and h."
             )
-        self.n, self.s = problem.n, min(problem.g.s, problem.n)
+        self.n, self.s, self.limits = problem.n, min(problem.g.s, problem.n), Limits()
         self._G = _semidefinite(problem.f)
-        lengths = np.linalg.norm(self._G, axis=0)
+        lengths = np.sqrt(np.einsum("ij,ij->i", self._G, self._G))
         self.noise = 64.0 * float(np.finfo(float).eps) * float(np.abs(np.diag(self._G)).max()) * self.s
         self._order = np.argsort(-lengths, kind="stable")
         self.starts = max(int(np.count_nonzero(lengths)), 1)
@@ -107,7 +110,9 @@ class SparseArc:
     def descend(self, x: Any) -> Vector:
         """Return a swap-optimal point from x: its s largest coordinates, polished and exchanged until nothing gains."""
         point = np.maximum(vector(x, "x", self.n), 0.0)
-        swap_arc.descend(self._G, point, self.s, TOLERANCE, MOST_SWAPS)
+        swaps = max(1, SLICE // (self.s * self.n)) if math.isfinite(self.limits.left()) else MOST_SWAPS
+        while swap_arc.descend(self._G, point, self.s, TOLERANCE, swaps) >= swaps and not self.limits.reached():
+            pass
         return point
 
     def tolerance(self, x: Vector, tol: float) -> float:
@@ -140,18 +145,28 @@ class SparseArc:
         Then what leaves (−1: nothing need) and what enters (−1: no exchange gains), and a bound of what both can gain.
         Every exchange is scored in closed form, the most promising ones are polished, and eigenvalues bound all.
         """
-        at = self.weighted(x)
+        held, at, opened = np.flatnonzero(x), self.weighted(x), -np.inf
+        inner = self._G[np.ix_(held, held)]
+        # Polishing is local: eigenvectors of parts of the support may be better.
+        for _ in range(len(held)):
+            value = 0.5 * float(at @ self._G @ at)
+            better, opened = components.better_weights(inner, 2.0 * value + 2.0 * max(tolerance, TOLERANCE * value))
+            if better is None:
+                break
+            at = np.zeros(self.n)
+            at[held] = better
+            at = self.weighted(at)
         value = 0.5 * float(at @ self._G @ at)
         own = max(value - 0.5 * float(x @ self._G @ x), 0.0)
         gain, leaves, enters = swap_arc.swap_gap(self._G, at, self.s, TRIES)
         room = max(float(gain), tolerance, TOLERANCE * value)
-        bound, better = components.exchange_bound(self._blocks, at, self.s, room)
-        if better is not None:
-            found = self.weighted(better)
+        bound, found = components.exchange_bound(self._blocks, at, self.s, room)
+        if found is not None:
+            found = self.weighted(found)
             gain = 0.5 * float(found @ self._G @ found) - value
             leaves, enters = components.exchanged(at, found, self.s)
-            bound = max(bound, float(gain))
-        return own, float(gain), int(leaves), int(enters), own + max(bound, float(gain))
+        bound = max(bound, float(gain), 0.5 * opened - value)
+        return own, float(gain), int(leaves), int(enters), own + bound
 
     def _blocks(self, held: Any) -> Iterator[tuple[int, Vector, Vector]]:
         """Yield (first column, rows of G that are held, diagonal of G) for all columns."""

@@ -11,6 +11,7 @@ from counterpoise.checks import Vector
 from counterpoise.kernels import swap_line, tabu_line
 from counterpoise.problem import Problem
 from counterpoise.solvers.run import Population
+from counterpoise.supervision import Limits
 from counterpoise.terms.concave import TopSum
 from counterpoise.terms.constraint import Sum
 from counterpoise.terms.separable import separable_value
@@ -20,6 +21,8 @@ from counterpoise.terms.separable import separable_value
 CLAIM_TRIES, MORE_TRIES, SEARCH_TRIES = 4096, 8, 8
 TOL = 1e-9
 MOST_SWAPS = 10_000
+# Exchanges between two looks at the clock: so many, divided by sn. Seconds of a forward selection, divided by s³n.
+SLICE, FORWARD_SECONDS = 2_000_000, 1e-9
 # Starts that select forward; the others reduce a random set of so many times s coordinates.
 FORWARD_STARTS, RANDOM_SHARE = 1, 3
 # New coordinates that a child gets besides those of its parents, as a share of s, and at least.
@@ -43,7 +46,7 @@ class SparseLine:
         h = problem.separable
         if not (isinstance(problem.g, TopSum) and isinstance(problem.u, Sum)) or (h.lo < 0.0).any():
             raise ValueError("Supports on the line need g = TopSum, u = Sum and lower bounds of at least 0.")
-        self.problem, self.s = problem, min(int(problem.g.s), problem.n)
+        self.problem, self.s, self.limits = problem, min(int(problem.g.s), problem.n), Limits()
         if not problem.f.is_convex:
             raise ValueError(
                 "Supports on the line need a convex f: on a support its minimum is then one small program. Here Q has "
@@ -63,7 +66,8 @@ class SparseLine:
     def start(self, k: int, rng: np.random.Generator) -> Vector:
         """Select forward from the best single coordinate, later reduce random sets, which differ; then walk."""
         n, x = self.problem.n, np.zeros(self.problem.n)
-        if k < FORWARD_STARTS:
+        # Selecting forward prices all columns s times; where the time does not suffice a random set is as good.
+        if k < FORWARD_STARTS and FORWARD_SECONDS * self.s**3 * n < self.limits.left():
             swap_line.forward(self.support, self.s, int(self.order[k % n]), 1, rng, x)
         else:
             few = np.sort(rng.choice(n, min(n, RANDOM_SHARE * self.s), replace=False)).astype(np.int64)
@@ -140,10 +144,17 @@ class SparseLine:
         steps = min(max(WALK_WORK // (s * n), LEAST_STEPS), MOST_STEPS, STEPS_EACH * n)
         stay, away = max(1, min(STAY, math.ceil(STAY_SHARE * s))), max(1, min(AWAY, (n - s) // 2))
         at = np.array(x)
-        tabu_line.walk(self.support, at, s, steps, stay, away, rng)
+        if not self.limits.reached():
+            tabu_line.walk(self.support, at, s, steps, stay, away, rng)
         return self._descended(at, SEARCH_TRIES)
 
     def _descended(self, x: Vector, tries: int) -> Vector:
-        at = np.array(x)
-        value, *_ = swap_line.descend(self.support, at, self.s, TOL, self.support.noise, MOST_SWAPS, tries)
-        return at if np.isfinite(value) else np.array(x)
+        """Return the end of exchanges from x, made in slices if there is a time limit."""
+        at, limited = np.array(x), math.isfinite(self.limits.left())
+        swaps = max(1, SLICE // (self.s * self.problem.n)) if limited else MOST_SWAPS
+        while True:
+            value, _, gap = swap_line.descend(self.support, at, self.s, TOL, self.support.noise, swaps, tries)
+            if not np.isfinite(value):
+                return np.array(x)
+            if not math.isnan(gap) or not limited or self.limits.reached():
+                return at

@@ -1,0 +1,408 @@
+"""Wrong answers that an attack on version 0.1.0 found; each must stay right.
+
+The references are written out here or come from tests/naive.py: nothing is compared with the package's own output.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+import signal
+import threading
+import warnings
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+import counterpoise as cp
+from conftest import scaled
+from counterpoise import supervision
+from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
+from naive import least_on_box_and_sum
+
+
+def on_simplex(f, hi=1.0, g=None):
+    return cp.Problem(f, cp.Bounds(0, hi), g, cp.Sum(1))
+
+
+def pair_decrease_on_arc(value, x, i, j, grid=2001):
+    """The largest decrease of ``value`` along the quarter circle of a pair, by a grid."""
+    v, best = math.hypot(x[i], x[j]), value(x)
+    for angle in np.linspace(0.0, 0.5 * np.pi, grid):
+        z = x.copy()
+        z[i], z[j] = v * math.sin(angle), v * math.cos(angle)
+        best = min(best, value(z))
+    return value(x) - best
+
+
+# 1, 2: feasibility
+
+
+@pytest.mark.parametrize("kind", ["variance", "indefinite", "least squares"])
+def test_blocks_on_the_sphere_stay_on_it(rng, kind):
+    for _ in range(scaled(40, 3)):
+        n = int(rng.integers(2, 6))
+        A, y = rng.standard_normal((4, n)), rng.standard_normal(4)
+        if kind == "least squares":
+            f = cp.LeastSquares(A, y)
+        else:
+            B = rng.standard_normal((n, n))
+            f = cp.Quadratic(-A.T @ A if kind == "variance" else B + B.T)
+        problem = cp.Problem(f, cp.Bounds(0, np.inf), u=cp.Sphere())
+        result = cp.minimize(problem, method="bcd-l")
+        assert abs(np.linalg.norm(result.x) - 1.0) <= 1e-12 and (result.x >= 0).all()
+        assert result.status is cp.Status.CERTIFIED
+        for i, j in itertools.combinations(range(n), 2):
+            left = pair_decrease_on_arc(f.value, result.x, i, j, scaled(2001, 101))
+            assert left <= result.tolerance + 1e-12 * (1.0 + abs(result.objective))
+
+
+@pytest.mark.parametrize("k", [2, 3, 4, 5])
+def test_blocks_of_collinear_columns_end_at_the_optimum(rng, k):
+    for case in range(scaled(12, 2)):
+        A = np.random.default_rng(4 + case).standard_normal((5, 6))
+        A[:, 1] = A[:, 0]
+        if case % 3 == 1:
+            A[:, 2] = A[:, 3] + A[:, 4]
+        problem = on_simplex(cp.LeastSquares(A, np.ones(5)))
+        result = cp.minimize(problem, k=k)
+        assert problem.violation(result.x) <= 1e-14 and result.status is cp.Status.CERTIFIED
+        least, _ = least_on_box_and_sum(A.T @ A, -A.T @ np.ones(5), np.zeros(6), np.ones(6), 1.0)
+        assert result.objective == pytest.approx(least + 2.5, abs=1e-8)
+        assert result.convex_gap <= result.tolerance
+
+
+# 3, 4, 5: exchanges
+
+
+def test_exchanges_of_an_indefinite_quadratic_are_not_claimed():
+    Q = np.array([[6.0, 3, -4], [3, -6, 3], [-4, 3, 6]])
+    problem = on_simplex(cp.Quadratic(Q, [-1.0, 0, -1]), g=cp.TopSum(2, 100.0))
+    for method in ("swap", "exact"):
+        with pytest.raises(ValueError, match="need a convex f"):
+            cp.minimize(problem, method=method)
+    with pytest.raises(ValueError, match="need a convex f"):
+        cp.certify(problem, [0.0, 1.0, 0.0], level="swap")
+    found = cp.minimize(problem, method="search")
+    assert found.objective == pytest.approx(-103.0) and found.status is cp.Status.CERTIFIED
+    concave = cp.Quadratic([[-0.03326, -0.06666], [-0.06666, -0.42115]], [-0.53567, 0.36160])
+    with pytest.raises(ValueError, match="need a convex f"):
+        cp.certify(on_simplex(concave, 0.7, cp.TopSum(2, 1)), [0.7, 0.3], level="swap")
+
+
+def best_component(G, support):
+    """Return max ½xᵀGx over x ≥ 0, ‖x‖ = 1 on a support: a leading eigenvector of one sign on some part of it."""
+    best = 0.0
+    for size in range(1, len(support) + 1):
+        for part in itertools.combinations(sorted(support), size):
+            values, vectors = np.linalg.eigh(G[np.ix_(part, part)])
+            if (vectors[:, -1] >= -1e-12).all() or (vectors[:, -1] <= 1e-12).all():
+                best = max(best, 0.5 * values[-1])
+    return best
+
+
+def test_exchanges_on_the_sphere_are_proved_or_not_claimed():
+    claimed = 0
+    for seed in [87, *range(scaled(120, 6))]:
+        r = np.random.default_rng(seed)
+        n, m = int(r.integers(3, 8)), int(r.integers(1, 8))
+        A = r.standard_normal((m, n))
+        s = int(r.integers(1, n + 1))
+        result = cp.minimize(NNSPCA(A, s, 1e3), method="swap")
+        G, held = A.T @ A, set(np.flatnonzero(result.x).tolist())
+        certificate = cp.certify(NNSPCA(A, s, 1e3), result.x, level="swap")
+        outside = set(range(n)) - held
+        near = [held] + [held | {j} for j in outside] if len(held) < s else [held]
+        near += [held - {i} | {j} for i in held for j in outside]
+        gain = max(best_component(G, support) for support in near) - 0.5 * result.x @ G @ result.x
+        assert gain <= certificate.swap_bound + 1e-12
+        if result.status is cp.Status.SWAP_OPTIMAL:
+            claimed += 1
+            assert gain <= 2.0 * result.swap_gap + 1e-12
+    assert claimed > 0.8 * scaled(120, 6)
+
+
+def test_supports_on_the_sphere_are_all_of_the_objective():
+    problem = cp.Problem(cp.Quadratic(np.diag([-1.0, -2])), cp.Bounds(0, np.inf), cp.TopSum(2, 1.0), cp.Sphere())
+    with pytest.raises(ValueError, match="Supports on the sphere need"):
+        cp.certify(problem, cp.minimize(problem).x, level="swap")
+
+
+# 6, 8, 9: refusals, exact, callbacks
+
+
+def test_data_whose_squares_overflow_are_refused(rng):
+    A = rng.standard_normal((6, 4))
+    for scale in (1e160, 1e-170):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with pytest.raises(ValueError, match="A "):
+                SIT(A * scale, np.ones(6), 2, 1.0)
+
+
+def test_an_optimum_is_binary_however_small_the_penalty(rng):
+    f, g = cp.Quadratic(np.zeros((6, 6)), rng.standard_normal(6)), cp.ConcaveQuadratic(1e-20)
+    result = cp.minimize(cp.Problem(f, cp.Bounds(-1, 1), g, cp.Sum(0)), method="exact")
+    assert result.status is cp.Status.OPTIMAL and set(np.abs(result.x)) == {1.0}
+    best = min(f.p @ np.array(x) for x in itertools.product((-1.0, 1.0), repeat=6) if sum(x) == 0)
+    assert f.p @ result.x == pytest.approx(best)
+
+
+def test_a_callback_that_stops_a_search_is_named(rng):
+    problem = SIT(rng.standard_normal((20, 10)), rng.standard_normal(20), 3, 1e4)
+    result = cp.minimize(problem, method="search", callback=lambda progress: True)
+    assert result.status is cp.Status.STOPPED_BY_CALLBACK and not result.success
+    assert problem.violation(result.x) <= 1e-12
+
+
+def test_a_subclass_with_another_value_is_refused(rng):
+    class Other(cp.LeastSquares):
+        def value(self, x):
+            return -super().value(x)
+
+    with pytest.raises(TypeError, match="f is a Other, a subclass of LeastSquares"):
+        on_simplex(Other(rng.standard_normal((3, 3)), np.ones(3)))
+
+    class Another(cp.Sum):
+        pass
+
+    with pytest.raises(TypeError, match="u is a Another"):
+        cp.Problem(cp.Quadratic(np.eye(2)), cp.Bounds(0, 1), u=Another(1))
+
+
+# 10: convex problems
+
+
+def test_the_gap_of_convex_problems_bounds_what_is_left(rng):
+    """With kinks too; the reference is SLSQP, one variable for each side of a kink."""
+    for case in range(scaled(60, 5)):
+        n, m = int(rng.integers(2, 9)), int(rng.integers(2, 12))
+        A, y = rng.standard_normal((m, n)), rng.standard_normal(m)
+        x0, cost = rng.dirichlet(np.ones(n)), float(case % 2) * rng.uniform(0.0, 2.0, n)
+        h = cp.Bounds(0, 1) + cp.Linear(rng.standard_normal(n)) + cp.AbsoluteDeviation(x0, cost)
+        problem = cp.Problem(cp.LeastSquares(A, y), h, u=cp.Sum(1))
+        w = problem.separable.weight
+
+        def split(v, A=A, y=y, w=w, x0=x0, cost=cost, n=n):
+            x = x0 + v[:n] - v[n:]
+            return 0.5 * np.sum((A @ x - y) ** 2) + w @ x + cost @ (v[:n] + v[n:])
+
+        bounds = [(0, 1 - a) for a in x0] + [(0, a) for a in x0]
+        total = {"type": "eq", "fun": lambda v, n=n: v[:n].sum() - v[n:].sum()}
+        least = scipy.optimize.minimize(
+            split, np.zeros(2 * n), bounds=bounds, constraints=total, options={"ftol": 1e-14}
+        )
+        for x in (problem.start(case), x0, cp.minimize(problem).x):
+            gap = cp.certify(problem, x).convex_gap
+            assert gap >= problem.objective(x) - least.fun - 1e-7
+        result = cp.minimize(problem)
+        assert result.status is cp.Status.CERTIFIED and result.convex_gap <= result.tolerance
+        assert result.objective <= least.fun + 1e-7
+
+
+def test_a_certified_point_of_an_ill_conditioned_convex_problem_is_the_optimum(rng):
+    """Pairs alone end far away; without the bound this was called certified."""
+    n = scaled(60, 12)
+    A = np.cumsum(rng.standard_normal((n // 2, n)), axis=1)
+    problem = on_simplex(cp.LeastSquares(A, A.mean(axis=1)), 0.5)
+    result = cp.minimize(problem, tol=1e-6)
+    assert result.status is cp.Status.CERTIFIED
+    assert result.objective <= result.convex_gap + 1e-12 and result.convex_gap <= result.tolerance  # the least is 0
+
+
+def test_convex_gaps_are_of_convex_problems_alone(rng):
+    A, y = rng.standard_normal((9, 6)), rng.standard_normal(9)
+    dense = np.full(6, 1 / 6)
+    assert cp.certify(SIT(A, y, 3, 1.0), dense).convex_gap is None
+    assert cp.certify(SIT(A, y, 6, 1.0), dense).convex_gap > 0.0
+    sparse = cp.minimize(SIT(A, y, 2, 100.0)).x
+    assert cp.certify(SIT(A, y, 2, 100.0), sparse).convex_gap <= 1e-8
+    assert cp.certify(DCPB1(A, y, 0, 1.0), np.array([1.0, -1, 1, -1, 1, -1])).convex_gap is None
+    assert cp.certify(NNSPCA(A, 2, 1.0), np.eye(6)[0]).convex_gap is None
+
+
+# 11: endless runs
+
+
+@pytest.mark.parametrize("method", ["bcd-g", "bcd-l", "swap", "search", "mscr"])
+def test_runs_whose_residual_vanishes_end(method):
+    A = np.random.default_rng(0).standard_normal((2, 10))
+    x = np.random.default_rng(1).dirichlet(np.ones(10))
+    for y in (0.0, A @ x):
+        g = cp.TopSum(10, 1.0) if method in ("swap", "search") else None
+        problem = cp.Problem(cp.LeastSquares(A, y), cp.Bounds(0, 1), g, u=cp.Sum(1))
+        result = cp.minimize(problem, method=method, max_time=120.0)
+        assert result.status not in (cp.Status.TIME_LIMIT, cp.Status.ITERATION_LIMIT)
+        size = np.abs(A).sum() ** 2 + np.sum(np.square(y))
+        assert problem.f.value(result.x) <= 1e-8 * size
+
+
+def test_binary_runs_whose_residual_vanishes_end():
+    z = np.random.default_rng(0).standard_normal(20)
+    problem = DCPB1(1e4 * np.outer([1.0, -2], z), 0.0, 0, 1.0)
+    result = cp.minimize(problem, max_time=120.0)
+    assert result.status is cp.Status.CERTIFIED
+
+
+def test_rounding_is_measured_by_what_is_added_up(rng):
+    """F(x) in extended precision differs from F(x) in double precision by no more than the error that is stated."""
+    for _ in range(scaled(300, 20)):
+        n, m = int(rng.integers(2, 30)), int(rng.integers(1, 30))
+        A = rng.standard_normal((m, n)) * 10.0 ** rng.uniform(-6, 6, n)
+        x = rng.dirichlet(np.ones(n))
+        y = A @ x + 1e-9 * rng.standard_normal(m)
+        problem = on_simplex(cp.LeastSquares(A, y))
+        value, error = problem.value_and_resolution(x)
+        r = A.astype(np.longdouble) @ x.astype(np.longdouble) - y
+        assert abs(float(0.5 * (r @ r)) - value) <= n * error
+
+
+# 12, 13, 14: limits, interrupts, memory
+
+
+class _Stuck:
+    """Kernels that take longer than any limit."""
+
+    def __init__(self, monkeypatch):
+        self.release, self.inside = threading.Event(), threading.Event()
+        from counterpoise.kernels import sweep
+
+        monkeypatch.setattr(sweep, "epoch", self)
+
+    def __call__(self, *args):
+        self.inside.set()
+        self.release.wait(60.0)
+        return 1, 0, False
+
+
+@pytest.mark.parametrize("method", ["bcd-g", "swap", "search"])
+def test_a_limit_is_kept_while_a_kernel_is_at_work(rng, method, monkeypatch):
+    problem = SIT(rng.standard_normal((20, 10)), rng.standard_normal(20), 3, 1e4)
+    stuck = _Stuck(monkeypatch)
+    result = cp.minimize(problem, method=method, max_time=0.05)
+    assert stuck.inside.is_set() and not stuck.release.is_set()
+    assert result.status is cp.Status.TIME_LIMIT and problem.violation(result.x) <= 1e-12
+    stuck.release.set()
+
+
+@pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals")
+@pytest.mark.parametrize("method", ["bcd-g", "swap", "search"])
+def test_an_interrupt_is_obeyed_while_a_kernel_is_at_work(rng, method, monkeypatch):
+    problem = SIT(rng.standard_normal((20, 10)), rng.standard_normal(20), 3, 1e4)
+    stuck = _Stuck(monkeypatch)
+
+    def press():
+        stuck.inside.wait(60.0)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=press, daemon=True).start()
+    result = cp.minimize(problem, method=method)
+    assert not stuck.release.is_set() and result.status is cp.Status.INTERRUPTED
+    assert problem.violation(result.x) <= 1e-12
+    stuck.release.set()
+
+
+def test_an_interrupted_certificate_raises(rng, monkeypatch):
+    problem, stuck = SIT(rng.standard_normal((8, 5)), np.ones(8), 2, 10.0), threading.Event()
+    from counterpoise.kernels import sweep
+
+    monkeypatch.setattr(sweep, "start", lambda *args: (stuck.set(), threading.Event().wait(60.0)))
+
+    def press():
+        stuck.wait(60.0)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=press, daemon=True).start()
+    with pytest.raises(KeyboardInterrupt):
+        cp.certify(problem, problem.start())
+
+
+def test_errors_of_a_method_and_of_a_callback_reach_the_caller(rng):
+    problem = SIT(rng.standard_normal((8, 5)), np.ones(8), 2, 10.0)
+    seen = []
+
+    def fail(progress):
+        seen.append(threading.current_thread())
+        raise RuntimeError("from the callback")
+
+    with pytest.raises(RuntimeError, match="from the callback"):
+        cp.minimize(problem, callback=fail)
+    assert seen == [threading.main_thread()] and supervision.supervision() is None
+
+
+def test_products_that_do_not_fit_are_refused(monkeypatch):
+    import scipy.sparse as sp
+
+    n = 50_000
+    A = sp.random(40, n, density=1e-4, format="csc", random_state=0)
+    problem = DCPB2(A, 0.0, 0, 1.0)
+    with pytest.raises(ValueError, match=f"keep AᵀA, here {n} × {n}"):
+        cp.minimize(problem, method="swap", max_time=5.0)
+    monkeypatch.setattr("counterpoise.terms.smooth._free_memory", lambda: 1e5)
+    with pytest.raises(ValueError, match=r"AᵀA of 200 columns takes 0\.00032 GB"):
+        cp.minimize(SIT(np.ones((3, 200)) + np.eye(3, 200), np.ones(3), 2, 1.0))
+
+
+# 16, 17: words, histories
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"seed": "a"}, "seed is 'a'"),
+        ({"seed": -1}, "seed is -1"),
+        ({"callback": 3}, "callback is 3"),
+        ({"method": "search", "n_jobs": 0}, "n_jobs is 0"),
+        ({"method": "search", "n_jobs": "a"}, "n_jobs is 'a'"),
+    ],
+)
+def test_options_that_are_not_meant(rng, options, sentence):
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        cp.minimize(SIT(rng.standard_normal((8, 5)), np.ones(8), 2, 10.0), **options)
+
+
+def test_certify_wants_a_problem():
+    with pytest.raises(TypeError, match="problem is a int"):
+        cp.certify(3, np.ones(3))
+
+
+@pytest.mark.parametrize("method", ["bcd-g", "bcd-l", "swap", "search", "psg", "mscr", "pdca"])
+@pytest.mark.parametrize("name", ["SIT", "NNSPCA", "DCPB1", "DCPB2"])
+def test_histories_fall_to_the_objective_of_the_result(rng, method, name):
+    A, y = rng.standard_normal((10, 8)), rng.standard_normal(10)
+    for lam in (1e-3, 1.0, 1e3):
+        problem = {
+            "SIT": lambda lam: SIT(A, y, 3, lam),
+            "NNSPCA": lambda lam: NNSPCA(A, 3, lam),
+            "DCPB1": lambda lam: DCPB1(A, y, 0, lam),
+            "DCPB2": lambda lam: DCPB2(A, y, 0, lam),
+        }[name](lam)
+        options = {"work": 8} if method == "search" else {"max_iter": 200}
+        result = cp.minimize(problem, method=method, **options)
+        assert (np.diff(result.history[:, 2]) <= 0.0).all()
+        assert (np.diff(result.history[:, :2], axis=0) >= 0.0).all()
+        assert abs(result.history[-1, 2] - result.objective) <= result.tolerance
+        assert result.objective == problem.objective(result.x) and problem.is_feasible(result.x)
+
+
+def test_the_default_certificate_has_no_proximal_term():
+    """One long column must not loosen the certificate of the others."""
+    rng = np.random.default_rng(3)
+    B, D = rng.standard_normal((4, 4)), np.diag([1e7, 1, 1, 1.0])
+    problem = on_simplex(cp.Quadratic(D @ B @ B.T @ D, [0, -1, -2, -1.5]))
+    result = cp.minimize(problem)
+    assert cp.certify(problem, result.x, scan="all").cws_gap <= result.tolerance
+
+
+def test_projections_of_large_points_keep_the_sum(rng):
+    for _ in range(scaled(200, 50)):
+        n = int(rng.integers(2, 8))
+        lo = rng.uniform(-2, 1, n)
+        hi = lo + rng.uniform(0, 2, n)
+        problem = cp.Problem(
+            cp.Quadratic(np.eye(n)), cp.Bounds(lo, hi), u=cp.Sum(float(rng.uniform(lo.sum(), hi.sum())))
+        )
+        x = problem.project(rng.standard_normal(n) * 10.0 ** rng.uniform(0, 12))
+        assert problem.is_feasible(x)
