@@ -225,6 +225,14 @@ def best_exchange(case, x, least, own=True):
     return best
 
 
+def best_exchange_then(case, x, least):
+    """The same, exchanging what is held *after* the new weights: the definition of a certificate."""
+    own, point = least(np.flatnonzero(x))
+    if point is None:
+        return own, point
+    return min((own, point), best_exchange(case, point, least, own=False), key=lambda pair: pair[0])
+
+
 def binary_points(case):
     """All points with every coordinate at a bound but at most one, whose value the sum fixes."""
     n, found = case.n, []
