@@ -1,4 +1,4 @@
-"""Claims about a point: how far it is from being coordinate-wise stationary, critical, sparse or binary."""
+"""Certificates of a point: how far it is from being coordinate-wise stationary (CWS), critical or swap-optimal."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from counterpoise.kernels import block, sweep
 from counterpoise.kernels.dispatch import has_body
 from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem
-from counterpoise.supervision import interruptible
+from counterpoise.supervision import supervised
 from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
 from counterpoise.terms.constraint import Sum
 from counterpoise.terms.separable import one_sided_slopes
 from counterpoise.terms.smooth import LeastSquares
 
 MOST_ENUMERATED = 6
-# Rows of Q at a time where all are gone through.
+# Rows of Q per block, where all rows are read.
 ROWS = 512
 
 
@@ -52,17 +52,19 @@ class Certificate:
     blocks_tried, blocks_in_all : int
         0 if none were asked for.
     convex_gap : float or None
-        F(x) − F* is at most this. F* is the minimum where F is convex: f convex and no g, on ``Sum``. With ``TopSum``
-        and an x of at most s non-zeros, F* is the least over points that hold the same coordinates. None elsewhere.
+        An upper bound on F(x) − F*. If F is convex (f convex and no g, on ``Sum``), F* is the minimum of F. With
+        ``TopSum``, bounds of at least 0 and an x of at most s non-zeros, F* is the least F over points whose non-zeros
+        are among those of x. None otherwise.
     swap_gap : float or None
-        If asked for: the largest decrease of f + h that was found by new weights, on the support of x, or after the
-        exchange of one coordinate held then for one outside.
+        With ``level="swap"``: the largest decrease of f + h that was found, by better weights on the support of x and
+        then the exchange of one held coordinate for one outside.
     swap_bound : float or None
-        No exchange, nor new weights, decreases f + h by more than this: what is proved. On ``Sum`` it differs from
-        ``swap_gap`` by rounding; on ``Sphere``, where the best weights on a support are not a convex problem, by what
-        eigenvalues leave open.
+        With ``level="swap"``: a proof that no exchange and no better weights decrease f + h by more than this. On
+        ``Sum`` it differs from ``swap_gap`` only by rounding. On ``Sphere``, where the best weights on a support are
+        not a convex problem, it may be larger, because eigenvalues only bound them.
     worst_swap : tuple of int, or None
-        Who leaves (−1: nobody, there is room) and who enters; None if no exchange gains beyond new weights.
+        The coordinate that leaves (−1 if there is room for another) and the one that enters; None if no exchange
+        gains beyond better weights.
     """
 
     cws_gap: float
@@ -82,7 +84,7 @@ class Certificate:
     worst_swap: tuple[int, int] | None = None
 
 
-@interruptible
+@supervised
 def certify(
     problem: Problem,
     x: Any,
@@ -99,7 +101,7 @@ def certify(
     ----------
     problem : Problem
     x : array of length n
-        Feasible to 1e-6 of its size, otherwise there is no move to speak of.
+        It may violate the constraints by at most 1e-6 times the largest |xᵢ| of any feasible point.
     theta : float
         The proximal weight of the definition of CWS; 0 is the strongest claim.
     scan : {"pruned", "all"}
@@ -127,7 +129,7 @@ def certify(
         gap, i, j, di, dj = _best_priced_pair(problem, at)
     else:
         terms = problem.terms()
-        sweep.start(terms, at)  # puts `at` on its bounds and on u(x) = 0 where rounding left it beside them
+        sweep.start(terms, at)  # moves `at` onto its bounds and u(x) = 0, which it may miss by rounding
         found = sweep.scan_all(terms, at, theta) if scan == "all" else sweep.scan(terms, at, theta, np.inf)
         gap, i, j, di, dj = found
         if k > 2:
@@ -154,14 +156,14 @@ def certify(
 
 
 def _prices_columns(problem: Problem) -> bool:
-    """Return whether all pairs are looked at through products with columns: on the sphere, of very many."""
+    """Return whether pairs are scanned by products with columns, as on the sphere with very many columns."""
     from counterpoise.solvers import pool  # the solvers stand above this module
 
     return not isinstance(problem.u, Sum) and pool.applies(problem)
 
 
 def _best_priced_pair(problem: Problem, x: Vector) -> tuple[float, int, int, float, float]:
-    """Return what :func:`sweep.scan` does; x is put on the sphere."""
+    """Return what :func:`sweep.scan` returns; x is projected onto the sphere in place."""
     from counterpoise.solvers.pool import ArcPool
 
     x[:] = problem.project(x)
@@ -190,28 +192,27 @@ def _block_gap(
 
 
 def convex_members(problem: Problem, x: Vector) -> Any:
-    """Return the coordinates over which F is convex while the others stay as they are, None if no set is known.
+    """Return coordinates over which F is convex while the others stay fixed; None if no such set is known.
 
-    All of them without g, or if g = −λ‖x‖_[s] is −λ times the sum because s ≥ n; those that x holds if they are at
-    most s: of x ≥ 0 with the same coordinates g is constant.
+    These are all coordinates if there is no g, or if g = −λ‖x‖_[s] with s ≥ n, which is −λ times the sum; otherwise the
+    non-zeros of x, if they are at most s: g is constant over the x ≥ 0 with these non-zeros.
     """
     g, h = problem.g, problem.separable
-    if not isinstance(problem.u, Sum) or not problem.f.is_convex:
-        return None
-    if g.lam == 0.0:
-        return np.arange(problem.n)
-    if not isinstance(g, TopSum) or (h.lo < 0.0).any():
-        return None
-    if g.s >= problem.n:
-        return np.arange(problem.n)
-    held = np.flatnonzero(x)
-    return held if len(held) <= g.s else None
+    members = np.arange(problem.n)
+    if g.lam > 0.0:
+        if not isinstance(g, TopSum) or (h.lo < 0.0).any():
+            return None
+        members = members if g.s >= problem.n else np.flatnonzero(x)
+        if len(members) > g.s:
+            return None
+    # Checked last, because for a given Q it takes a factorisation.
+    return members if isinstance(problem.u, Sum) and problem.f.is_convex else None
 
 
 def convex_gap(problem: Problem, x: Vector) -> float | None:
-    """Return a bound of F(x) − F*, F* the least over the coordinates of :func:`convex_members`; None if there are none.
+    """Return an upper bound on F(x) − F*, F* the least F if only :func:`convex_members` move; None without members.
 
-    By convexity F(x) − F(z) ≤ ⟨∇f(x), x − z⟩ + h(x) − h(z) (Frank and Wolfe); the z that makes the right side largest
+    By convexity F(x) − F(z) ≤ ⟨∇f(x), x − z⟩ + h(x) − h(z) (the Frank–Wolfe gap). The z that maximises the right side
     on {lo ≤ z ≤ hi, 1ᵀz = 1ᵀx} is found by filling the pieces of h in the order of their slopes.
     """
     members = convex_members(problem, x)
@@ -232,7 +233,7 @@ def _linear_gap(problem: Problem, x: Vector, members: Any, gradient: Vector) -> 
     amounts[order] = np.clip(max(float((at - lo).sum()), 0.0) - before, 0.0, lengths[order])
     z = lo + amounts.reshape(edges[:-1].shape).sum(axis=0)
     used = slopes[amounts > 0.0]
-    # Both points have the same sum, so a common slope may be taken off: what is left is small near an optimum.
+    # Both points have the same sum, so a common slope can be subtracted, which reduces rounding error near an optimum.
     shared = float(used.max()) if len(used) else 0.0
     gap = (total - shared) * (at - z) + (cost * (np.abs(at - centre) - np.abs(z - centre))).sum(axis=0)
     return max(float(gap.sum()), 0.0)

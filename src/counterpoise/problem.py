@@ -19,7 +19,7 @@ from counterpoise.terms.constraint import as_constraint, distance_to_bounds
 from counterpoise.terms.separable import SeparableTerm, compile_separable, separable_value
 from counterpoise.terms.smooth import LeastSquares, Quadratic
 
-# Rounding of x, relative to its largest possible entry.
+# Feasibility tolerance, relative to the largest |xᵢ| of any feasible point.
 FEASIBLE = 1e-12
 
 
@@ -58,10 +58,10 @@ class Problem:
         if not isinstance(f, LeastSquares | Quadratic):
             raise TypeError(f"f is a {type(f).__name__}; it must be LeastSquares(A, y) or Quadratic(Q, p).")
         if "is_known" not in vars(type(f)):
-            # A subclass may have another value; steps and certificates would still be those of a quadratic.
+            # A subclass may redefine f, but steps and certificates would still use the formulas of its parent.
             raise TypeError(
-                f"f is a {type(f).__name__}, a subclass of {type(f).__mro__[1].__name__}; its steps would not know "
-                "what it changes. Give LeastSquares(A, y) or Quadratic(Q, p) itself."
+                f"f is a {type(f).__name__}, a subclass of {type(f).__mro__[1].__name__}; steps would ignore "
+                "what it overrides. Use LeastSquares(A, y) or Quadratic(Q, p) itself."
             )
         if h is not None and not isinstance(h, SeparableTerm):
             raise TypeError(
@@ -113,23 +113,29 @@ class Problem:
         return self.u.random(self.separable, np.random.default_rng(random_seed(seed)))
 
     def value_and_resolution(self, x: Vector) -> tuple[float, float]:
-        """Return F(x) and its rounding error: ε times the size of all that is added up.
+        """Return F(x) and its rounding error: ε times the sum of the magnitudes of all terms.
 
-        For f that size is ½Σ|xᵢ||Q_ij||xⱼ| + Σ|pᵢxᵢ| + |f(0)|, however small f itself is.
+        For f this sum is ½Σ|xᵢ||Q_ij||xⱼ| + Σ|pᵢxᵢ| + |f(0)|, or an upper bound on it, even where f(x) itself is small.
         """
         h, magnitude = self.separable, np.abs(x)
         f, g = self.f.value(x), self.g.value(x)
-        size = self.f.size(x) + abs(g) + abs(self.constant)
+        # The last term is the effect of rounding x itself, which does not vanish with x.
+        size = self.f.size(x) + abs(g) + abs(self.constant) + self._least_size
         size += float(np.abs(h.weight) @ magnitude + (h.cost * (magnitude + np.abs(h.centre))).sum())
         return f + separable_value(h, x) + g + self.constant, float(np.finfo(float).eps) * size
 
     @cached_property
+    def _least_size(self) -> float:
+        """Change of f by rounding of x, over ε: ε·max|Q_ii|·(largest feasible |xᵢ|)²."""
+        return float(np.finfo(float).eps) * (float(self.f.reach.max()) * self.scale) ** 2
+
+    @cached_property
     def scale(self) -> float:
-        """The largest |xᵢ| of all feasible points."""
+        """The largest |xᵢ| of any feasible point, or a tiny positive number if that is 0."""
         return self.u.scale(self.separable)
 
     def is_feasible(self, x: Vector) -> bool:
-        """Return whether x is within its bounds and on u(x) = 0, but for the rounding of a sum of n terms."""
+        """Return whether x is within its bounds and u(x) = 0, up to the rounding error of a sum of n terms."""
         return self.violation(x) <= FEASIBLE * max(self.scale, 4e-4 * float(np.abs(x).sum()))
 
     def variant(self, **changes: float) -> Problem:
@@ -187,19 +193,19 @@ class Result(OptimizeResult):
     nit, nacc : int
         Iterations (pairs tried) and accepted steps.
     time : float
-        Seconds, without those of ``setup_time``.
+        Seconds, without ``setup_time``.
     setup_time : float
-        Seconds in which kernels were compiled, or read from disk, and AᵀA was formed.
+        Seconds spent on compiling kernels or reading them from disk, and on forming AᵀA.
     history : array
         Rows (iteration, seconds, objective of the best point so far).
     cws_gap : float
         The largest decrease that any pair offers at x; NaN if the run ended before a scan.
     tolerance : float
-        What that was compared with.
+        The value that ``cws_gap`` was compared with.
     convex_gap : float or None
-        A bound of F(x) − F* where F is convex, as in :class:`counterpoise.Certificate`; None if not known.
+        An upper bound on F(x) − F*, as in :class:`counterpoise.Certificate`. Absent, or None, if the run has none.
     swap_gap : float
-        If the status is SWAP_OPTIMAL: no exchange gains more than this.
+        If the status is SWAP_OPTIMAL: a proved bound on the gain of any exchange. Absent with pools of many columns.
     seed : int or None
     """
 

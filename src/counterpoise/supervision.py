@@ -1,8 +1,8 @@
-"""Methods in threads of their own, so that Ctrl-C and time limits are obeyed at once.
+"""Run methods in their own threads, so that time limits and Ctrl-C take effect at once.
 
-A kernel, or BLAS, cannot be stopped while it is at work. So a method runs in a thread of its own; the thread of the
-caller calls callbacks, looks at the clock, and returns the best point so far when the time is over or Ctrl-C is
-pressed. Methods look at their :class:`Limits` between slices of work and mostly end by themselves.
+A compiled kernel or a BLAS call cannot be interrupted. A method therefore runs in its own thread, while the calling
+thread runs callbacks, watches the clock, and returns the best point so far when time is up or Ctrl-C is pressed.
+Methods check their :class:`Limits` between slices of work, so most of them stop without being abandoned.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import joblib
 from counterpoise.clock import working_seconds
 from counterpoise.problem import Result, Status
 
-# Seconds, and the share of the limit, that a method has to notice a limit before it is left behind.
+# A method that overruns its time limit by the larger of these, in seconds and as a share of the limit, is abandoned.
 GRACE, GRACE_SHARE = 0.03, 0.05
-# Seconds that it has after Ctrl-C.
+# Seconds that a method gets to stop after Ctrl-C.
 INTERRUPT_GRACE = 0.1
 
 P = ParamSpec("P")
@@ -32,19 +32,19 @@ _LOOK_AGAIN = object()
 
 
 class Supervised(Protocol):
-    """What a supervisor asks of a run."""
+    """What a supervisor requires of a run."""
 
     max_time: float | None
     limits: Limits
 
     def abandoned(self, status: Status) -> Result:
-        """Return the best point so far of a run that is still at work."""
+        """Return the best point so far of a run that is still going."""
 
 
 class Limits:
-    """A time limit and a request to stop, shared by a run and everything that it calls.
+    """A time limit and a stop request, shared by a run and everything that it calls.
 
-    Pickled, as for a worker process, a time limit is the number of seconds left.
+    Pickling, as for a worker process, keeps only the number of seconds left.
     """
 
     def __init__(self, max_time: float | None = None, outer: Limits | None = None) -> None:
@@ -53,7 +53,7 @@ class Limits:
         self.stopped: Status | None = None
 
     def reached(self) -> Status | None:
-        """Return why to stop, or None."""
+        """Return the status with which to stop, or None."""
         status = self.stopped or (None if self.outer is None else self.outer.reached())
         if status is None and working_seconds() >= self.until:
             status = Status.TIME_LIMIT
@@ -72,13 +72,13 @@ class Limits:
 
 
 def supervision() -> Supervisor | None:
-    """Return who supervises this thread, if anybody does."""
+    """Return the supervisor of the current thread, or None."""
     return getattr(_here, "supervisor", None)
 
 
 @contextmanager
 def under(supervisor: Supervisor | None) -> Iterator[None]:
-    """Let a worker thread of a method be supervised as the method is."""
+    """Put the current thread, such as a worker thread of a method, under the given supervisor."""
     before, _here.supervisor = supervision(), supervisor
     try:
         yield
@@ -87,21 +87,21 @@ def under(supervisor: Supervisor | None) -> Iterator[None]:
 
 
 class Supervisor:
-    """The thread that started a method: it calls callbacks, and looks at the clock and at Ctrl-C."""
+    """Link between a method's thread and the calling thread, which runs callbacks and watches the clock and Ctrl-C."""
 
     def __init__(self) -> None:
         self.limits = Limits()
-        self.run: Any = None  # a Supervised, the first that was made
+        self.run: Any = None  # the outermost run, a Supervised
         self.requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
 
     def attach(self, run: Supervised) -> None:
-        """Remember the first run of the method, which contains all others and whose limits are theirs."""
+        """Register the first run of the method; it contains all others, and its limits apply to them."""
         if self.run is None:
             self.run, self.limits = run, run.limits
             self.requests.put(_LOOK_AGAIN)
 
     def ask(self, function: Callable[[Any], Any], argument: Any) -> Any:
-        """Call a function in the supervising thread, from the working one."""
+        """Call a function in the supervising thread and return its value; for use in the method's thread."""
         answer: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.requests.put((function, argument, answer))
         value, error = answer.get()
@@ -110,32 +110,20 @@ class Supervisor:
         return value
 
     def late(self) -> float:
-        """Return by how many seconds the run is over its limit and its grace, −∞ if there is no limit."""
+        """Return the seconds since the limit and the grace period ended, negative before; −∞ without a limit."""
         run = self.run
         if run is None or run.max_time is None:
             return -math.inf
         return float(working_seconds() - run.limits.until - max(GRACE, GRACE_SHARE * run.max_time))
 
 
-def supervised(method: Callable[P, Result]) -> Callable[P, Result]:
-    """Let a method run in a thread of its own, unless it is part of another that does.
+def supervised(function: Callable[P, T]) -> Callable[P, T]:
+    """Make a function run in its own thread, unless another supervised function calls it.
 
-    A kernel, or BLAS, that is at work when the time is over or Ctrl-C is pressed cannot be stopped; it is left to end
-    by itself, and the best point so far is returned. Callbacks are called in the thread of the caller.
+    A kernel or BLAS call that is running when time is up or Ctrl-C is pressed cannot be stopped. It finishes in the
+    background, and the best point so far is returned; a function without a :class:`Run`, such as ``certify``, raises
+    KeyboardInterrupt. Callbacks run in the caller's thread.
     """
-
-    @functools.wraps(method)
-    def call(*args: P.args, **options: P.kwargs) -> Result:
-        if supervision() is not None:
-            return method(*args, **options)
-        result: Result = _supervise(lambda: method(*args, **options))
-        return result
-
-    return call
-
-
-def interruptible(function: Callable[P, T]) -> Callable[P, T]:
-    """Let a function without a result of its own be left by Ctrl-C at once, whatever kernel is at work."""
 
     @functools.wraps(function)
     def call(*args: P.args, **options: P.kwargs) -> T:
@@ -160,7 +148,7 @@ def _supervise(work: Callable[[], Any]) -> Any:
             outcome.put((None, error))
         supervisor.requests.put(None)
 
-    # joblib keeps what ``parallel_config`` says for each thread.
+    # joblib stores ``parallel_config`` per thread, so it is copied to the new one.
     configured = getattr(joblib.parallel._backend, "config", None)
     threading.Thread(target=perform, name="counterpoise", daemon=True).start()
     try:
@@ -189,14 +177,14 @@ def _answer(supervisor: Supervisor, function: Callable[[Any], Any], argument: An
         answer.put((function(argument), None))
     except Exception as error:
         answer.put((None, error))
-    except BaseException:  # Ctrl-C: the method must not wait for an answer
+    except BaseException:  # Ctrl-C: the method must not be left waiting for an answer
         supervisor.limits.stopped = Status.INTERRUPTED
         answer.put((False, None))
         raise
 
 
 def _interrupted(supervisor: Supervisor, outcome: Any) -> Any:
-    """Ask the method to stop, wait a moment, and return its result or what it has kept."""
+    """Ask the method to stop, wait briefly, and return its result or the best point that it kept."""
     supervisor.limits.stopped = Status.INTERRUPTED
     try:
         value, error = outcome.get(timeout=INTERRUPT_GRACE)
@@ -204,10 +192,10 @@ def _interrupted(supervisor: Supervisor, outcome: Any) -> Any:
         value, error = None, None
     if error is not None and not isinstance(error, KeyboardInterrupt):
         raise error
-    if isinstance(value, Result) and not value.success:
-        value.update(status=Status.INTERRUPTED, message=Status.INTERRUPTED.value)
-    if value is not None:
-        return value
     if supervisor.run is None:
         raise KeyboardInterrupt
-    return supervisor.run.abandoned(Status.INTERRUPTED)
+    if not isinstance(value, Result):
+        return supervisor.run.abandoned(Status.INTERRUPTED)
+    # Even a method that has just finished reports the interrupt, so that a caller in a loop can stop.
+    value.update(status=Status.INTERRUPTED, message=Status.INTERRUPTED.value, success=False)
+    return value

@@ -38,7 +38,7 @@ from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import minimize
 from counterpoise.solvers.run import CLAIMS, Progress
 from counterpoise.solvers.sparse_arc import MOST_SWAPS, TOLERANCE, NegativeGram
-from counterpoise.supervision import interruptible
+from counterpoise.supervision import supervised
 from counterpoise.terms.concave import TopSum
 from counterpoise.terms.constraint import Sphere
 from counterpoise.terms.separable import Bounds, Linear
@@ -370,7 +370,7 @@ class _Centred:
         self.variance: Matrix = np.where(variance > noise, variance * (self.m / (self.m - 1.0)), 0.0)
         self.varying: Indices = np.flatnonzero(self.variance)
 
-    @interruptible
+    @supervised
     def covariance(self, columns: Indices) -> Matrix:
         """Return C on some columns."""
         X = self._columns(columns)
@@ -393,7 +393,7 @@ class _Centred:
         # All of them are no copy.
         return self.X[:, columns] if len(columns) < self.n else self.X
 
-    @interruptible
+    @supervised
     def pool(self, count: int, n_components: int, seed: int) -> Indices:
         """Return columns to begin with: half by variance, half by their length in the leading eigenvectors of C.
 
@@ -488,7 +488,7 @@ def _adjusted(Z: Matrix, by_size: bool) -> tuple[Matrix, Indices]:
     return np.asarray(np.diag(T) ** 2, dtype=np.float64), np.asarray(order, dtype=np.intp)
 
 
-@interruptible
+@supervised
 def _root(C: Matrix) -> Matrix:
     """Return R with RᵀR = C and as many rows as C has rank, by Cholesky's factorisation with pivots."""
     factor, pivots, rank, _ = sl.lapack.dpstrf(C, lower=0)
@@ -854,7 +854,7 @@ def _entering(data: _Centred, pool: Indices, C: _Covariance, V: Matrix, fit: _Fi
     if len(pool) == len(data.varying):
         return pool[:0]
     try:
-        gaining: Indices = interruptible(_gaining)(data, pool, C, V, fit)
+        gaining: Indices = supervised(_gaining)(data, pool, C, V, fit)
     except KeyboardInterrupt:
         fit.interrupted = True
         return pool[:0]

@@ -1,10 +1,10 @@
-"""Proofs about exchanges on the sphere: bounds of max ½xᵀGx over x ≥ 0, ‖x‖ = 1 on supports next to one.
+"""Prove that no exchange on the sphere gains: bounds on max ½xᵀGx, x ≥ 0, ‖x‖ = 1, over neighbouring supports.
 
 The maximum over x ≥ 0 on a support S is at most ½λ_max(G_SS). With τ above λ_max(G_PP), λ_max of P and one more
 coordinate j is at most τ if and only if G_jj + bᵀ(τI − G_PP)⁻¹b ≤ τ, b = G_Pj: one factorisation decides all j. Where
-that fails the leading eigenvector decides: if it has one sign it is the maximum, and the exchange gains. If not, the
-maximum lies on a smaller support, because on the sphere every local maximum is a leading eigenvector; the supports with
-one coordinate less are looked at in turn, those with λ_max ≤ τ excluded.
+that fails, the leading eigenvector decides. If all its entries have one sign, it is the maximum, and the exchange
+gains. If not, the maximum lies on a smaller support, because a maximum with x > 0 is a leading eigenvector. The
+supports with one coordinate less are then examined in the same way, except those with λ_max ≤ τ.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ import scipy.linalg
 
 from counterpoise.checks import Vector
 
-# Eigenproblems that one proof may take before it gives up.
+# A proof gives up after this many eigenproblems.
 MOST_EIGENPROBLEMS = 3000
-# An entry of an eigenvector this close to 0 is rounding.
+# Entries of an eigenvector this close to 0 count as rounding error.
 ONE_SIGN = 1e-10
 
 Blocks = Callable[[Any], Iterator[tuple[int, Vector, Vector]]]
 
 
 class _Supports:
-    """Small supports, looked at by their leading eigenvectors."""
+    """Examines small supports by their leading eigenvectors, against a ceiling τ of xᵀGx."""
 
     def __init__(self, ceiling: float) -> None:
         self.ceiling, self.left = ceiling, MOST_EIGENPROBLEMS
@@ -34,7 +34,7 @@ class _Supports:
         self.open = -np.inf
 
     def look(self, G: Vector) -> bool:
-        """Return whether no x ≥ 0 on this support has xᵀGx > τ; note one that has."""
+        """Return whether it is proved that no unit x ≥ 0 on this support has xᵀGx > τ; record one that does."""
         if self.left <= 0:
             self.open = max(self.open, float(np.linalg.eigvalsh(G)[-1]))
             return False
@@ -69,23 +69,23 @@ class _Supports:
 
 
 def exchange_bound(blocks: Blocks, x: Vector, s: int, floor: float) -> tuple[float, Vector | None]:
-    """Bound what an exchange, or other weights, can gain over ½xᵀGx at a unit x ≥ 0 of at most s non-zeros.
+    """Bound the gain in ½xᵀGx of any exchange, or of new weights, at a unit x ≥ 0 with at most s non-zeros.
 
     Parameters
     ----------
     blocks : callable
-        ``blocks(held)`` yields (first, G_WJ, the diagonal of G_JJ) for consecutive columns J.
+        ``blocks(held)`` yields (first column, G_HJ, diagonal of G_JJ) for blocks J of columns in order; H is ``held``.
     x : array of length n
     s : int
     floor : float
-        Gains up to this are not told from none.
+        Gains up to this count as none.
 
     Returns
     -------
     bound : float
-        At most ``floor`` if the point is proved.
+        At most ``floor`` if it is proved that nothing gains more.
     better : array of length n, or None
-        A point with an exchange that gains more than ``floor``, if the proof met one.
+        A point that gains more than ``floor``, if the proof found one.
     """
     held = np.flatnonzero(x)
     m, at = len(held), x[held]
@@ -116,7 +116,7 @@ def exchange_bound(blocks: Blocks, x: Vector, s: int, floor: float) -> tuple[flo
 
 
 def better_weights(G: Vector, ceiling: float) -> tuple[Vector | None, float]:
-    """Return a unit x ≥ 0 with xᵀGx above the ceiling, if there is one, and λ_max of parts that were left open."""
+    """Return a unit x ≥ 0 with xᵀGx above the ceiling, or None, and the largest λ_max of parts left undecided."""
     supports = _Supports(ceiling)
     supports.look(G)
     return (None if supports.better is None else supports.better[1]), supports.open
@@ -135,7 +135,7 @@ def _undecided(G: Vector, cross: Vector, diagonal: Vector, ceiling: float) -> An
 
 
 def exchanged(before: Vector, after: Vector, s: int) -> tuple[int, int]:
-    """Return which coordinate left (−1 if none had to, because there was room) and which one entered (−1 if none)."""
+    """Return the coordinate that left (−1 if there was room for another) and the one that entered (−1 if none)."""
     left, entered = np.flatnonzero((before > 0.0) & (after == 0.0)), np.flatnonzero((before == 0.0) & (after > 0.0))
     full = np.count_nonzero(before) >= s
     return (int(left[0]) if full and len(left) else -1), (int(entered[0]) if len(entered) else -1)

@@ -19,7 +19,7 @@ from counterpoise.solvers.run import Epoch, Progress, Run
 from counterpoise.solvers.search import search, strategy_of
 from counterpoise.solvers.sparse_arc import SparseArc
 from counterpoise.solvers.sparse_line import SparseLine
-from counterpoise.supervision import interruptible, supervised
+from counterpoise.supervision import supervised
 from counterpoise.terms.concave import ConcaveQuadratic, Norm2
 from counterpoise.terms.constraint import Sum
 from counterpoise.terms.separable import separable_value
@@ -201,7 +201,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.3g} seconds"
 
 
-@interruptible
+@supervised
 def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0) -> Result:
     """Hand a point to SCIP as a warm start and return what it proves: ``bound``, ``gap`` and perhaps a better point.
 

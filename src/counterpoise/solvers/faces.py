@@ -1,13 +1,15 @@
-"""Newton steps on faces of the box: the way down where many coordinates lie strictly between their bounds.
+"""Newton steps on faces of the box, for points with many coordinates strictly between their bounds.
 
-Where F is convex :func:`settle` ends what pairs have begun. For a smooth g the points of small λ have most coordinates
-strictly between their bounds, where f is ill-conditioned: steps on pairs, and steps along the gradient, need thousands
-of iterations. On a face F the linearised problem
+There f may be ill-conditioned, and steps on pairs or along the gradient need thousands of iterations.
 
-    min ½xᵀQx + (p + w + ∇g(x̄))ᵀx   subject to 1ᵀx = c, coordinates outside F at their bounds
+:func:`settle` completes the descent by pairs where F is convex.
 
-is one linear system; the face of the next follows from the signs of its solution (primal-dual active sets). Steps may
-go up, and the face may cycle: the best point met is returned, never one worse than the first.
+:func:`walk_on_faces` serves a smooth g with a small λ. On a face W the linearised problem
+
+    min ½xᵀQx + (p + w + ∇g(x̄))ᵀx   subject to 1ᵀx = c, coordinates outside W at their bounds
+
+is one linear system; the signs of its solution give the next face (primal-dual active sets). A step may raise F, and
+the faces may cycle, so the best point found is returned, never one worse than the start.
 """
 
 from __future__ import annotations
@@ -24,16 +26,17 @@ from counterpoise.terms.constraint import Sum
 
 # Added to the diagonal, relative to its mean, so that a singular Q still gives a step.
 RIDGE = 1e-10
-# A coordinate so close to a bound is on it, relative to the width of the bounds.
+# A coordinate this close to a bound, relative to the distance between its bounds, is at that bound.
 AT_BOUND = 1e-9
-# Steps in a row without a better point that end the walk.
+# The walk ends after this many steps in a row without a better point.
 PATIENCE = 12
-# Rounds of :func:`settle`, per coordinate and at least; pairs that each frees; the largest face it factors.
+# Rounds of :func:`settle` are ROUNDS plus ROUNDS_EACH per coordinate; pair steps per round; the most coordinates it
+# takes.
 ROUNDS_EACH, ROUNDS, FREED, LARGEST_FACE = 0.2, 40, 16, 3000
 
 
 def walk_on_faces(problem: Problem, x: Vector, steps: int, limits: Limits | None = None) -> Vector:
-    """Return the best point of at most so many Newton steps from x, on ``Sum`` with finite bounds and a matrix Q."""
+    """Return the best point of at most ``steps`` Newton steps from x, on ``Sum`` with finite bounds and a matrix Q."""
     if not isinstance(problem.u, Sum):
         raise TypeError(f"faces belong to Sum; u is {type(problem.u).__name__}.")
     Q, h, c = problem.f.Q, problem.separable, problem.u.c
@@ -75,11 +78,12 @@ def walk_on_faces(problem: Problem, x: Vector, steps: int, limits: Limits | None
 
 
 def settle(problem: Problem, x: Vector, target: float, limits: Limits) -> None:
-    """Lower F in place where it is convex, from a feasible x, until ``convex_gap`` is at most ``target``.
+    """Lower a convex F in place, from a feasible x, until ``convex_gap`` is at most ``target``.
 
-    A primal active-set method. A face is what bounds and kinks of h leave free; on it a Newton step is one
-    factorisation, cut where it meets a bound or a kink. Then the pairs that most violate optimality free what the face
-    held. Every step lowers F. The rounds are limited; the caller asks for the gap that is left.
+    A primal active-set method. The free coordinates of a face are those at no bound and no kink of h. A Newton step
+    on the face takes one factorisation and stops at the first bound or kink. Steps on the pairs that violate optimality
+    most then free coordinates again. Every step lowers F. The number of rounds is limited, so the caller must check the
+    remaining gap. Nothing happens where :func:`convex_members` knows no set, or one that is too large.
     """
     members = convex_members(problem, x)
     if members is None or len(members) < 2 or len(members) > LARGEST_FACE:
@@ -95,7 +99,7 @@ def settle(problem: Problem, x: Vector, target: float, limits: Limits) -> None:
 
 
 class _Face:
-    """The coordinates that move, the cell of h in which each lies, and the gradient of f."""
+    """The coordinates that may move, the bounds and kinks of h (the walls) of each, and the gradient of f."""
 
     def __init__(self, problem: Problem, x: Vector, members: np.ndarray) -> None:
         h = problem.separable
@@ -105,11 +109,11 @@ class _Face:
         self.walls = np.sort(np.vstack([self.h.lo, np.clip(self.h.centre, self.h.lo, self.h.hi), self.h.hi]), axis=0)
 
     def refresh(self, x: Vector) -> None:
-        """Compute the gradient of f afresh."""
+        """Recompute the gradient of f."""
         self.gradient = self.problem.f.gradient(x)[self.members]
 
     def _cells(self) -> tuple[Vector, Vector]:
-        """Return the next walls below and above every coordinate, itself excluded."""
+        """Return the nearest wall strictly below and strictly above every coordinate."""
         below = np.where(self.walls < self.z, self.walls, -np.inf).max(axis=0)
         above = np.where(self.walls > self.z, self.walls, np.inf).min(axis=0)
         return below, above
@@ -120,7 +124,7 @@ class _Face:
         return slopes
 
     def take_newton_steps(self, limits: Limits) -> None:
-        """Step on the face until two whole steps in a row met no wall."""
+        """Take Newton steps on the face until two full steps in a row meet no wall."""
         whole = 0
         while whole < 2 and not limits.reached():
             free = np.flatnonzero(~(self.walls == self.z).any(axis=0))
@@ -144,7 +148,7 @@ class _Face:
                 whole += 1
 
     def _newton(self, free: np.ndarray) -> Vector | None:
-        """Return the minimiser on the face, relative to z, with 1ᵀstep = 0; None if it cannot be computed."""
+        """Return the step from z to the minimiser on the face, with 1ᵀstep = 0; None if it cannot be computed."""
         H = self.H[np.ix_(free, free)]
         H[np.diag_indices(len(free))] += RIDGE * 1e-2 * float(np.abs(np.diag(H)).max()) + 1e-300
         slope = (self.gradient + self._kink_slopes(right=True))[free]
@@ -159,7 +163,7 @@ class _Face:
         return step if np.isfinite(step).all() and float(slope @ step) < 0.0 else None
 
     def free_pairs(self) -> bool:
-        """Take steps on the most violating pairs, up to the next wall; return whether any moved."""
+        """Step on the pairs that violate optimality most, as far as the next wall; return whether any moved."""
         moved = False
         for _ in range(FREED):
             right = np.where(self.z < self.h.hi, self.gradient + self._kink_slopes(right=True), np.inf)

@@ -1,8 +1,7 @@
-"""The loop of all methods: start, clock, limits, callback, interrupts, history, best point and result.
+"""The loop shared by all methods: start, clock, limits, callback, history, best point and result.
 
-A method is a function of slices: each does some milliseconds of work and reports an :class:`Epoch`. The
-:class:`Run` looks at limits between slices, keeps the best feasible point, and attaches a claim only to the point for
-which it was made.
+A method works in slices of some milliseconds, each of which reports an :class:`Epoch`. The :class:`Run` checks the
+limits between slices, keeps the best feasible point, and attaches a claim only to the point for which it was made.
 """
 
 from __future__ import annotations
@@ -19,22 +18,22 @@ from counterpoise.clock import paused_seconds, working_seconds
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.supervision import Limits, supervision
 
-# Iterations of the first epoch; later ones grow until they last so many seconds, for limits, Ctrl-C and progress.
+# Iterations of the first epoch, and seconds that later ones may last, so that limits and progress are checked often.
 FIRST_EPOCH, EPOCH_SECONDS = 16, 0.05
-# A projection farther than this, relative to the size of x, is not a correction of rounding but another point.
+# A start whose projection is farther away than this, relative to the size of x, is refused.
 FAR = 0.5
-# A start that is infeasible by less than this, relative to x and its bounds, is projected without a word.
+# A start that is infeasible by less than this, relative to x and its bounds, is projected without a warning.
 ROUNDING = 1e-9
 # Statuses that claim something about one point.
 CLAIMS = (Status.CERTIFIED, Status.SWAP_OPTIMAL, Status.OPTIMAL)
-# Guards of the proof in :class:`Run`: accepted steps, per coordinate and at least, without a lower F; iterations.
+# Guards described in :class:`Run`: accepted steps without a lower F, per coordinate and at least; iterations.
 STALLED_EACH, STALLED, MOST_ITERATIONS = 200, 100_000, 10**10
 
 
 class Progress(NamedTuple):
     """What a callback sees; returning True from the callback stops the run.
 
-    ``gap`` is what the best pair would gain, NaN while that is not known: a scan of the pairs ends a run.
+    ``gap`` is the largest decrease that any pair offers; NaN until a scan of all pairs, which ends most runs.
     """
 
     iteration: int
@@ -60,7 +59,7 @@ class Population(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """What one slice of a method reports: where it is, what it did, and whether the method itself has ended."""
+    """Report of one slice: the point, steps tried and accepted, and the status if the method has ended."""
 
     x: Vector
     tried: int
@@ -70,7 +69,7 @@ class Epoch(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A point, F there, and the rounding error of F."""
+    """A point, its objective, and the decrease of F that cannot be told from rounding."""
 
     objective: float
     x: Vector
@@ -78,12 +77,12 @@ class Kept(NamedTuple):
 
 
 class Run:
-    """One run of one method: it scores points, keeps the best feasible one, and knows when to stop.
+    """One run of one method: score points, keep the best feasible one, and decide when to stop.
 
-    No run is endless. A step is accepted only if it lowers the model by more than ``noise``, 64 rounding errors of the
-    sum that F is (:meth:`Problem.value_and_resolution`), F is bounded below on the compact feasible set, and every
-    other loop has a fixed number of rounds. Two guards stand behind that proof: a run ends as STATIONARY when
-    very many accepted steps in a row did not lower the measured F, and after 10¹⁰ iterations.
+    Every run ends: a step is accepted only if it lowers the model by more than ``noise``, 64 times the rounding error
+    of F (:meth:`Problem.value_and_resolution`); F is bounded below on the feasible set; and every other loop has a
+    fixed number of rounds. As a safeguard, a run also ends as STATIONARY when very many accepted steps in a row did not
+    lower the measured F, and as ITERATION_LIMIT after 10¹⁰ iterations.
 
     Parameters
     ----------
@@ -119,9 +118,9 @@ class Run:
         self.start = problem.start(seed) if x0 is None else feasible_start(problem, x0)
         self.done = self.accepted = self.stalled = 0
         self.objective, self.noise = self.measure(self.start)
-        # One assignment replaces all, so that another thread never sees half of it.
+        # Replaced in one assignment, so that another thread never sees a half-updated point.
         self.kept = Kept(self.objective, self.start.copy(), self.noise)
-        if not problem.is_feasible(self.start):  # any feasible point is better
+        if not problem.is_feasible(self.start):  # so that any feasible point replaces it
             self.kept = Kept(math.inf, self.start.copy(), self.noise)
         self.history = [(0, working_seconds() - self.clock, self.objective)]
         if supervisor is not None:
@@ -134,21 +133,21 @@ class Run:
 
     @property
     def least(self) -> float:
-        """F there."""
+        """The objective of the best feasible point so far."""
         return self.kept.objective
 
     def measure(self, x: Vector) -> tuple[float, float]:
-        """Return F(x), and the decrease of F that cannot be told from rounding."""
+        """Return F(x) and the decrease of F that cannot be told from rounding."""
         objective, resolution = self.problem.value_and_resolution(x)
         return objective, 64.0 * resolution
 
     @property
     def tolerance(self) -> float:
-        """The decrease below which a step is not worth taking, or cannot be told from rounding."""
+        """The least decrease of F that counts."""
         return self.tol * abs(self.objective) + self.noise
 
     def keep(self, x: Vector, objective: float, noise: float | None = None) -> bool:
-        """Keep a point if it is feasible to rounding and no worse than the best; return whether it was."""
+        """Keep a point if it is feasible up to rounding and no worse than the best; return whether it was kept."""
         if not (objective <= self.kept.objective and self.problem.is_feasible(x)):
             return False
         self.kept = Kept(objective, np.array(x), self.measure(x)[1] if noise is None else noise)
@@ -172,14 +171,14 @@ class Run:
             trials = _next_trials(trials, report.tried, working_seconds() - before)
 
     def record(self, report: Epoch) -> Status | None:
-        """Score the point of a slice, keep it if it is the best, and look at the limits."""
+        """Score the point of a slice, keep it if it is the best, and return the status with which to stop, or None."""
         self.done, self.accepted = self.done + int(report.tried), self.accepted + int(report.accepted)
         self.objective, self.noise = self.measure(report.x)
         lower = self.objective < self.least
         self.keep(report.x, self.objective, self.noise)
         supervisor = supervision()
         if supervisor is not None and supervisor.run is not self and supervisor.run is not None:
-            # What a part of a method finds must not be lost if the method is left behind.
+            # Pass the point to the outermost run, whose best point is returned if the method is abandoned.
             if supervisor.run.problem is self.problem:
                 supervisor.run.keep(report.x, self.objective, self.noise)
         self.stalled = 0 if lower or not report.accepted else self.stalled + int(report.accepted)
@@ -200,14 +199,14 @@ class Run:
         return status
 
     def tell(self, progress: Progress) -> bool:
-        """Call the callback, in the thread that started the run; return whether it asks to stop."""
+        """Call the callback in the thread that started the run; return whether it asks to stop."""
         supervisor = supervision()
         if self.callback is None:
             return False
         return bool(self.callback(progress) if supervisor is None else supervisor.ask(self.callback, progress))
 
     def finish(self, report: Epoch, more: dict[str, Any] | None = None) -> Result:
-        """Return the result: the point of a claim and of ``more`` claims if one was made, otherwise the best point."""
+        """Return the point for which a claim was made, with ``more`` claims about it, or else the best point."""
         status, gap, more = report.status, report.gap, more or {}
         assert status is not None
         kept = self.kept
@@ -215,16 +214,16 @@ class Run:
             claimed, noise = self.measure(report.x)
             if self.problem.is_feasible(report.x) and claimed <= kept.objective + self.tol * abs(claimed) + noise:
                 kept = Kept(claimed, np.array(report.x), noise)
-            else:  # a better point was met on the way, of which nothing was shown
+            else:  # a better point was found earlier, but nothing is proved about it
                 status, gap, more = Status.STATIONARY, math.nan, {}
         elif not np.array_equal(kept.x, report.x):
             gap, more = math.nan, {}
         return self.result(status, kept, gap, **more)
 
     def result(self, status: Status, kept: Kept, gap: float = math.nan, **more: Any) -> Result:
-        """Return a result with everything that a run knows; ``more`` are claims about the same point.
+        """Return the result for a kept point; ``more`` holds further claims about it.
 
-        Nothing is multiplied here: while another thread is inside BLAS, that would wait for it.
+        No BLAS is called here: it could block until an abandoned thread leaves BLAS.
         """
         history = np.array(list(self.history))
         return Result(
@@ -245,20 +244,20 @@ class Run:
         )
 
     def abandoned(self, status: Status) -> Result:
-        """Return the best point of a run that is still at work in its thread and will be left there."""
+        """Stop a run that is still going in its thread, and return its best point without waiting for it."""
         self.limits.stopped = status
         return self.result(status, self.kept)
 
 
 def _next_trials(trials: int, tried: int, seconds: float) -> int:
-    """Return how many iterations the next epoch gets, given what this one did and how long it took."""
+    """Return the iterations of the next epoch, given those of the last one and its seconds."""
     if seconds > EPOCH_SECONDS:
         return max(1, int(tried * EPOCH_SECONDS / seconds))
     return 2 * trials if tried >= trials else trials
 
 
 def feasible_start(problem: Problem, x0: Any) -> Vector:
-    """Return x0, projected with a warning if it is infeasible, refused if it is far."""
+    """Return x0; project it with a warning if it is infeasible, and refuse it if it is far from feasible."""
     x = np.array(vector(x0, "x0", problem.n))
     if problem.is_feasible(x):
         return x

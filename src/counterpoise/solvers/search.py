@@ -1,4 +1,4 @@
-"""Search: starts, exchanges and recombination under a budget, for points far better than one descent finds."""
+"""Search under a budget, by starts, exchanges and recombination, for much better points than one descent finds."""
 
 from __future__ import annotations
 
@@ -29,30 +29,30 @@ from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
 from counterpoise.terms.constraint import Sum
 from counterpoise.terms.smooth import LeastSquares
 
-# Columns by slope and by promise that a search among many columns looks at.
+# A search among many columns takes this many by slope and this many by promise.
 POOLED = 600
-# The best of old populations remain, and are a second parent now and then.
+# The best points of earlier populations that are kept, and how often one of them is the second parent.
 ELITE, ELITE_SHARE = 8, 0.2
-# Below the exactness threshold: pairs per coordinate, steps of the DC method, Newton steps on faces.
+# Limits below the exactness threshold: pair steps per coordinate, steps of the DC method, Newton steps on faces.
 PAIRS_EACH, GLIDE, FACES = 200, 300, 40
-# The share of the time that the last descent and the certificate may take.
+# Share of the time reserved for the last descent and the certificate, below and above the exactness threshold.
 LAST_SHARE, LAST_SHARE_EXACT = 0.15, 0.03
-# The share that a first descent by pairs may take.
+# Share of the time that the first descent by pairs may take.
 FIRST_SHARE = 0.2
 # Jobs after which a search below the exactness threshold settles on one of its two strategies.
 SETTLED = 16
-# Points closer than this, relative to |F|, are one.
+# Points whose objectives differ by less than this, relative to |F|, count as the same.
 SAME = 1e-10
 
 
 class Strategy(Protocol):
-    """Where a search starts, and what it makes of two points."""
+    """How a search makes starts, and children of two points."""
 
     plan: Population
     limits: Limits
 
     def start(self, k: int, rng: np.random.Generator) -> Vector:
-        """Return the k-th start, already a local optimum."""
+        """Return a local optimum, from the k-th start."""
 
     def child(self, parents: list[Vector], rng: np.random.Generator) -> Vector:
         """Return a local optimum near two points."""
@@ -69,12 +69,12 @@ class Member(NamedTuple):
 
 
 class Penalised:
-    """Descents on the penalised objective itself, for a λ at which the best points are not sparse or binary.
+    """Descents on the penalised objective itself, for a λ at which the best points need not be sparse or binary.
 
-    Starts come in turn from the strategy of the exact regime, from a random point, and for a concave term without
-    corners from a direction in which f hardly grows; there −λ‖x‖ rewards length, and the minimisers lie near it. A
-    child exchanges the values of some coordinates of a point, or mixes two. All end by BCD-g; where g has no corners,
-    starts make steps on all coordinates at once first.
+    Starts come in turn from the strategy for sparse or binary points, from a random point and, if g is smooth, from a
+    direction in which f hardly grows: −λ‖x‖ rewards length, so minimisers lie near such directions. A child exchanges
+    the values of some coordinates of one point, or mixes two points. All end with BCD-g. Most starts first take steps
+    on all coordinates at once.
     """
 
     def __init__(self, problem: Problem, exact: Strategy | None, limits: Limits) -> None:
@@ -83,7 +83,7 @@ class Penalised:
         self.has_corners = isinstance(problem.g, TopSum)
 
     def start(self, k: int, rng: np.random.Generator) -> Vector:
-        """Descend from a sparse or binary point, a random one, or a direction of little growth."""
+        """Descend from a sparse or binary point, a random one, or a direction in which f hardly grows."""
         kinds = 2 if self.has_corners else 3
         if k % kinds == 0 and self.exact is not None:
             x = self.exact.start(k // kinds, rng)
@@ -107,21 +107,24 @@ class Penalised:
         return self.descend(x)
 
     def descend(self, x: Vector) -> Vector:
-        """Return the end of BCD-g from x; pairs that come to no end are left for steps on all coordinates."""
+        """Return the end of BCD-g from x; if g is smooth and pairs do not converge, step on all coordinates instead."""
+        # The closed forms on a support may miss the constraint by more than the rounding that is allowed.
+        x = x if self.problem.is_feasible(x) else self.problem.project(x)
         end = bcd_g(self.problem, x, max_iter=PAIRS_EACH * self.problem.n, max_time=self.seconds())
         found: Vector = end.x
         return found if self.has_corners or end.status is Status.CERTIFIED else self._glide(found)
 
     def seconds(self) -> float | None:
-        """Return the seconds that one descent may take; None where work alone is counted."""
+        """Return the seconds that one descent may take; None if there is no time limit."""
         left = self.limits.left()
         return None if math.isinf(left) else left
 
     def _glide(self, x: Vector) -> Vector:
-        """Return the end of a way along all coordinates: the DC method, then for a smooth g Newton steps on faces.
+        """Step on all coordinates at once: by the DC method and, if g is smooth, by Newton steps on faces.
 
-        The DC method takes no kinks of h; with them the way is made by pairs alone.
+        The DC method does not handle kinks of h; with kinks x is returned as it is.
         """
+        x = x if self.problem.is_feasible(x) else self.problem.project(x)
         if len(self.problem.separable.centre):
             return x
         found: Vector = pdca(self.problem, x, extrapolate=True, max_iter=GLIDE, max_time=self.seconds()).x
@@ -158,9 +161,9 @@ def search(
 ) -> Result:
     """Search for the best point that a budget allows, then certify it.
 
-    Starts are local optima over exchanges of single coordinates; a small population of the best is recombined. Where λ
-    is large the points are s-sparse or binary by construction; where it is not, the penalised objective itself is
-    searched, by BCD-g from many sides.
+    Starts are local optima over exchanges of single coordinates; a small population of the best is recombined. For
+    large λ all points are s-sparse or binary by construction. For small λ the penalised objective itself is searched as
+    well, by BCD-g from many starts.
 
     Parameters
     ----------
@@ -169,17 +172,17 @@ def search(
     x0 : array of length n, optional
         One more start.
     work : int, optional
-        How many starts and children; 128 if there is no ``max_time`` either, and 32 for ``TopSum`` on ``Sum``, where
-        each takes longer. The same work and seed give the same point for any number of workers.
+        Number of starts and children. By default 128, or 32 for ``TopSum`` on ``Sum``, where each takes longer; without
+        limit if ``max_time`` is given. The same work and seed give the same point for any number of workers.
     n_jobs : int, optional
-        Workers, by joblib: threads, or what ``joblib.parallel_config`` says; -1 for one a core.
+        Number of workers; -1 for one per core. Threads, or the joblib backend chosen by ``joblib.parallel_config``.
     tol : float
-        Of the certificate, as in :func:`counterpoise.solvers.bcd.bcd_g`.
+        Tolerance of the certificate, as in :func:`counterpoise.solvers.bcd.bcd_g`.
     max_time : float, optional
-        Seconds, looked at between jobs of some milliseconds.
+        Time limit in seconds; the last descent and the certificate are part of it.
     seed : int or None
     callback : callable, optional
-        Called with a :class:`Progress` after every batch of jobs, eight or four; returning True stops the search.
+        Called with a :class:`Progress` after every batch of four or eight jobs; returning True stops the search.
     """
     if work is not None:
         work = whole_number(work, "work", 1)
@@ -193,7 +196,7 @@ def search(
 
 
 def _on_pool(run: Run, work: int | None, n_jobs: int | None, given: bool) -> Result:
-    """Search among the columns that promise most at a certified point, then exchange against all columns."""
+    """Search among the columns that promise most at a certified point, then exchange among all columns."""
     problem, x, tol = run.problem, run.start, run.tol
     first = bcd_g(problem, x if given else None, tol=tol, seed=run.seed)
     status = run.record(Epoch(first.x, first.nit, first.nacc, None, first.cws_gap))
@@ -215,7 +218,7 @@ def _on_pool(run: Run, work: int | None, n_jobs: int | None, given: bool) -> Res
 
 
 def strategy_of(problem: Problem, method: str) -> Strategy:
-    """Return the strategy of a problem's exact regime; a refusal names the method that asks."""
+    """Return the strategy for sparse or binary points; ``method`` is named in errors."""
     if isinstance(problem.f, LeastSquares) and not problem.f.gram:
         raise ValueError(
             f"method {method!r} keeps AᵀA, here {problem.n} × {problem.n}; give LeastSquares(…, gram=True) if that "
@@ -234,24 +237,24 @@ def strategy_of(problem: Problem, method: str) -> Strategy:
 
 
 class _Search:
-    """The slices of a search: batches of jobs on a population."""
+    """A search: batches of jobs on a population, each batch a slice of the run."""
 
     def __init__(self, run: Run, work: int | None, n_jobs: int | None, given: bool) -> None:
         self.run, self.problem, self.work, self.n_jobs = run, run.problem, work, n_jobs
-        # joblib sets up its threads anew for every batch, which takes as long as the batch.
+        # joblib would create its threads again for every batch, which takes as long as the batch itself.
         self.threads: ThreadPoolExecutor | None = None
         if n_jobs is not None and type(get_active_backend(prefer="threads")[0]).__name__ == "ThreadingBackend":
             self.threads = ThreadPoolExecutor(joblib.effective_n_jobs(n_jobs))
         points = [run.start.copy()]
         if run.max_time is not None:
-            # The first job may take longer than all of the time; a descent by pairs gives something at once.
+            # The first job may take longer than the time limit, so a short descent by pairs comes first.
             points += _first_points(run)
         # Without a seed each search draws one, so that its jobs still agree with each other.
         self.root = int(np.random.SeedSequence(run.seed).generate_state(1)[0])
         self.exact = _exact_strategy(self.problem)
         threshold = exactness_threshold(self.problem)
         self.is_exact = threshold is not None and self.problem.g.lam > threshold and self.exact is not None
-        # The last descent and the certificate need a share of the time, more of it if λ is small.
+        # Reserve time for the last descent and the certificate; they take longer if λ is small.
         share = LAST_SHARE_EXACT if self.is_exact else LAST_SHARE
         self.limits = Limits(None if run.max_time is None else (1.0 - share) * run.max_time, run.limits)
         self.penalised = Penalised(self.problem, self.exact, self.limits)
@@ -338,16 +341,16 @@ class _Search:
         return strategy, 0, [self.population[first].x, second.x], rng
 
     def _opening(self) -> int:
-        """How many starts open the present population."""
+        """Return the number of starts that seed the current population."""
         return (self.plan.size if self.elite else self.plan.first) * len(self.strategies)
 
     def _give_up(self) -> None:
-        """Keep the best point of a population that has come to an end, and begin another."""
+        """Keep the best point of a population that no longer improves, and begin another."""
         self.elite = sorted([*self.elite, self.population[0]], key=lambda member: member.objective)[:ELITE]
         self.population, self.opened, self.idle = [], 0, 0
 
     def _results(self, jobs: list[tuple[Any, ...]]) -> list[Vector | None]:
-        # A batch that the clock cuts short is a shorter batch; with work as the only limit none is.
+        # A time limit may cut a batch short; without one all jobs are done, so that results are reproducible.
         if self.n_jobs is None or joblib.effective_n_jobs(self.n_jobs) == 1:
             found: list[Vector | None] = []
             for job in jobs:
@@ -364,12 +367,12 @@ class _Search:
                 return [first.result(), *(x for (x,) in others)]
             workers = joblib.Parallel(n_jobs=self.n_jobs, prefer="threads")
             return list(workers(joblib.delayed(_attempt)(*job) for job in jobs))
-        except (OSError, RuntimeError, EOFError) as error:  # a pool whose worker died returns nothing of the batch
+        except (OSError, RuntimeError, EOFError) as error:  # a pool whose worker died loses the whole batch
             warnings.warn(f"A worker died ({type(error).__name__}); its batch is done here instead.", stacklevel=6)
             return [_perform(*job) for job in jobs]
 
     def _attempt_in_time(self, supervisor: Any, job: tuple[Any, ...]) -> tuple[Vector | None] | None:
-        """Perform a job unless the time is over."""
+        """Perform a job unless time is up."""
         return None if self.limits.reached() else (self._attempt(supervisor, job),)
 
     def _attempt(self, supervisor: Any, job: tuple[Any, ...]) -> Vector | None:
@@ -378,13 +381,13 @@ class _Search:
             return self._offered(_attempt(*job))
 
     def _offered(self, x: Vector | None) -> Vector | None:
-        """Let the run keep a point before its batch is complete, in case it never will be."""
+        """Offer a point to the run before its batch is complete, in case the time limit comes first."""
         if x is not None and self.run.max_time is not None:
             self.run.keep(x, self.problem.objective(x))
         return x
 
     def _settle_regime(self) -> None:
-        """Below the exactness threshold, keep the strategy that has the best point after both have had their start."""
+        """Below the exactness threshold, choose one of the two strategies once both have been tried."""
         if self.exact is not None and len(self.strategies) == 2 and self.done >= SETTLED:
             best = self.best
             settled = self.exact.descend(best.x)
@@ -394,7 +397,7 @@ class _Search:
                 self._add(self.penalised.descend(best.x))
 
     def _add(self, x: Vector) -> None:
-        """Keep a point if it is feasible, among the best and not there yet."""
+        """Add a feasible point to the population unless its objective is there already; drop the worst."""
         objective = self.problem.objective(x)
         room = SAME * max(abs(objective), 1e-300)
         if any(abs(member.objective - objective) <= room for member in self.population):
@@ -408,7 +411,7 @@ class _Search:
 
 
 def _first_points(run: Run) -> list[Vector]:
-    """Return the best single coordinate, if g wants few, or else the start, before and after a short descent."""
+    """Return the start, or for TopSum the best single coordinate, and the end of a short descent from it."""
     problem, x = run.problem, run.start
     if isinstance(problem.g, TopSum):
         c = problem.u.c if isinstance(problem.u, Sum) else 1.0
@@ -421,7 +424,7 @@ def _first_points(run: Run) -> list[Vector]:
 
 
 def _exact_strategy(problem: Problem) -> Strategy | None:
-    """Return the strategy of sparse or binary points; None where a support is no simpler than F."""
+    """Return the strategy for sparse or binary points; None where supports are no simpler than the whole problem."""
     if isinstance(problem.g, TopSum):
         on_line = isinstance(problem.u, Sum)
         simple = problem.f.is_convex and bool((problem.separable.lo >= 0.0).all()) if on_line else serves(problem)
@@ -435,7 +438,7 @@ def _perform(strategy: Strategy, k: int, parents: list[Vector] | None, rng: np.r
 
 
 def _attempt(strategy: Strategy, k: int, parents: list[Vector] | None, rng: np.random.Generator) -> Vector | None:
-    """Perform a job; one that fails on its worker is lost, not the batch."""
+    """Perform a job; return None if its worker fails, so that the rest of the batch is not lost."""
     try:
         return _perform(strategy, k, parents, rng)
     except (OSError, MemoryError):

@@ -78,7 +78,7 @@ class SparseArc:
                 "terms of λ then cancel on a support. method 'bcd-g' takes any f and h."
             )
         self.n, self.s, self.limits = problem.n, min(problem.g.s, problem.n), Limits()
-        self._G = _semidefinite(problem.f)
+        self._f, self._G = problem.f, _semidefinite(problem.f)
         lengths = np.sqrt(np.einsum("ij,ij->i", self._G, self._G))
         self.noise = 64.0 * float(np.finfo(float).eps) * float(np.abs(np.diag(self._G)).max()) * self.s
         self._order = np.argsort(-lengths, kind="stable")
@@ -116,8 +116,8 @@ class SparseArc:
         return point
 
     def tolerance(self, x: Vector, tol: float) -> float:
-        """Return what an exchange has to gain: a share of ½xᵀGx, and rounding."""
-        return float(max(tol, 10.0 * TOLERANCE) * 0.5 * float(x @ self._G @ x) + self.noise)
+        """Return what an exchange has to gain: a share of |f|, without the shift of G, and rounding."""
+        return float(tol * abs(self._f.value(x)) + self.noise)
 
     def weighted(self, x: Any) -> Vector:
         """Return x polished on its support."""
@@ -150,7 +150,7 @@ class SparseArc:
         # Polishing is local: eigenvectors of parts of the support may be better.
         for _ in range(len(held)):
             value = 0.5 * float(at @ self._G @ at)
-            better, opened = components.better_weights(inner, 2.0 * value + 2.0 * max(tolerance, TOLERANCE * value))
+            better, opened = components.better_weights(inner, 2.0 * value + 2.0 * max(tolerance, self.noise))
             if better is None:
                 break
             at = np.zeros(self.n)
@@ -159,7 +159,7 @@ class SparseArc:
         value = 0.5 * float(at @ self._G @ at)
         own = max(value - 0.5 * float(x @ self._G @ x), 0.0)
         gain, leaves, enters = swap_arc.swap_gap(self._G, at, self.s, TRIES)
-        room = max(float(gain), tolerance, TOLERANCE * value)
+        room = max(float(gain), tolerance, self.noise)
         bound, found = components.exchange_bound(self._blocks, at, self.s, room)
         if found is not None:
             found = self.weighted(found)

@@ -111,9 +111,8 @@ class SparseLine:
             tries *= MORE_TRIES
 
     def tolerance(self, x: Vector, tol: float) -> float:
-        """Return what an exchange has to gain: a share of f + h relative to 0, of which λ is no part, and rounding."""
-        f, h = self.problem.f, self.problem.separable
-        value = f.value(x) - f.value_at_zero + separable_value(h, x) - separable_value(h, np.zeros(len(x)))
+        """Return what an exchange has to gain: a share of f + h, of which λ is no part, and rounding."""
+        value = self.problem.f.value(x) + separable_value(self.problem.separable, x)
         return tol * abs(value) + self.support.noise
 
     def weighted(self, x: Vector) -> Vector:

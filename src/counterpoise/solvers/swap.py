@@ -20,7 +20,7 @@ from counterpoise.supervision import supervised
 from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
 from counterpoise.terms.constraint import Sum
 
-# Exchanges between two looks at the clock.
+# Exchanges between two checks of the clock.
 EPOCH_SWAPS = 4
 MOST_SWAPS = 10_000
 
@@ -36,13 +36,13 @@ def swap(
     seed: int | None = 0,
     callback: Callable[[Progress], Any] | None = None,
 ) -> Result:
-    """Exchange one held coordinate for one outside while that lowers f + h, re-optimised on the new support.
+    """Exchange a held coordinate for one outside while that lowers f + h, with the best weights on the new support.
 
-    The point is s-sparse. The way begins at the end of BCD-g from x0. If λ is so small that a denser point has a
-    lower objective, the descent from there says so: the result is then the better of the two.
+    The method starts with BCD-g from x0, then exchanges at s-sparse points. If λ is so small that a denser point has a
+    lower objective, BCD-g from the end of the exchanges finds it, and the better point is returned.
 
-    On binary problems an exchange is a step on a pair, which BCD-g has tried; there the way goes from the end of BCD-g
-    to the binary point next to it, over exchanges, and back to the penalised objective.
+    On binary problems an exchange is a step on a pair, which BCD-g has already tried. There the method rounds the end
+    of BCD-g to the nearest binary point, exchanges, and runs BCD-g on the penalised objective again.
 
     Parameters
     ----------
@@ -51,9 +51,10 @@ def swap(
         ``ConcaveQuadratic`` on ``Sum`` with bounds ±b.
     x0 : array of length n, optional
     tol, max_iter, max_time, seed, callback
-        As in :func:`counterpoise.solvers.bcd.bcd_g`; an iteration is an exchange. SWAP_OPTIMAL means that it is proved
-        that no exchange gains more than ``tol``·|f + h|, and that the point is CWS as well. On ``Sphere`` the best
-        weights on a support are no convex problem; where the proof would take too long the status is CERTIFIED.
+        As in :func:`counterpoise.solvers.bcd.bcd_g`; ``max_iter`` counts exchanges. SWAP_OPTIMAL means a proof that no
+        exchange gains more than ``tol``·|f + h| plus rounding error, at a point that is CWS as well. On ``Sphere``
+        the best weights on a support are not a convex problem; where the proof would take too long, the status is
+        CERTIFIED.
     """
     run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
     if pool.applies(problem):
@@ -64,10 +65,10 @@ def swap(
 
 
 def _on_supports(run: Run, supports: SparseLine | SparseArc) -> Result:
-    """Exchange, then look at all pairs; a pair that gains leads to other exchanges. F falls from round to round.
+    """Alternate exchanges and descents by pairs until neither gains; F falls from round to round.
 
-    Where λ is large a point that no exchange improves is CWS as well. Where it is not, pairs may lead to a point that
-    holds more than s coordinates, of which no exchange is claimed: the best of all certified points is returned.
+    For large λ a point that no exchange improves is CWS as well. For small λ the pairs may lead to a point with more
+    than s non-zeros, about which nothing is claimed over exchanges. The best of all certified points is returned.
     """
     at, claims = run.start, []
     report, more = _pairs(run, at)
@@ -78,14 +79,14 @@ def _on_supports(run: Run, supports: SparseLine | SparseArc) -> Result:
             break
         bound, proved, reached = report.gap, report.gap <= supports.tolerance(at, run.tol), run.objective
         report, more = _pairs(run, at)
-        # From a sparse point that pairs have lowered exchanges go on; every round lowers F among sparse points.
+        # Exchanges continue only from an s-sparse point that the pairs have improved, so every round lowers F.
         if run.objective >= reached - run.tolerance or np.count_nonzero(at) > supports.s:
             break
     if report.status is Status.CERTIFIED:
         claim = report._replace(x=at.copy())
         if proved and run.objective >= reached - run.tolerance and np.count_nonzero(at) <= supports.s:
             claim, more = claim._replace(status=Status.SWAP_OPTIMAL), {**more, "swap_gap": bound}
-        # Of points that differ by rounding the last one counts.
+        # Among points whose F differs only by rounding, prefer the last.
         claims.append(_Claim(run.objective - run.tolerance, claim, more))
         best = min(claims, key=lambda one: one.objective)
         report, more = best.report, best.more
@@ -93,7 +94,7 @@ def _on_supports(run: Run, supports: SparseLine | SparseArc) -> Result:
 
 
 def _pairs(run: Run, at: Vector) -> tuple[Epoch, dict[str, Any]]:
-    """Descend by pairs, which are no exchanges and do not count as such."""
+    """Descend by pairs, which do not count towards ``max_iter``."""
     most, before, run.max_iter = run.max_iter, run.done, None
     found = pair_stage(run, at)
     run.max_iter = None if most is None else most + run.done - before
@@ -101,7 +102,7 @@ def _pairs(run: Run, at: Vector) -> tuple[Epoch, dict[str, Any]]:
 
 
 class _Claim(NamedTuple):
-    """A certified point."""
+    """A certified point with its objective and what is claimed about it."""
 
     objective: float
     report: Epoch
@@ -109,13 +110,13 @@ class _Claim(NamedTuple):
 
 
 def _exchanges(run: Run, supports: SparseLine | SparseArc, at: Vector) -> Callable[[int], Epoch]:
-    """Return slices of exchanges from ``at``, in place; the gap of the last one is what the proof leaves."""
+    """Return the slice function for exchanges from ``at``, in place; its last gap is the proved bound on any gain."""
 
     def epoch(trials: int) -> Epoch:
         floor = supports.tolerance(at, run.tol)
         x, made, bound = supports.advance(at, min(trials, EPOCH_SWAPS), floor)
         if made == 0 and math.isnan(bound):
-            # The s largest of x cannot hold the sum: begin where s others can, if any do.
+            # The support of x cannot reach the sum within its bounds: start from another, if one can.
             x, made, bound = supports.advance(supports.start(0, run.rng), MOST_SWAPS, floor)
             if made == 0 and math.isnan(bound):
                 return Epoch(at, 1, 0, Status.SWAP_OPTIMAL, math.inf)
@@ -126,7 +127,7 @@ def _exchanges(run: Run, supports: SparseLine | SparseArc, at: Vector) -> Callab
 
 
 def _on_vertices(run: Run) -> Result:
-    """Descend, exchange between binary points, descend again; the second way counts if it ends lower."""
+    """Descend, exchange between binary points, descend again; return the better of the two ends."""
     first, x = run.start, np.empty(0)
     binary = Binary(run.problem)
     report, more = pair_stage(run, first)
@@ -144,7 +145,7 @@ def _on_vertices(run: Run) -> Result:
 
 
 def _on_pool(tol: float, seed: int | None) -> Callable[[Problem, Vector, float | None], Result]:
-    """Return this method as a pool calls it: a descent, then exchanges."""
+    """Return the function that a pool calls on its columns: BCD-g, then exchanges."""
 
     def descend(problem: Problem, x: Vector, seconds: float | None) -> Result:
         first = bcd_g(problem, x, tol=tol, max_time=seconds, seed=seed)
@@ -154,15 +155,16 @@ def _on_pool(tol: float, seed: int | None) -> Callable[[Problem, Vector, float |
 
 
 def swap_gap(problem: Problem, x: Vector) -> tuple[float, float, int, int, float]:
-    """Return what ``gap`` of the supports does, without the Gram matrix where there are many columns.
+    """Return what ``gap`` of :func:`supports_of` returns, without the Gram matrix if there are many columns.
 
-    All of them are priced; those that promise more than was found come into a pool, which verifies them. On the sphere
-    promises are attained, so that one pool of the most promising is enough, and eigenvalues bound all columns.
+    With many columns, all are priced, and those that promise more than the best gain so far are verified in a pool.
+    On the sphere promises are attained, so one pool of the most promising columns is enough, and eigenvalues bound the
+    gain of all others.
     """
     supports, held = None if pool.applies(problem) else supports_of(problem), np.flatnonzero(x)
     s = problem.g.s  # type: ignore[attr-defined]
     if len(held) > s:
-        raise ValueError(f"x holds {len(held)} coordinates, but an exchange speaks of supports of at most s = {s}.")
+        raise ValueError(f"x has {len(held)} non-zeros; exchanges are defined for at most s = {s}.")
     if supports is not None:
         return supports.gap(x)
     everything, at = pool.pool_of(problem), np.zeros(problem.n)

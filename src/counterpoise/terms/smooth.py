@@ -285,11 +285,15 @@ class Quadratic:
     @cached_property
     def is_convex(self) -> bool:
         """Whether Q has no eigenvalue below rounding, by Cholesky."""
-        size = float(np.abs(self.Q).sum(axis=1).max())
-        try:
-            np.linalg.cholesky(self.Q + SEMIDEFINITE * max(size, 1e-300) * np.eye(self.n))
-        except np.linalg.LinAlgError:
+        if float(self.diagonal.min()) < 0.0:
             return False
+        with paused():
+            raised = self.Q.copy()
+            raised[np.diag_indices(self.n)] += SEMIDEFINITE * max(float(np.abs(self.Q).sum(axis=1).max()), 1e-300)
+            try:
+                np.linalg.cholesky(raised)
+            except np.linalg.LinAlgError:
+                return False
         return True
 
     @cached_property
