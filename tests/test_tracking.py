@@ -713,7 +713,7 @@ TWO = {"groups": list("aabbbbb")}
         ({"max_time": 0.0}, r"max_time is 0; a fit needs some seconds"),
         ({"work": 0}, r"work is 0; it must be at least 1\."),
         ({"random_state": -1}, r"random_state is -1; it must be a whole number of at least 0, or None\."),
-        ({"n_jobs": 0}, r"n_jobs is 0; it must be a positive number of workers, -1 for one a core, or None\."),
+        ({"n_jobs": 0}, r"n_jobs is 0; it must be a positive number of workers, -1 for one per core, or None\."),
         ({"max_weight": np.ma.masked_less(np.arange(7) / 7, 0.2)}, r"max_weight has 2 masked entries; remove or imp"),
     ],
 )
@@ -737,7 +737,7 @@ def test_bad_options_are_named(rng, options, sentence):
         ({"groups": {"AAPL": {"b"}}}, r"groups holds \{'b'\}, which cannot name a group"),
         ({"random_state": "a"}, r"random_state is 'a'; it must be a whole number of at least 0, or None\."),
         ({"random_state": 1.5}, r"random_state is 1\.5; it must be a whole number of at least 0, or None\."),
-        ({"n_jobs": "a"}, r"n_jobs is 'a'; it must be a whole number of workers, -1 for one a core, or None\."),
+        ({"n_jobs": "a"}, r"n_jobs is 'a'; it must be a whole number of workers, -1 for one per core, or None\."),
         ({"max_weight": 1j}, r"max_weight is 1j; give real numbers"),
     ],
 )
@@ -784,7 +784,7 @@ def test_bad_data_are_named(rng):
     order = r"returns and index have the same dates in another order: row 0 is 2024-01-01 in the one and 2024-02-23 in"
     refused(order, index=index[::-1])
     twice = index.iloc[[0, *range(len(index))]]
-    refused(r"returns has 40 rows and index 41, as dates come again; drop these\.", index=twice)
+    refused(r"returns has 40 rows and index 41, because dates are duplicated; drop the duplicates\.", index=twice)
     refused(
         r"sample_weight lacks 2024-01-01, 2024-01-02, which returns has", sample_weight=pd.Series(1.0, index.index)[2:]
     )

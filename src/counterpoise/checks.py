@@ -221,13 +221,13 @@ def random_seed(value: Any, name: str = "seed") -> int | None:
 
 
 def worker_count(value: Any, name: str = "n_jobs") -> int | None:
-    """Return a number of workers as joblib counts them, −1 for one a core, or None."""
+    """Return a number of workers as joblib counts them, −1 for one per core, or None."""
     if value is None:
         return None
     if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} is {value!r}; it must be a whole number of workers, -1 for one a core, or None.")
+        raise TypeError(f"{name} is {value!r}; it must be a whole number of workers, -1 for one per core, or None.")
     if value == 0:
-        raise ValueError(f"{name} is 0; it must be a positive number of workers, -1 for one a core, or None.")
+        raise ValueError(f"{name} is 0; it must be a positive number of workers, -1 for one per core, or None.")
     return int(value)
 
 

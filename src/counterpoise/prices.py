@@ -248,7 +248,7 @@ def _checked_table(frame: Any, name: str, pandas: Any) -> Any:
 
 
 def check_days(days: Any, name: str) -> None:
-    """Refuse days that come again, or before earlier ones."""
+    """Refuse duplicate days, and days that are out of order."""
     if not days.is_unique:
         twice = days[days.duplicated()][0]
         raise ValueError(f"{name} has more than one row of {day_label(twice)}; keep one row a day.")

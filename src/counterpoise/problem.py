@@ -136,6 +136,7 @@ class Problem:
 
     def is_feasible(self, x: Vector) -> bool:
         """Return whether x is within its bounds and u(x) = 0, up to the rounding error of a sum of n terms."""
+        # A sum of n terms rounds by about √n·ε of their total: 4e-16 of it is far above what exact steps leave.
         return self.violation(x) <= FEASIBLE * max(self.scale, 4e-4 * float(np.abs(x).sum()))
 
     def variant(self, **changes: float) -> Problem:

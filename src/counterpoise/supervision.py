@@ -61,8 +61,8 @@ class Limits:
 
     def left(self) -> float:
         """Return the seconds left, ∞ without a limit."""
-        until = self.until if self.outer is None else min(self.until, self.outer.until)
-        return max(0.0, until - working_seconds())
+        own = max(0.0, self.until - working_seconds())
+        return own if self.outer is None else min(own, self.outer.left())
 
     def __getstate__(self) -> dict[str, Any]:
         return {"left": self.left()}
@@ -154,7 +154,7 @@ def _supervise(work: Callable[[], Any]) -> Any:
     try:
         while True:
             late = supervisor.late()
-            if late >= 0.0 and supervisor.run is not None:
+            if late >= 0.0:
                 return supervisor.run.abandoned(Status.TIME_LIMIT)
             try:
                 request = supervisor.requests.get(timeout=None if late == -math.inf else max(1e-3, -late))

@@ -69,7 +69,7 @@ def reproduce(
     output: Annotated[Path, typer.Option(help="Folder of records, tables and figures.")] = Path("counterpoise-results"),
     use: Annotated[list[str] | None, typer.Option("--set", help="Run on this set instead, repeatable.")] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Runs at a time where no clock counts; by default one a core.")
+        int | None, typer.Option(help="Runs at a time where no clock counts; by default one per core.")
     ] = None,
     backend: Annotated[str, typer.Option(help=f"{', '.join(runner.BACKENDS)}.")] = "loky",
     address: Annotated[str | None, typer.Option(help="Scheduler of a dask or ray cluster that is running.")] = None,

@@ -252,7 +252,7 @@ def _without_margins(frame: Any) -> Any:
 
 
 def _checked_names(path: Path, names: list[str]) -> list[str]:
-    """Give the first column a name if it has none, as pandas writes it, and refuse names that come again."""
+    """Give the first column a name if it has none, as pandas writes it, and refuse duplicate names."""
     names = ["row" if k == 0 and not name else name for k, name in enumerate(names)]
     for k, name in enumerate(names):
         if not name:

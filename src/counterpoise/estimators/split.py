@@ -248,7 +248,7 @@ def balanced_split(
         completed by exchanges. Ctrl-C raises KeyboardInterrupt.
     random_state : int, numpy Generator or None
     n_jobs : int, optional
-        Threads, -1 for one a core; they do not change the split unless ``max_time`` ends the search.
+        Threads, -1 for one per core; they do not change the split unless ``max_time`` ends the search.
 
     Examples
     --------

@@ -769,7 +769,9 @@ def _same_dates(returns: Any, other: Any, what: str) -> None:
     if found:
         raise ValueError(f"{'; '.join(found)}: give both on the same dates.")
     if len(returns) != len(other):
-        raise ValueError(f"returns has {len(returns)} rows and {what} {len(other)}, as dates come again; drop these.")
+        raise ValueError(
+            f"returns has {len(returns)} rows and {what} {len(other)}, because dates are duplicated; drop the duplicates."
+        )
     k = int(np.flatnonzero(np.asarray(returns.index != other.index))[0])
     dates = _date(returns.index[k]), _date(other.index[k])
     raise ValueError(

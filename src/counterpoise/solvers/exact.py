@@ -77,13 +77,7 @@ def exact(
         With ``proof``, a :class:`Proof`, if its status is OPTIMAL.
     """
     strategy = strategy_of(problem, "exact")
-    threshold = exactness_threshold(problem)
-    if threshold is None or problem.g.lam <= threshold:
-        said = "no theorem covers this problem" if threshold is None else f"that takes λ > {threshold:.6g}"
-        raise ValueError(
-            f"method 'exact' enumerates sparse or binary points, but with λ = {problem.g.lam:g} the best point may be "
-            f"another; {said}."
-        )
+    _require_exactness(problem, "exact")
     kind, candidates, parts = _enumeration(problem, strategy)
     expected = candidates / SPEED[kind]
     if expected > number(longest, "longest", 0.0):
@@ -111,6 +105,17 @@ def exact(
         return run.finish(report)
     proof = Proof(candidates, kind, solved, working_seconds() - run.clock)
     return run.finish(report, {"proof": proof})
+
+
+def _require_exactness(problem: Problem, method: str) -> None:
+    """Refuse a λ for which the best point need not be sparse or binary."""
+    threshold = exactness_threshold(problem)
+    if threshold is None or problem.g.lam <= threshold:
+        said = "no theorem covers this problem" if threshold is None else f"that takes λ > {threshold:.6g}"
+        raise ValueError(
+            f"method {method!r} enumerates sparse or binary points, but with λ = {problem.g.lam:g} the best point may "
+            f"be another; {said}."
+        )
 
 
 def _enumeration(problem: Problem, strategy: Any) -> tuple[str, int, Callable[[Vector], Iterator[int]]]:
@@ -223,6 +228,9 @@ def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0
         raise ValueError("prove knows problems on Sum; on Sphere f is concave, use method 'exact' for small ones.")
     if number(max_time, "max_time", 0.0) <= 0.0:
         raise ValueError("max_time is 0; a proof needs a positive budget.")
+    _require_exactness(problem, "prove")
+    if not problem.f.is_convex:
+        raise ValueError("prove needs a convex f: SCIP is given ½xᵀQx as a sum of squares; use method 'exact'.")
     start = search(problem, x, work=INCUMBENT_WORK, seed=seed)
     clock = working_seconds()
     model = pyscipopt.Model()
@@ -244,6 +252,9 @@ def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0
             "success": closed,
             "message": status.value,
             "bound": bound,
+            # What the search has certified belongs to its own point.
+            "cws_gap": start.cws_gap if found is start.x else math.nan,
+            "convex_gap": start.convex_gap if found is start.x else None,
             "gap": (objective - bound) / max(abs(objective), 1e-300),
             "time": start.time + working_seconds() - clock,
         }

@@ -424,11 +424,15 @@ def pooled(
         most = float(gains.max(initial=0.0))
         if most <= run.tolerance:
             status = found.status
-            if status is Status.SWAP_OPTIMAL and pool.exchange_bound(x, run.tolerance) > run.tolerance:
-                status = Status.CERTIFIED
+            if status is Status.SWAP_OPTIMAL:
+                proved = max(found.swap_gap, pool.exchange_bound(x, run.tolerance))
+                status = status if proved <= run.tolerance else Status.CERTIFIED
+                claims["swap_gap"] = proved if status is Status.SWAP_OPTIMAL else None
             return Epoch(x, tried, accepted, status, max(most, verified_gap))
         best = largest(gains, GAINING)
         wanted = best[gains[best] > run.tolerance]
         return Epoch(x, tried, accepted)
 
-    return run.loop(epoch)
+    claims: dict[str, Any] = {}
+    report = run.stage(epoch)
+    return run.finish(report, claims)

@@ -240,7 +240,7 @@ class Run:
             cws_gap=float(gap),
             tolerance=self.tol * abs(kept.objective) + kept.noise,
             seed=self.seed,
-            **more,
+            **{"convex_gap": None, "swap_gap": None, **more},
         )
 
     def abandoned(self, status: Status) -> Result:

@@ -139,7 +139,7 @@ class SparseArc:
             return self.weighted(better), made + 1, math.nan
         return point, made, bound
 
-    def gap(self, x: Any, tolerance: float = 0.0) -> tuple[float, float, int, int, float]:
+    def gap(self, x: Any) -> tuple[float, float, int, int, float]:
         """Return what polishing an s-sparse x on its support gains, and what an exchange gains beyond.
 
         Then what leaves (−1: nothing need) and what enters (−1: no exchange gains), and a bound of what both can gain.
@@ -150,7 +150,7 @@ class SparseArc:
         # Polishing is local: eigenvectors of parts of the support may be better.
         for _ in range(len(held)):
             value = 0.5 * float(at @ self._G @ at)
-            better, opened = components.better_weights(inner, 2.0 * value + 2.0 * max(tolerance, self.noise))
+            better, opened = components.better_weights(inner, 2.0 * value + 2.0 * self.noise)
             if better is None:
                 break
             at = np.zeros(self.n)
@@ -159,7 +159,7 @@ class SparseArc:
         value = 0.5 * float(at @ self._G @ at)
         own = max(value - 0.5 * float(x @ self._G @ x), 0.0)
         gain, leaves, enters = swap_arc.swap_gap(self._G, at, self.s, TRIES)
-        room = max(float(gain), tolerance, self.noise)
+        room = max(float(gain), self.noise)
         bound, found = components.exchange_bound(self._blocks, at, self.s, room)
         if found is not None:
             found = self.weighted(found)

@@ -66,7 +66,7 @@ class SparseLine:
     def start(self, k: int, rng: np.random.Generator) -> Vector:
         """Select forward from the best single coordinate, later reduce random sets, which differ; then walk."""
         n, x = self.problem.n, np.zeros(self.problem.n)
-        # Selecting forward prices all columns s times; where the time does not suffice a random set is as good.
+        # Selecting forward prices all columns s times; if there is no time for that, a random set has to do.
         if k < FORWARD_STARTS and FORWARD_SECONDS * self.s**3 * n < self.limits.left():
             swap_line.forward(self.support, self.s, int(self.order[k % n]), 1, rng, x)
         else:
@@ -121,7 +121,7 @@ class SparseLine:
         swap_line.descend(self.support, at, self.s, TOL, 0.0, 0, 1)
         return at
 
-    def gap(self, x: Vector, tolerance: float = 0.0) -> tuple[float, float, int, int, float]:
+    def gap(self, x: Vector) -> tuple[float, float, int, int, float]:
         """Return what the best weights on the support of an s-sparse x gain, and what an exchange gains beyond.
 
         Then who leaves (−1: nobody has to) and who enters (−1: no exchange gains), and a bound of what both together

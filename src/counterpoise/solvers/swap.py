@@ -128,7 +128,7 @@ def _exchanges(run: Run, supports: SparseLine | SparseArc, at: Vector) -> Callab
 
 def _on_vertices(run: Run) -> Result:
     """Descend, exchange between binary points, descend again; return the better of the two ends."""
-    first, x = run.start, np.empty(0)
+    first = run.start
     binary = Binary(run.problem)
     report, more = pair_stage(run, first)
     if report.status is not Status.CERTIFIED:
