@@ -19,9 +19,9 @@ OTHERS = (
 )
 
 
-def examine(seed, index):
+def examine(seed, index, plain=False):
     """Run all checks on one problem."""
-    spec = generator.spec(seed, index, generator.MEDIUM)
+    spec = generator.spec(seed, index, generator.MEDIUM, plain)
     rng = np.random.default_rng([seed, index, 2])
     one = Examiner(spec, brute=False)
     if one.problem is None:

@@ -12,7 +12,7 @@ import numpy as np
 
 MOST_STATES = 120_000
 # Candidates may leave their box by so much, relative to the size of the point.
-SLACK = 1e-13
+SLACK = 1e-10
 
 
 def candidates(case, penalised=True):
@@ -58,7 +58,10 @@ def _on_line(case, penalised):
         good = np.linalg.cond(system) < 1e15 if m > 1 else np.ones(len(sets), dtype=bool)
         if not good.any():
             continue
-        z = np.einsum("fij,fkbj->fkbi", np.linalg.inv(system[good]), right[good])[..., :m]
+        inverse, right, system = np.linalg.inv(system[good]), right[good], system[good]
+        z = np.einsum("fij,fkbj->fkbi", inverse, right)
+        z += np.einsum("fij,fkbj->fkbi", inverse, right - np.einsum("fij,fkbj->fkbi", system, z))
+        z = z[..., :m]
         x = np.empty((*z.shape[:3], n))
         faces = np.arange(len(z))[:, None, None, None]
         around = np.arange(z.shape[1])[None, :, None, None], np.arange(z.shape[2])[None, None, :, None]
@@ -110,6 +113,9 @@ def _feasible(case, points):
         rows = np.arange(len(points))
         rest = np.array(case.c - points.astype(np.longdouble).sum(axis=1), dtype=float)
         points[rows, k] = np.clip(points[rows, k] + rest, case.lo[k], case.hi[k])
+    if case.on_line:
+        rest = np.abs(case.c - points.astype(np.longdouble).sum(axis=1))
+        points = points[rest <= 4e-16 * np.maximum(np.abs(points).sum(axis=1), abs(case.c))]
     return points, case.values(points)
 
 
@@ -217,6 +223,14 @@ def best_exchange(case, x, least, own=True):
             found = least([*rest, enters])
             best = min(best, found, key=lambda pair: pair[0])
     return best
+
+
+def best_exchange_then(case, x, least):
+    """The same, exchanging what is held *after* the new weights: the definition of a certificate."""
+    own, point = least(np.flatnonzero(x))
+    if point is None:
+        return own, point
+    return min((own, point), best_exchange(case, point, least, own=False), key=lambda pair: pair[0])
 
 
 def binary_points(case):

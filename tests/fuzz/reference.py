@@ -53,6 +53,11 @@ class Case:
         return low, high
 
     @property
+    def extent(self):
+        """The size of the feasible set; 1 where that is the point 0 alone."""
+        return max(float(np.abs(self.low).max()), float(np.abs(self.high).max()), abs(self.c)) or 1.0
+
+    @property
     def convex(self):
         """Whether F is convex beyond doubt: no g, f ⪰ 0 by construction or by its eigenvalues, on the line."""
         if not self.on_line or (self.g is not None and self.lam > 0.0):
@@ -107,8 +112,9 @@ class Case:
         return float((self.abs_Q @ x + self.abs_p + np.abs(self.w)).max()) + bends + concave
 
     def noise(self, x):
-        """What may pass for rounding of F(x)."""
-        return ROUNDINGS * EPS * self.size(x)
+        """What may pass for rounding of F(x), or of x itself at a minimum, relative to the size of the set."""
+        steps = EPS * self.extent
+        return ROUNDINGS * (EPS * self.size(x) + steps * steps * float(self.abs_Q.max()))
 
     def violation(self, x):
         """How far x is from the bounds and from u(x) = 0, relative to the size of x."""
@@ -117,9 +123,7 @@ class Case:
             return np.inf
         outside = max(float(np.max(self.lo - x)), float(np.max(x - self.hi)), 0.0)
         if self.on_line:
-            # Relative to the size of the set; where that is the point 0 alone, absolute.
-            scale = max(float(np.abs(self.low).max()), float(np.abs(self.high).max()), abs(self.c)) or 1.0
-            return max(outside, abs(float(wide.sum() - WIDE(self.c)))) / scale
+            return max(outside, abs(float(wide.sum() - WIDE(self.c)))) / self.extent
         return max(outside, abs(float(np.sqrt((wide * wide).sum()) - 1)))
 
     def gradient(self, x):

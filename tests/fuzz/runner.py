@@ -32,7 +32,7 @@ def work(part, seed, plain, pipe):
     examine = part_of(part)
     while True:
         index = pipe.recv()
-        one = examine(seed, index, plain) if part == "small" else examine(seed, index)
+        one = examine(seed, index, plain) if part in ("small", "medium") else examine(seed, index)
         pipe.send((one.counts, one.findings, one.refusals))
 
 

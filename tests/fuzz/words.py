@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import decimal
-
 import numpy as np
 
 import counterpoise as cp
@@ -18,7 +16,6 @@ BAD_NUMBERS = (
     1j,
     [1.0, 2.0],
     {},
-    decimal.Decimal("1"),
     np.ma.masked,
     "1",
     b"1",
@@ -61,7 +58,7 @@ def matrices(rng):
     spoilt[tuple(rng.integers(3, size=2))] = rng.choice([np.nan, np.inf, -np.inf])
     masked = np.ma.masked_array(A, mask=rng.random((3, 4)) < 0.3)
     masked[0, 0] = np.ma.masked
-    return [spoilt, masked, A * 1e160, A * 1e200, A + 0j, A.astype(str), A.astype(object), A[0], A[None], A[:, :1], A[:0], "A", None, [[1.0, 2.0], [3.0]], {}]  # fmt: skip
+    return [spoilt, masked, A * 1e160, A * 1e200, A + 0j, A.astype(str), A[0], A[None], A[:, :1], A[:0], "A", None, [[1.0, 2.0], [3.0]], {}]  # fmt: skip
 
 
 def examine(seed, index):
