@@ -298,7 +298,7 @@ def test_an_interrupt_is_obeyed_while_a_kernel_is_at_work(rng, method, monkeypat
         os.kill(os.getpid(), signal.SIGINT)
 
     threading.Thread(target=press, daemon=True).start()
-    result = cp.minimize(problem, method=method)
+    result = cp.minimize(problem, method=method, max_time=60.0)
     assert not stuck.release.is_set() and result.status is cp.Status.INTERRUPTED
     assert problem.violation(result.x) <= 1e-12
     stuck.release.set()
@@ -308,7 +308,8 @@ def test_an_interrupted_certificate_raises(rng, monkeypatch):
     problem, stuck = SIT(rng.standard_normal((8, 5)), np.ones(8), 2, 10.0), threading.Event()
     from counterpoise.kernels import sweep
 
-    monkeypatch.setattr(sweep, "start", lambda *args: (stuck.set(), threading.Event().wait(60.0)))
+    release = threading.Event()
+    monkeypatch.setattr(sweep, "start", lambda *args: (stuck.set(), release.wait(60.0)))
 
     def press():
         stuck.wait(60.0)
@@ -317,6 +318,7 @@ def test_an_interrupted_certificate_raises(rng, monkeypatch):
     threading.Thread(target=press, daemon=True).start()
     with pytest.raises(KeyboardInterrupt):
         cp.certify(problem, problem.start())
+    release.set()
 
 
 def test_errors_of_a_method_and_of_a_callback_reach_the_caller(rng):

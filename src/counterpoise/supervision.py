@@ -162,8 +162,10 @@ def _supervise(work: Callable[[], Any]) -> Any:
 
     # joblib stores ``parallel_config`` per thread, so it is copied to the new one.
     configured = getattr(joblib.parallel._backend, "config", None)
-    threading.Thread(target=perform, name="counterpoise", daemon=True).start()
+    if sys.is_finalizing():
+        raise RuntimeError("the interpreter is shutting down; call counterpoise before it ends.")
     try:
+        threading.Thread(target=perform, name="counterpoise", daemon=True).start()
         while True:
             late = supervisor.late()
             if late >= 0.0:

@@ -78,8 +78,9 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         basis point, 0.0001. ``exclude`` are names that are not held. A number is a
         position where no column has a number for its name.
     method : {"search", "swap", "bcd-g"}
-        "search" looks for the best portfolio that a budget allows; "swap" ends where no exchange of one name for
-        another helps; "bcd-g" where no two weights can be changed for the better.
+        "search" looks for the best portfolio that a budget allows; "swap" exchanges one name for another
+        while that is found to help; "bcd-g" ends where no two weights can be changed for the better. What is proved of
+        any portfolio is the last: no transfer between two names improves it.
     work : int, optional
         Starts and children of "search".
     max_time : float, optional

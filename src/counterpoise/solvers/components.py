@@ -9,6 +9,7 @@ supports with one coordinate less are then examined in the same way, except thos
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -21,6 +22,8 @@ from counterpoise.checks import Vector
 MOST_EIGENPROBLEMS = 3000
 # Entries of an eigenvector this close to 0 count as rounding error.
 ONE_SIGN = 1e-10
+# Better and better exchanges that a proof may meet before it gives up.
+MOST_BETTER = 100
 
 Blocks = Callable[[Any], Iterator[tuple[int, Vector, Vector]]]
 
@@ -113,6 +116,20 @@ def exchange_bound(blocks: Blocks, x: Vector, s: int, floor: float) -> tuple[flo
                     point[held[parent]], point[begin + column] = supports.better[1][:-1], supports.better[1][-1]
                     return 0.5 * (supports.better[0] - value), point
     return max(floor, 0.5 * (supports.open - value)), None
+
+
+def largest_exchange(blocks: Blocks, x: Vector, s: int, gain: float) -> tuple[float, Vector | None, float]:
+    """Return the largest gain of an exchange, if it is above ``gain``, its point, and a bound of all gains.
+
+    Every point that :func:`exchange_bound` meets raises what the others have to beat, until none does.
+    """
+    best: Vector | None = None
+    for _ in range(MOST_BETTER):
+        bound, better = exchange_bound(blocks, x, s, gain)
+        if better is None:
+            return gain, best, bound
+        gain, best = bound, better
+    return gain, best, math.inf
 
 
 def better_weights(G: Vector, ceiling: float) -> tuple[Vector | None, float]:

@@ -295,14 +295,14 @@ class ArcPool(Pool):
 
     def exchange_bound(self, x: Vector, floor: float) -> float:
         """Return a bound of what an exchange for any column gains, by eigenvalues."""
+        return components.exchange_bound(self.blocks, x, self.s, floor)[0]
 
-        def blocks(held: Any) -> Iterator[tuple[int, Vector, Vector]]:
-            dense = self._dense(held)
-            for first in range(0, self.problem.n, smooth.BLOCK):
-                last = min(first + smooth.BLOCK, self.problem.n)
-                yield first, -self.f.scale * self._products(first, last, dense), -self.f.diagonal[first:last]
-
-        return components.exchange_bound(blocks, x, self.s, floor)[0]
+    def blocks(self, held: Any) -> Iterator[tuple[int, Vector, Vector]]:
+        """Yield (first column, rows of G that are held, diagonal of G) for all columns."""
+        dense = self._dense(held)
+        for first in range(0, self.problem.n, smooth.BLOCK):
+            last = min(first + smooth.BLOCK, self.problem.n)
+            yield first, -self.f.scale * self._products(first, last, dense), -self.f.diagonal[first:last]
 
     def _restricted_f(self, pool: Any) -> tuple[LeastSquares | Quadratic, float]:
         if not is_sparse(self.f.A):

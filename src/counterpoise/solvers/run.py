@@ -23,6 +23,8 @@ FIRST_EPOCH, EPOCH_SECONDS = 16, 0.05
 FAR = 0.5
 # A start that is infeasible by less than this, relative to x and its bounds, is projected without a warning.
 ROUNDING = 1e-9
+# Starts beyond this would overflow when squared.
+LARGEST = 1e100
 # Statuses that claim something about one point.
 CLAIMS = (Status.CERTIFIED, Status.SWAP_OPTIMAL, Status.OPTIMAL)
 # Guards described in :class:`Run`: accepted steps without a lower F, per coordinate and at least; iterations.
@@ -258,6 +260,8 @@ def _next_trials(trials: int, tried: int, seconds: float) -> int:
 def feasible_start(problem: Problem, x0: Any) -> Vector:
     """Return x0; project it with a warning if it is infeasible, and refuse it if it is far from feasible."""
     x = np.array(vector(x0, "x0", problem.n))
+    if float(np.abs(x).max()) > LARGEST:
+        raise ValueError(f"x0 contains {float(np.abs(x).max()):g}; its entries must be at most {LARGEST:g} in size.")
     if problem.is_feasible(x):
         return x
     violation = problem.violation(x)

@@ -120,8 +120,26 @@ class SparseArc:
         return float(tol * abs(self._f.value(x)) + self.noise)
 
     def weighted(self, x: Any) -> Vector:
+        """Return the best weights on the support of x, as far as eigenvectors of its parts tell."""
+        return self._best_weights(vector(x, "x", self.n))[0]
+
+    def _best_weights(self, x: Vector) -> tuple[Vector, float]:
+        """Return them, and λ_max of the parts that were left open, −∞ if none was."""
+        held, at, opened = np.flatnonzero(x), self._polished(x), -np.inf
+        inner = self._G[np.ix_(held, held)]
+        # Polishing is local: eigenvectors of parts of the support may be better.
+        for _ in range(len(held)):
+            better, opened = components.better_weights(inner, float(at @ self._G @ at) + 2.0 * self.noise)
+            if better is None:
+                break
+            at = np.zeros(self.n)
+            at[held] = better
+            at = self._polished(at)
+        return at, opened
+
+    def _polished(self, x: Vector) -> Vector:
         """Return x polished on its support."""
-        at = vector(x, "x", self.n).copy()
+        at = x.copy()
         swap_arc.polish(self._G, at)
         return at
 
@@ -145,26 +163,13 @@ class SparseArc:
         Then what leaves (−1: nothing need) and what enters (−1: no exchange gains), and a bound of what both can gain.
         Every exchange is scored in closed form, the most promising ones are polished, and eigenvalues bound all.
         """
-        held, at, opened = np.flatnonzero(x), self.weighted(x), -np.inf
-        inner = self._G[np.ix_(held, held)]
-        # Polishing is local: eigenvectors of parts of the support may be better.
-        for _ in range(len(held)):
-            value = 0.5 * float(at @ self._G @ at)
-            better, opened = components.better_weights(inner, 2.0 * value + 2.0 * self.noise)
-            if better is None:
-                break
-            at = np.zeros(self.n)
-            at[held] = better
-            at = self.weighted(at)
+        at, opened = self._best_weights(vector(x, "x", self.n))
         value = 0.5 * float(at @ self._G @ at)
         own = max(value - 0.5 * float(x @ self._G @ x), 0.0)
         gain, leaves, enters = swap_arc.swap_gap(self._G, at, self.s, TRIES)
-        room = max(float(gain), self.noise)
-        bound, found = components.exchange_bound(self._blocks, at, self.s, room)
+        more, found, bound = components.largest_exchange(self._blocks, at, self.s, max(float(gain), self.noise))
         if found is not None:
-            found = self.weighted(found)
-            gain = 0.5 * float(found @ self._G @ found) - value
-            leaves, enters = components.exchanged(at, found, self.s)
+            gain, (leaves, enters) = more, components.exchanged(at, found, self.s)
         bound = max(bound, float(gain), 0.5 * opened - value)
         return own, float(gain), int(leaves), int(enters), own + bound
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from counterpoise.checks import Vector
 from counterpoise.problem import Problem, Result, Status
-from counterpoise.solvers import pool
+from counterpoise.solvers import components, pool
 from counterpoise.solvers.bcd import bcd_g, pair_stage
 from counterpoise.solvers.binary import Binary
 from counterpoise.solvers.run import Epoch, Progress, Run
@@ -182,8 +182,12 @@ def swap_gap(problem: Problem, x: Vector) -> tuple[float, float, int, int, float
         promises[few] = -np.inf
         if on_line and promises.max() > best:
             continue
-        if not on_line:
-            bound = own + max(best, everything.exchange_bound(at, best))
+        if isinstance(everything, pool.ArcPool):
+            floor = best + 1e-12 * abs(everything.f.value(at))
+            more, found, bound = components.largest_exchange(everything.blocks, at, s, floor)
+            if found is not None:
+                best, (leaves, enters) = more, components.exchanged(at, found, s)
+            bound = own + max(bound, best)
         return own, best, leaves, enters, bound
 
 
