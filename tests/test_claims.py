@@ -428,3 +428,23 @@ def test_projections_of_large_points_keep_the_sum(rng):
         )
         x = problem.project(rng.standard_normal(n) * 10.0 ** rng.uniform(0, 12))
         assert problem.is_feasible(x)
+
+
+def test_an_interrupted_path_holds_what_was_solved(rng, monkeypatch):
+    from counterpoise.solvers import path as paths
+
+    problem, solved = SIT(rng.standard_normal((12, 8)), rng.standard_normal(12), 3, 1e3), []
+    true_minimize = paths.minimize
+
+    def minimize(*args, **options):
+        result = true_minimize(*args, **options)
+        solved.append(result)
+        if len(solved) == 2:
+            result.update(status=cp.Status.INTERRUPTED)
+        return result
+
+    monkeypatch.setattr(paths, "minimize", minimize)
+    with pytest.warns(UserWarning, match="The path was interrupted; it holds 2 of 4 values"):
+        part = cp.path(problem, s=[4, 1, 2, 3])
+    assert part.values == (1, 2) and len(solved) == 2
+    assert [result.x.tolist() for result in part.results] == [result.x.tolist() for result in solved]
