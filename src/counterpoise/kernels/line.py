@@ -39,14 +39,14 @@ def _is_live(u, problem, x, i, j):
 
 
 @kernel
-def _snap(h, i, value, scale):
+def _snap(u, h, i, value):
     """Put a value within rounding of a bound or a kink exactly on it."""
     for k in range(len(h.centre)):
-        if abs(value - h.centre[k, i]) <= ULP * scale:
+        if abs(value - h.centre[k, i]) <= ULP * max(u.scale, abs(h.centre[k, i])):
             value = h.centre[k, i]
-    if value - h.lo[i] <= ULP * scale:
+    if value - h.lo[i] <= ULP * max(u.scale, abs(value)):
         return h.lo[i]
-    if h.hi[i] - value <= ULP * scale:
+    if h.hi[i] - value <= ULP * max(u.scale, abs(value)):
         return h.hi[i]
     return value
 
@@ -82,7 +82,7 @@ def _pair_step(u, problem, x, i, j, theta):
         middle = 0.5 * (position + end)
         tilt = slope_right(h, i, x[i] + middle) - slope_right(h, j, x[j] - middle)
         eta = minimise_on_line(g, x, i, j, alpha, beta + tilt, position, end)
-        new_i, new_j = _snap(h, i, x[i] + eta, u.scale), _snap(h, j, x[j] - eta, u.scale)
+        new_i, new_j = _snap(u, h, i, x[i] + eta), _snap(u, h, j, x[j] - eta)
         delta = model_change(problem, x, i, new_i, j, new_j, theta)
         if delta < best:
             best_i, best_j, best = new_i, new_j, delta
@@ -223,6 +223,11 @@ def _violating_pair(u, problem, x):
 
 @implements(repair, Line)
 def _repair(u, h, x):
+    _restore_sum(u.total, u.scale, h.lo, h.hi, x)
+
+
+@outlined
+def _restore_sum(sum_wanted, scale, lo, hi, x):
     """Put dust on the bounds, then give the missing sum to the coordinate with the most room on both sides.
 
     The sum is compensated (Neumaier). Dust is what a drifted sum of n terms leaves of a coordinate that belongs on
@@ -230,28 +235,28 @@ def _repair(u, h, x):
     """
     total, lost = 0.0, 0.0
     roomiest, room = -1, 0.0
-    dust = ULP * (32 + len(x)) * u.scale
+    dust = ULP * (32 + len(x)) * scale
     for i in range(len(x)):
-        if x[i] - h.lo[i] <= dust:
-            x[i] = h.lo[i]
-        elif h.hi[i] - x[i] <= dust:
-            x[i] = h.hi[i]
+        if x[i] - lo[i] <= dust:
+            x[i] = lo[i]
+        elif hi[i] - x[i] <= dust:
+            x[i] = hi[i]
         following = total + x[i]
         if abs(total) >= abs(x[i]):
             lost += (total - following) + x[i]
         else:
             lost += (x[i] - following) + total
         total = following
-        slack = min(x[i] - h.lo[i], h.hi[i] - x[i])
+        slack = min(x[i] - lo[i], hi[i] - x[i])
         if slack > room:
             roomiest, room = i, slack
-    missing = (u.total - total) - lost
+    missing = (sum_wanted - total) - lost
     if abs(missing) < room:
         x[roomiest] += missing
         return
     for i in range(len(x)):
         if missing == 0.0:
             return
-        moved = min(max(x[i] + missing, h.lo[i]), h.hi[i])
+        moved = min(max(x[i] + missing, lo[i]), hi[i])
         missing -= moved - x[i]
         x[i] = moved
