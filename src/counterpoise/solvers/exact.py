@@ -241,7 +241,8 @@ def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0
     found = best if best is not None and problem.objective(best) < start.objective else start.x
     objective = problem.objective(found)
     bound = min(bound, objective)
-    closed = objective - bound <= 1e-6 * max(1.0, abs(objective))
+    # Relative to F, as every other tolerance, and to the rounding error of F.
+    closed = objective - bound <= 1e-6 * abs(objective) + 64.0 * problem.value_and_resolution(found)[1]
     status = Status.OPTIMAL if closed else Status.TIME_LIMIT
     return Result(
         **{

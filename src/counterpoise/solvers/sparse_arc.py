@@ -1,4 +1,4 @@
-"""Swap-optimal points of sparse problems on the sphere: starts, and children of points that were found before.
+"""Local optima over exchanges on the sphere: starts, and children of points that were found before.
 
 In the exact regime a problem with ``TopSum`` and ``Sphere`` is max ½xᵀGx over x ≥ 0, ‖x‖ = 1 with at most s non-zeros,
 G = −Q: at such points the terms of λ cancel. This module proposes points; whoever calls it keeps the best ones.
@@ -42,7 +42,7 @@ STRANGERS = 4
 class SparseArc:
     """Starts and children for search on TopSum and Sphere.
 
-    Every point returned is swap-optimal: feasible, with at most s non-zeros, and none of the exchanges that were tried
+    Every point returned is feasible, has at most s non-zeros, and none of the exchanges that were tried
     gains. The same generator state gives the same point.
 
     Parameters
@@ -108,7 +108,7 @@ class SparseArc:
         return self._kicked(parents[int(rng.integers(len(parents)))], rng)
 
     def descend(self, x: Any) -> Vector:
-        """Return a swap-optimal point from x: its s largest coordinates, polished and exchanged until nothing gains."""
+        """Exchange from the s largest coordinates of x until no exchange that is tried gains; return the point."""
         point = np.maximum(vector(x, "x", self.n), 0.0)
         swaps = max(1, SLICE // (self.s * self.n)) if math.isfinite(self.limits.left()) else MOST_SWAPS
         while swap_arc.descend(self._G, point, self.s, TOLERANCE, swaps) >= swaps and not self.limits.reached():
