@@ -114,7 +114,7 @@ from counterpoise.problems import SIT
 rng = np.random.default_rng(0)
 problem = SIT(rng.standard_normal((9, 7)), rng.standard_normal(9), 2, 5.0)
 assert cp.minimize(problem, working_set="random").success
-hits = sum(sum(f.stats.cache_hits.values()) for f in (sweep.start, sweep.epoch, sweep.scan))
+hits = sum(sum(f.stats.cache_hits.values()) for f in (sweep.epoch,))
 print(cp.__file__, hits)
 """
 
@@ -125,7 +125,7 @@ def test_cache_is_hit_in_a_new_process_and_missed_after_an_edit_anywhere(tmp_pat
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
     place = {"PYTHONPATH": tmp_path / "src", "NUMBA_CACHE_DIR": tmp_path / "cache"}
     assert run(SOLVE, tmp_path, **place) == f"{copy / '__init__.py'} 0"
-    assert run(SOLVE, tmp_path, **place) == f"{copy / '__init__.py'} 3"
+    assert run(SOLVE, tmp_path, **place) == f"{copy / '__init__.py'} 1"
     # topsum.py is only called by sweep.py's entry points: Numba's own cache would not notice this edit.
     with (copy / "kernels" / "topsum.py").open("a") as file:
         file.write("\nEDITED = True\n")

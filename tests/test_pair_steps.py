@@ -174,9 +174,10 @@ def test_the_next_good_pair_is_good_and_missed_only_if_there_is_none(name, rng):
         sweep.start(terms, x)
         floor = 1e-9 * float(rng.choice([1.0, 1e6]))
         best, *_ = sweep.scan_all(terms, x, 0.0)
-        i, j = next_good_pair(terms.u, terms, x, 0.0, floor, np.array([int(rng.integers(n))]))
+        gain, i, j, *_ = next_good_pair(terms.u, terms, x, 0.0, floor, np.array([int(rng.integers(n))]))
         assert (i >= 0) == (best > floor)
         if i >= 0:
-            assert floor < sweep.step(terms, x, i, j, 0.0)[2] <= best * (1 + 1e-12)
+            assert gain == pytest.approx(sweep.step(terms, x, i, j, 0.0)[2], rel=1e-12)
+            assert floor < gain <= best * (1 + 1e-12)
         found, missed = found + (i >= 0), missed + (i < 0)
     assert found and missed

@@ -30,7 +30,7 @@ def test_sufficient_decrease_on_every_step(name, rule, theta, rng):
     age, value, moves = np.array([0, 10**9, 0]), case.value(x), 0
     for _ in range(scaled(400, 40)):
         before = x.copy()
-        sweep.epoch(chosen, terms, x, theta, 0.0, np.zeros(2), 1, 10**9, rng, age)
+        sweep.epoch(chosen, terms, x, theta, 0.0, np.zeros(2), 1, 10**9, rng, age, 0.0, np.empty(5))
         after = case.value(x)
         slack = 1e-12 * case.size(x)
         assert after - value <= -0.5 * theta * np.sum((x - before) ** 2) + slack

@@ -13,7 +13,7 @@ from scipy.optimize import OptimizeResult
 from counterpoise.checks import Vector, random_seed, vector
 from counterpoise.kernels import concave as concave_kernels
 from counterpoise.kernels.dispatch import has_body
-from counterpoise.kernels.pair import Terms
+from counterpoise.kernels.pair import WORK_ROWS, Terms
 from counterpoise.terms.concave import ConcaveQuadratic, ConcaveTerm
 from counterpoise.terms.constraint import as_constraint, distance_to_bounds
 from counterpoise.terms.separable import SeparableTerm, compile_separable, separable_value
@@ -162,7 +162,8 @@ class Problem:
     def terms(self) -> Terms:
         """Return the problem for kernels, with state of its own; bring it to a point with ``sweep.start``."""
         g = self.g.kernel(self.separable.lo, self.separable.hi)
-        return Terms(self.f.kernel(), self.separable, g, self.u.kernel(self.separable))
+        room = np.empty((WORK_ROWS, self.n)), np.empty(self.n, dtype=np.int64)
+        return Terms(self.f.kernel(), self.separable, g, self.u.kernel(self.separable), *room)
 
 
 class Status(enum.Enum):

@@ -217,13 +217,14 @@ class Walk:
         sweep.start(self.terms, self.x)
         self.rule, _ = make_rule("random", problem.n)
         self.rng, self.age = np.random.default_rng(seed), np.array([0, max(1000, 4 * problem.n), 0])
+        self.last = np.empty(5)
 
     def advance(self, pairs: int) -> int:
         """Try so many pairs; return how many steps were accepted."""
         objective, resolution = self.problem.value_and_resolution(self.x)
         level = np.array((objective, self.noise * resolution))
         where = (self.rule, self.terms, self.x, self.theta, 0.0, level)
-        return int(sweep.epoch(*where, pairs, NEVER, self.rng, self.age)[1])
+        return int(sweep.epoch(*where, pairs, NEVER, self.rng, self.age, 0.0, self.last)[1])
 
 
 def measure_rate(instance: Instance, ratio: float, most_epochs: int, seed: int) -> Rate:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from counterpoise.kernels.concave import ROOT_HALF, arc_floor, minimise_on_arc, subslope
-from counterpoise.kernels.dispatch import implements, kernel
+from counterpoise.kernels.dispatch import implements, kernel, outlined
 from counterpoise.kernels.pair import (
     is_live,
     model_change,
@@ -16,7 +16,7 @@ from counterpoise.kernels.pair import (
     screened_best_pair,
     violating_pair,
 )
-from counterpoise.kernels.smooth import curvature, curvatures, slope, slopes
+from counterpoise.kernels.smooth import curvature, load_row, load_slopes, slope
 
 
 class Arc(NamedTuple):
@@ -72,16 +72,16 @@ def _rises(slope_i, slope_j, q_ii, q_jj, q_ij, v):
 def _screened_best_pair(u, problem, x, theta, floor):
     """Try every pair of positive coordinates; bound the pairs (zero i, positive j) from both ends of the arc."""
     f, g, n = problem.f, problem.g, len(x)
-    gradient = np.empty(n)
-    current = slopes(f)
+    gradient = problem.work[0]
+    load_slopes(f)
     for i in range(n):
-        gradient[i] = current[i] + problem.h.weight[i]
-    best, best_i, best_j = floor, -1, -1
+        gradient[i] = f.gradient[i] + problem.h.weight[i]
+    best, best_i, best_j, at_i, at_j = floor, -1, -1, 0.0, 0.0
     for j in range(n):
         v = x[j]
         if v <= 0.0:
             continue
-        row = curvatures(f, j)
+        row = f.Q[load_row(f, j)]
         pull, hill = arc_floor(g, x, j)
         slope_j, q_jj = gradient[j] - pull, f.diagonal[j]
         for i in range(n):
@@ -97,26 +97,49 @@ def _screened_best_pair(u, problem, x, theta, floor):
                     and _rises(slope_j + v * (q_ij - q_jj) + hill, slope_i + v * (q_ii - q_ij), q_jj, q_ii, q_ij, v)
                 ):
                     continue
-            _, _, gain = pair_step(problem.u, problem, x, i, j, theta)
+            new_i, new_j, gain = pair_step(problem.u, problem, x, i, j, theta)
             if gain > best:
-                best, best_i, best_j = gain, i, j
-    return best, best_i, best_j
+                best, best_i, best_j, at_i, at_j = gain, i, j, new_i, new_j
+    return best, best_i, best_j, at_i, at_j
+
+
+@outlined
+def _printed_pair(x, total, product, rng):
+    """Algorithm 3: i = argmax z, j = argmin z for z = |G ⊙ x − (xᵀG)x ⊙ x|.
+
+    z vanishes on every zero coordinate, so argmin alone would always name the first of them; ties are broken
+    at random.
+    """
+    worst, largest, best, least, ties = 0, -1.0, 0, np.inf, 0
+    for i in range(len(x)):
+        z = abs(total[i] * x[i] - product * x[i] * x[i])
+        if z > largest:
+            worst, largest = i, z
+        if z < least:
+            best, least, ties = i, z, 1
+        elif z == least:
+            ties += 1
+            if rng.random() * ties < 1.0:
+                best = i
+    return (worst, best) if worst != best else (-1, -1)
 
 
 @implements(violating_pair, Arc)
-def _violating_pair(u, problem, x):
+def _violating_pair(u, problem, x, as_printed, rng):
     """Return the coordinate i with the largest feasible |Gᵢ − (xᵀG)xᵢ| and the partner j that promises most.
 
     Turning the pair has the slope τ = Gᵢxⱼ − Gⱼxᵢ and the curvature κ = xⱼ²Q_ii + xᵢ²Q_jj − 2xᵢxⱼQ_ij − Gᵢxᵢ − Gⱼxⱼ;
     it promises τ²/2κ, or |τ| per radian where κ is not positive. Unlike the paper's S₂ this sees zero coordinates.
     """
     f, g, n = problem.f, problem.g, len(x)
-    gradient = slopes(f)
-    total = np.empty(n)
+    total = problem.work[0]
+    load_slopes(f)
     product = 0.0
     for i in range(n):
-        total[i] = gradient[i] + problem.h.weight[i] + subslope(g, x, i)
+        total[i] = f.gradient[i] + problem.h.weight[i] + subslope(g, x, i)
         product += total[i] * x[i]
+    if as_printed:
+        return _printed_pair(x, total, product, rng)
     worst, largest = -1, 0.0
     for i in range(n):
         residual = total[i] - product * x[i]
@@ -125,7 +148,7 @@ def _violating_pair(u, problem, x):
             worst, largest = i, size
     if worst < 0:
         return -1, -1
-    row, x_i, total_i = curvatures(f, worst), x[worst], total[worst]
+    row, x_i, total_i = f.Q[load_row(f, worst)], x[worst], total[worst]
     partner, largest = -1, 0.0
     for j in range(n):
         torque = total_i * x[j] - total[j] * x_i

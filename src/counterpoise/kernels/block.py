@@ -12,11 +12,11 @@ import numpy as np
 
 from counterpoise.kernels.arc import Arc
 from counterpoise.kernels.concave import ConcaveQuadratic, Norm2, TopSum, repositioned, subslope
-from counterpoise.kernels.dispatch import entry_point, implements, kernel, outlined, verb
+from counterpoise.kernels.dispatch import allocating, allocating_verb, entry_point, implements, kernel, outlined, verb
 from counterpoise.kernels.line import Line
-from counterpoise.kernels.pair import count_accepted
+from counterpoise.kernels.pair import note_step, refresh_if_due
 from counterpoise.kernels.separable import slope_right
-from counterpoise.kernels.smooth import curvature, moved, slope, slopes
+from counterpoise.kernels.smooth import curvature, load_slopes, moved, slope
 
 LINEARISED, NESTED, ENUMERATED = 0, 1, 2
 # By so much, relative to its size, rounding may take a block off the constraint.
@@ -85,7 +85,7 @@ def solve_box_sum(H, b, lo, hi, z):
     return violation
 
 
-@outlined
+@allocating
 def _walk_box_sum(H, b, lo, hi, z):
     """Make the rounds of :func:`solve_box_sum`."""
     k = len(z)
@@ -157,7 +157,7 @@ def _solve_state_arc(u, H, b, lo, hi, z):
     power_steps(H, b, z)
 
 
-@outlined
+@allocating
 def power_steps(H, b, z):
     """Minimise ½zᵀHz + bᵀz over {z ≥ 0, ‖z‖ as it is} by majorisation, in place.
 
@@ -232,13 +232,13 @@ def _stays_arc(u, lo, hi, here, z):
 # How g changes over a block, and what its states propose.
 
 
-@verb
+@allocating_verb
 def concave_change(g, x, block, z):
     """Return g(x with x_B = z) − g(x)."""
     raise NotImplementedError
 
 
-@verb
+@allocating_verb
 def propose(g, u, x, block, H, b, lo, hi, ranking, state, z):
     """Write the candidate of one state into z, which holds a feasible start; return whether there was such a state.
 
@@ -247,7 +247,7 @@ def propose(g, u, x, block, H, b, lo, hi, ranking, state, z):
     raise NotImplementedError
 
 
-@verb
+@allocating_verb
 def enumerate_states(g, u, x, block, H, b, lo, hi, state, z):
     """Write the candidate of one of all states into z; return 1, 0 if the state is empty, −1 after the last state."""
     raise NotImplementedError
@@ -361,7 +361,9 @@ def fill_vertex(u, lo, hi, ranking, z):
 @implements(fill_vertex, Line)
 def _fill_vertex(u, lo, hi, ranking, z):
     """Raise the coordinates to their upper bounds in the order of ``ranking`` until the block's sum is spent."""
-    spare = np.sum(z) - np.sum(lo)
+    spare = 0.0
+    for a in range(len(z)):
+        spare += z[a] - lo[a]
     if not np.isfinite(spare):
         return False
     for a in range(len(z)):
@@ -404,7 +406,7 @@ def _enumerate_top(g, u, x, block, H, b, lo, hi, state, z):
     return 1
 
 
-@outlined
+@allocating
 def stationary_on_face(H, b, lo, hi, state, most_free, z):
     """Write the stationary point of ½zᵀHz + bᵀz on a face of the box with 1ᵀz as it is; return whether it is inside.
 
@@ -491,7 +493,7 @@ def _enumerate_norm(g, u, x, block, H, b, lo, hi, state, z):
 # One block step.
 
 
-@kernel
+@allocating
 def block_change(problem, x, block, H, q, z):
     """Return the change of the model when x_B becomes z; ``H`` and ``q`` are Q_BB + θI and ∇_B f + w_B."""
     k, smooth = len(block), 0.0
@@ -503,7 +505,7 @@ def block_change(problem, x, block, H, q, z):
     return smooth + concave_change(problem.g, x, block, z)
 
 
-@kernel
+@allocating
 def block_step(problem, x, block, theta, kind, best_z):
     """Write the best candidate of the block into ``best_z``; return by how much it decreases the model (0 for none)."""
     f, h, g, u, k = problem.f, problem.h, problem.g, problem.u, len(block)
@@ -586,7 +588,7 @@ def random_block(n, rng, block, chosen):
             chosen += 1
 
 
-@kernel
+@allocating
 def support_block(problem, x, rng, block):
     """Take a random share of the block from the coordinates above their lower bounds, half of the rest by least slopes.
 
@@ -606,7 +608,8 @@ def support_block(problem, x, rng, block):
         above[chosen], above[pick] = above[pick], above[chosen]
         block[chosen] = above[chosen]
         chosen += 1
-    gradient = slopes(problem.f)
+    load_slopes(problem.f)
+    gradient = problem.f.gradient
     wanted = chosen + (k - chosen) // 2
     while chosen < wanted:
         # The least slope among a random sample of the rest: cheap, and not the same coordinate every time.
@@ -633,6 +636,7 @@ def block_epoch(problem, x, k, kind, support_aware, theta, tol, level, trials, p
     block, z = np.empty(k, dtype=np.int64), np.empty(k)
     accepted, floor = 0, tol * abs(level[0]) + level[1]
     for done in range(trials):
+        refresh_if_due(problem, x, age)
         if support_aware:
             support_block(problem, x, rng, block)
         else:
@@ -643,7 +647,7 @@ def block_epoch(problem, x, k, kind, support_aware, theta, tol, level, trials, p
             accepted += 1
             level[0] -= gain
             floor = tol * abs(level[0]) + level[1]
-            count_accepted(problem, x, age)
+            note_step(age)
         else:
             age[2] += 1
             if age[2] >= patience:

@@ -96,12 +96,6 @@ def barrier(g, x, j, capacity):
 
 
 @verb
-def is_smooth(g):
-    """Return whether g has no corners, so that near the end very many pairs gain alike and very little."""
-    return False
-
-
-@verb
 def arc_floor(g, x, j):
     """Return (λ, b): over a pair (zero i, j) on the arc, with u and w their new values and v = xⱼ,
     g rises by at least −λ(u + w − v) + b·min(u, w). By default a bound that rules nothing out.
@@ -300,16 +294,6 @@ def _line_norm(g, x, i, j, alpha, beta, low, high):
         if mirrored_value < value:
             t = -mirrored
     return min(max(side * t - centre, low), high)
-
-
-@implements(is_smooth, Norm2)
-def _is_smooth_norm(g):
-    return True
-
-
-@implements(is_smooth, ConcaveQuadratic)
-def _is_smooth_quadratic(g):
-    return True
 
 
 @implements(subslope, Norm2)

@@ -21,23 +21,39 @@ from typing import Any
 
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.registry import CPUDispatcher
+from numba.core.types import unliteral
 from numba.extending import overload
 
 Function = Callable[..., Any]
 # Bytes before the data of a cache file.
 CHECKSUM = 16
+# Inner functions have no wrapper for Python or C, and count no references (``_nrt``): the caller holds all arrays.
+INNER = {
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cpython_wrapper": True,
+    "no_cfunc_wrapper": True,
+    "_nrt": False,
+}
 
 _registered_sources: dict[tuple[str, str], str] = {}
+
+
+def _inner(function: Function, **options: Any) -> Function:
+    if numba.config.DISABLE_JIT:
+        return function
+    compiled: Function = _Inner(function, targetoptions={"nopython": True, **INNER, **options})
+    return compiled
 
 
 def kernel(function: Function) -> Function:
     """Compile an inner function; it is cached as part of the entry points that call it.
 
-    It is inlined by force: a call that is not inlined counts the references of every array it passes, which
-    takes ten times as long as a pair step.
+    It is inlined by force, because a problem is about a hundred numbers and pointers, which take longer to pass than a
+    pair step takes. It neither allocates arrays nor returns any, so that no references are counted.
     """
-    compiled: Function = numba.njit(nogil=True, error_model="numpy", forceinline=True)(function)
-    return compiled
+    return _inner(function, forceinline=True)
 
 
 def outlined(function: Function) -> Function:
@@ -45,37 +61,71 @@ def outlined(function: Function) -> Function:
 
     For long loops, which LLVM then vectorises, and for arithmetic on scalars, which is compiled once.
     """
-    compiled: Function = numba.njit(nogil=True, error_model="numpy")(function)
-    return compiled
+    return _inner(function)
 
 
-def verb(stub: Function) -> Function:
+def allocating(function: Function) -> Function:
+    """Compile an inner function, as :func:`outlined`, that makes arrays."""
+    return _inner(function, _nrt=True)
+
+
+class _Inner(CPUDispatcher):  # type: ignore[misc]
+    """A compiled function without the wrapper by which Python calls it: that takes as long to compile as the function.
+
+    Called from Python nevertheless, as tests do, it is made part of a function that has one.
+    """
+
+    _outer: Function | None = None
+
+    def __call__(self, *args: Any) -> Any:
+        if self._outer is None:
+            inner = self
+            self._outer = numba.njit(lambda *args: inner(*args))
+        return self._outer(*args)
+
+    def get_call_template(self, args: Any, kws: Any) -> Any:
+        """Compile for int64 alone where Numba would first try the literal that a variable begins with."""
+        return super().get_call_template([unliteral(arg) for arg in args], kws)
+
+
+def verb(stub: Function, allocates: bool = False) -> Function:
     """Turn ``stub`` into a verb; its body is the default, or raises for terms that have no body."""
     bodies: dict[type, Function] = {}
-    default = kernel(stub)
+    options = {**INNER, "_nrt": allocates, "forceinline": True}
+    default = _inner(stub, **options)
 
     @functools.wraps(stub)
     def call(term: Any, *args: Any) -> Any:
         return bodies.get(type(term), default)(term, *args)
 
-    @overload(call, jit_options={"error_model": "numpy", "forceinline": True})
+    # The names of arguments are those of the body's author, which strict=False allows.
+    @overload(call, strict=False, jit_options=options)
     def resolve(term, *args):  # type: ignore[no-untyped-def]
         # Homogeneous NamedTuples are another Numba type than mixed ones; both carry their Python class.
         body = bodies.get(getattr(term, "instance_class", object), default)
-        return lambda term, *args: body(term, *args)
+        if body.targetoptions["_nrt"] != allocates:  # type: ignore[attr-defined]
+            return lambda term, *args: body(term, *args)
+        return body.py_func  # type: ignore[attr-defined]
 
-    call.bodies = bodies  # type: ignore[attr-defined]
+    call.bodies, call.options = bodies, options  # type: ignore[attr-defined]
     return call
+
+
+def allocating_verb(stub: Function) -> Function:
+    """Turn ``stub`` into a verb whose bodies make arrays."""
+    return verb(stub, allocates=True)
 
 
 def implements(of: Function, term_type: type) -> Callable[[Function], Function]:
     """Register the decorated function as the body of verb ``of`` for terms of ``term_type``."""
 
     def register(function: Function) -> Function:
-        of.bodies[term_type] = kernel(function)  # type: ignore[attr-defined]
+        options = of.options  # type: ignore[attr-defined]
         if not function.__module__.startswith("counterpoise."):
+            options = {**options, "_nrt": True}  # a body of a user's may make arrays
             key = (of.__name__, f"{term_type.__module__}.{term_type.__qualname__}")
             _registered_sources[key] = _source_of(function)
+        of.bodies[term_type] = _inner(function, **options)  # type: ignore[attr-defined]
         return function
 
     return register
@@ -88,7 +138,7 @@ def has_body(of: Function, term_type: type) -> bool:
 
 def entry_point(function: Function) -> Function:
     """Compile a function that Python calls, cached on disk where a cache can be written."""
-    compiled = kernel(function)
+    compiled: Function = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
     if hasattr(compiled, "enable_caching"):  # absent with NUMBA_DISABLE_JIT=1
         try:
             compiled._cache = _StampedCache(function)  # type: ignore[attr-defined]

@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.kernels.dispatch import entry_point, outlined
+from counterpoise.kernels.dispatch import allocating, entry_point
 from counterpoise.kernels.swap_line import solve_on, value_on
 
 # A diagonal below this share of its first value is rounding: the support is solved instead of read off.
 FLAT = 1e-9
 
 
-@outlined
+@allocating
 def _verify(problem, chosen, s, value, x):
     """Solve on a support; if it beats ``value`` write its point, and return the better of the two values."""
     h = problem.h

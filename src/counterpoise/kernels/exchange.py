@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.kernels.dispatch import entry_point, kernel, outlined
+from counterpoise.kernels.dispatch import allocating, entry_point, kernel, outlined
 
 RELOAD = 64
 # A coordinate that may not be the first of a pair, and one that may not move at all.
@@ -249,7 +249,7 @@ def anneal(Q, p, diagonal, hot, cold, proposals, rng, x, g):
     return change
 
 
-@outlined
+@allocating
 def _order_by_value(x):
     """Return the coordinates with ones first, then the fractional one; how many ones, and how many fractional ones."""
     n = len(x)

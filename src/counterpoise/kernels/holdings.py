@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterpoise.kernels.dispatch import entry_point, outlined
-from counterpoise.kernels.swap_line import invert_definite
+from counterpoise.kernels.dispatch import allocating, entry_point, outlined
+from counterpoise.kernels.swap_line import copy_support, invert_definite
 
 # Relative: what counts as being on a limit, and as a slope that is worth a step.
 AT_LIMIT, FLAT_SLOPE = 1e-12, 1e-13
@@ -60,7 +60,7 @@ def group_sums(rules, held, m, z, sums):
             sums[rules.group[held[a]]] += z[a]
 
 
-@outlined
+@allocating
 def make_feasible(rules, held, m, z):
     """Move z, in place, to weights that keep all rules for these names; return whether there are any."""
     sums = np.zeros(len(rules.least))
@@ -113,7 +113,7 @@ def worst_transfer(held, m, z, lo, hi, right, left, group, sums, least, most):
     return rise, fall, worst
 
 
-@outlined
+@allocating
 def free_step(H, gradient, free, m, row_of, rows, step):
     """Write the Newton step of the m free coordinates that changes no active row; row_of[a] is a's group row or −1.
 
@@ -172,7 +172,7 @@ def free_step(H, gradient, free, m, row_of, rows, step):
         step[a] -= excess[r] / members[r]
 
 
-@outlined
+@allocating
 def solve_pieces(rules, held, H, q, lo, hi, z):
     """Minimise ½zᵀHz + qᵀz over the box, the sum as it is and the groups, from a feasible z, in place.
 
@@ -261,7 +261,7 @@ def solve_pieces(rules, held, H, q, lo, hi, z):
             whole_steps = 0
 
 
-@outlined
+@allocating
 def solve_on(rules, held, m, z):
     """Find the best weights of the m held names from feasible z, in place; kinks of the cost are crossed in pairs."""
     H, q, lo, hi = np.empty((m, m)), np.empty(m), np.empty(m), np.empty(m)
@@ -312,7 +312,7 @@ def trim(rules, held, m, z):
     return kept
 
 
-@outlined
+@allocating
 def score(rules, held, m, z, s, gradient, is_held, best, out, into):
     """Fill the lists of the most promising moves, best first: gain, who leaves (−1: none), who enters (−1: none).
 
@@ -477,7 +477,7 @@ def slopes_at(rules, held, m, z, gradient):
         gradient[i] += rules.cost[i] if z[a] >= rules.centre[i] else -rules.cost[i]
 
 
-@outlined
+@allocating
 def climb_down(rules, s, held, m, z, value, tol, tries, rounds):
     """Move while one of the most promising moves gains more than tol·|value|, in so many rounds at most.
 
@@ -506,7 +506,7 @@ def climb_down(rules, s, held, m, z, value, tol, tries, rounds):
             found = value_on(rules, new_held, size, new_z)
             if found < value - tol * abs(value):
                 m, value, moved = size, found, True
-                held[:m], z[:m] = new_held[:m], new_z[:m]
+                copy_support(new_held, new_z, m, held, z)
                 is_held[:] = False
                 for a in range(m):
                     is_held[held[a]] = True
@@ -519,7 +519,7 @@ def climb_down(rules, s, held, m, z, value, tol, tries, rounds):
                 found = value_on(rules, new_held, size, new_z) if size else np.inf
                 if found < value - tol * abs(value):
                     m, value, moved = size, found, True
-                    held[:m], z[:m] = new_held[:m], new_z[:m]
+                    copy_support(new_held, new_z, m, held, z)
                     break
         if not moved:
             return m, value, True

@@ -18,7 +18,7 @@ from counterpoise.kernels.pair import (
     violating_pair,
 )
 from counterpoise.kernels.separable import slope_left, slope_right
-from counterpoise.kernels.smooth import curvature, curvatures, slope, slopes
+from counterpoise.kernels.smooth import curvature, load_row, load_slopes, slope
 
 ULP = 4.5e-16
 
@@ -118,17 +118,17 @@ def _bound_receivers(row, diagonal, diagonal_j, receive, from_j, space, room, re
 def _screened_best_pair(u, problem, x, theta, floor):
     """Solve only the pairs that the bound of :func:`_gain_bound` cannot rule out.
 
-    Pairs of two givers are bounded one by one, in both directions. The many coordinates at their lower bound can
-    only receive; they are bounded together.
+    The many coordinates at their lower bound can only receive; they are bounded together. Pairs of two givers are
+    bounded one by one, in both directions.
     """
     f, h, g, n = problem.f, problem.h, problem.g, len(x)
-    receive, give, space, resting = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    bound, givers, n_givers = np.empty(n), np.empty(n, dtype=np.int64), 0
-    gradient = slopes(f)
+    receive, give, space = problem.work[0], problem.work[1], problem.work[2]
+    resting, bound, givers, n_givers = problem.work[3], problem.work[4], problem.places, 0
+    load_slopes(f)
     for i in range(n):
         rho, sigma = slope_floor(g, x, i)
-        receive[i] = gradient[i] + slope_right(h, i, x[i]) + rho
-        give[i] = gradient[i] + slope_left(h, i, x[i]) + sigma
+        receive[i] = f.gradient[i] + slope_right(h, i, x[i]) + rho
+        give[i] = f.gradient[i] + slope_left(h, i, x[i]) + sigma
         resting[i] = x[i] == 0.0
         space[i] = h.hi[i] - x[i]
         if x[i] > h.lo[i]:
@@ -136,80 +136,78 @@ def _screened_best_pair(u, problem, x, theta, floor):
             n_givers += 1
             space[i] = 0.0
     bend = curvature_floor(g) + 2.0 * theta
-    best, best_i, best_j = floor, -1, -1
+    best, best_i, best_j, at_i, at_j = floor, -1, -1, 0.0, 0.0
     for position in range(n_givers):
         j = givers[position]
-        row, room, diagonal_j = curvatures(f, j), x[j] - h.lo[j], f.diagonal[j] + bend
-        space_j = h.hi[j] - x[j]
+        row, room, diagonal_j = f.Q[load_row(f, j)], x[j] - h.lo[j], f.diagonal[j] + bend
+        space_j, hill = h.hi[j] - x[j], barrier(g, x, j, room)
+        count = _bound_receivers(row, f.diagonal, diagonal_j, receive, give[j], space, room, resting, hill, best, bound)
         for earlier in range(position):
             i = givers[earlier]
             alpha = f.diagonal[i] + diagonal_j - 2.0 * row[i]
             to_i = _gain_bound(alpha, receive[i] - give[j], 0.0, min(room, h.hi[i] - x[i]))
             to_j = _gain_bound(alpha, receive[j] - give[i], 0.0, min(x[i] - h.lo[i], space_j))
-            if to_i > best or to_j > best:
-                _, _, gain = pair_step(problem.u, problem, x, i, j, theta)
-                if gain > best:
-                    best, best_i, best_j = gain, i, j
-        hill = barrier(g, x, j, room)
-        if _bound_receivers(row, f.diagonal, diagonal_j, receive, give[j], space, room, resting, hill, best, bound):
+            bound[i] = max(to_i, to_j)
+            count += bound[i] > best
+        if count > 0:
             for i in range(n):
                 if bound[i] > best:
-                    _, _, gain = pair_step(problem.u, problem, x, i, j, theta)
+                    new_i, new_j, gain = pair_step(problem.u, problem, x, i, j, theta)
                     if gain > best:
-                        best, best_i, best_j = gain, i, j
-    return best, best_i, best_j
+                        best, best_i, best_j, at_i, at_j = gain, i, j, new_i, new_j
+    return best, best_i, best_j, at_i, at_j
 
 
 @implements(next_good_pair, Line)
 def _next_good_pair(u, problem, x, theta, floor, row):
     """Return the best receiver from the next giver that has one: a step costs O(n), and O(n²) only where all fail."""
     f, h, g, n = problem.f, problem.h, problem.g, len(x)
-    receive = np.empty(n)
-    gradient = slopes(f)
+    receive = problem.work[0]
+    load_slopes(f)
     for i in range(n):
-        receive[i] = gradient[i] + slope_right(h, i, x[i]) + slope_floor(g, x, i)[0]
+        receive[i] = f.gradient[i] + slope_right(h, i, x[i]) + slope_floor(g, x, i)[0]
     bend = curvature_floor(g) + 2.0 * theta
+    best, best_i, j, at_i, at_j = floor, -1, -1, 0.0, 0.0
     for _ in range(n):
         j = row[0] = (row[0] + 1) % n
         if x[j] <= h.lo[j]:
             continue
-        give = gradient[j] + slope_left(h, j, x[j]) + slope_floor(g, x, j)[1]
-        products, room, diagonal_j = curvatures(f, j), x[j] - h.lo[j], f.diagonal[j] + bend
-        best, best_i = floor, -1
+        give = f.gradient[j] + slope_left(h, j, x[j]) + slope_floor(g, x, j)[1]
+        products, room, diagonal_j = f.Q[load_row(f, j)], x[j] - h.lo[j], f.diagonal[j] + bend
         for i in range(n):
             alpha = f.diagonal[i] + diagonal_j - 2.0 * products[i]
             if i != j and _gain_bound(alpha, receive[i] - give, 0.0, min(room, h.hi[i] - x[i])) > best:
-                _, _, gain = pair_step(problem.u, problem, x, i, j, theta)
+                new_i, new_j, gain = pair_step(problem.u, problem, x, i, j, theta)
                 if gain > best:
-                    best, best_i = gain, i
+                    best, best_i, at_i, at_j = gain, i, new_i, new_j
         if best_i >= 0:
-            return best_i, j
-    return -1, -1
+            break
+    return best, best_i, j, at_i, at_j
 
 
 @implements(violating_pair, Line)
-def _violating_pair(u, problem, x):
+def _violating_pair(u, problem, x, as_printed, rng):
     """Return Algorithm 2's pair: the receiver with the least slope, the giver with the largest S₁.
 
     S₁ = √L·min((Dᵢ − Dⱼ)/L, room) with L = Q_ii + Q_jj − 2Q_ij (the printed L_ij = Q_ij can be negative)
     estimates √(2·decrease); where L ≤ 0 that estimate is √(2(Dᵢ − Dⱼ)·room).
     """
     f, h, g, n = problem.f, problem.h, problem.g, len(x)
-    gradient = slopes(f)
+    load_slopes(f)
     receiver, least = -1, np.inf
     for i in range(n):
         if x[i] < h.hi[i]:
-            value = gradient[i] + slope_right(h, i, x[i]) + subslope(g, x, i)
+            value = f.gradient[i] + slope_right(h, i, x[i]) + subslope(g, x, i)
             if value < least:
                 receiver, least = i, value
     if receiver < 0:
         return -1, -1
-    row = curvatures(f, receiver)
+    row = f.Q[load_row(f, receiver)]
     giver, largest = -1, 0.0
     for j in range(n):
         room = x[j] - h.lo[j]
         if room > 0.0 and j != receiver:
-            excess = gradient[j] + slope_left(h, j, x[j]) + subslope(g, x, j) - least
+            excess = f.gradient[j] + slope_left(h, j, x[j]) + subslope(g, x, j) - least
             if excess > 0.0:
                 bend = f.diagonal[j] + f.diagonal[receiver] - 2.0 * row[j]
                 if bend > 0.0:

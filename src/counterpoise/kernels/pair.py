@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from counterpoise.kernels.concave import change, repositioned
 from counterpoise.kernels.dispatch import kernel, verb
 from counterpoise.kernels.separable import separable_change
 from counterpoise.kernels.smooth import curvature, load, moved, slope
 
+# Arrays of length n that a scan of all pairs works with.
+WORK_ROWS = 5
+
 
 class Terms(NamedTuple):
-    """F = f + h + g on u(x) = 0, as NamedTuples that carry their own state."""
+    """F = f + h + g on u(x) = 0, as NamedTuples that carry their own state, and room for kernels to work in."""
 
     f: Any
     h: Any
     g: Any
     u: Any
+    work: np.ndarray
+    places: np.ndarray
 
 
 @kernel
@@ -52,10 +59,15 @@ def refresh(problem, x):
 
 
 @kernel
-def count_accepted(problem, x, age):
-    """Note an accepted step in ``age``, and refresh when it is time."""
+def note_step(age):
+    """Note an accepted step in ``age``."""
     age[0] += 1
     age[2] = 0
+
+
+@kernel
+def refresh_if_due(problem, x, age):
+    """Refresh after as many accepted steps as ``age`` allows."""
     if age[0] >= age[1]:
         refresh(problem, x)
         age[0] = 0
@@ -75,20 +87,32 @@ def is_live(u, problem, x, i, j):
 
 @verb
 def screened_best_pair(u, problem, x, theta, floor):
-    """Return (decrease, i, j) of the best pair, or (floor, −1, −1) if none decreases by more than ``floor``."""
+    """Return (decrease, i, j, new_i, new_j) of the best pair; i = −1 if none decreases by more than ``floor``."""
     raise NotImplementedError
 
 
 @verb
 def next_good_pair(u, problem, x, theta, floor, row):
-    """Return a pair that decreases by more than ``floor``, or (−1, −1) if none does, going on from ``row[0]``."""
-    _, i, j = screened_best_pair(u, problem, x, theta, floor)
-    return i, j
+    """Return a pair that decreases by more than ``floor``, as :func:`screened_best_pair`, going on from ``row[0]``."""
+    return screened_best_pair(u, problem, x, theta, floor)
 
 
 @verb
-def violating_pair(u, problem, x):
-    """Return the pair that most violates first-order optimality, or (−1, −1)."""
+def closing_pair(g, problem, x, theta, floor, best, row):
+    """Return a pair for the end of a run, as :func:`screened_best_pair`; the best one where g has corners."""
+    return screened_best_pair(problem.u, problem, x, theta, floor)
+
+
+def good_pair(g, problem, x, theta, floor, best, row):
+    """Return a good pair unless the ``best`` is asked for: for g without corners, where it does as well."""
+    if best:
+        return screened_best_pair(problem.u, problem, x, theta, floor)
+    return next_good_pair(problem.u, problem, x, theta, floor, row)
+
+
+@verb
+def violating_pair(u, problem, x, as_printed, rng):
+    """Return the pair that most violates first-order optimality, or (−1, −1); ``as_printed`` by the paper's measure."""
     raise NotImplementedError
 
 
@@ -101,11 +125,11 @@ def repair(u, h, x):
 @kernel
 def exhaustive_best_pair(problem, x, theta, floor):
     """Return what :func:`screened_best_pair` does by trying every live pair, without any bound."""
-    best, best_i, best_j = floor, -1, -1
+    best, best_i, best_j, at_i, at_j = floor, -1, -1, 0.0, 0.0
     for i in range(len(x)):
         for j in range(i + 1, len(x)):
             if is_live(problem.u, problem, x, i, j):
-                _, _, gain = pair_step(problem.u, problem, x, i, j, theta)
+                new_i, new_j, gain = pair_step(problem.u, problem, x, i, j, theta)
                 if gain > best:
-                    best, best_i, best_j = gain, i, j
-    return best, best_i, best_j
+                    best, best_i, best_j, at_i, at_j = gain, i, j, new_i, new_j
+    return best, best_i, best_j, at_i, at_j

@@ -1,7 +1,8 @@
-"""(S1) which pair to try next. A rule is a NamedTuple with a body for ``select``.
+"""(S1) and (S2): which pair to try next, and its step.
 
-``select(rule, problem, x, theta, floor, rng)`` returns a pair (i, j), or (−1, −1) when the rule
-knows that no pair decreases the model by more than ``floor``. Each rule keeps its counters in an array.
+The rules of the package are codes of one NamedTuple. A rule of your own is a NamedTuple with a body for
+``select(rule, problem, x, theta, floor, rng)``, which returns a pair (i, j), or (−1, −1) when the rule knows that no
+pair decreases the model by more than ``floor``.
 """
 
 from __future__ import annotations
@@ -11,41 +12,31 @@ from typing import NamedTuple
 import numpy as np
 
 from counterpoise.kernels.arc import Arc
-from counterpoise.kernels.concave import is_smooth, subslope
+from counterpoise.kernels.concave import ConcaveQuadratic, Norm2
 from counterpoise.kernels.dispatch import implements, kernel, verb
-from counterpoise.kernels.pair import is_live, next_good_pair, pair_step, screened_best_pair, violating_pair
-from counterpoise.kernels.smooth import slopes
+from counterpoise.kernels.pair import closing_pair, good_pair, is_live, pair_step, violating_pair
 
+# The most violating pair while it helps, then the pair with the largest decrease, until there is none.
+HYBRID = 0
+# All pairs in order, again and again; pairs that cannot move are passed over.
+CYCLIC = 1
+# A pair drawn uniformly.
+RANDOM = 2
+# The pair with the largest decrease.
+GREEDY = 3
+# The paper's Algorithms 2 and 3: a random pair and the most violating pair in turn.
+SEMI_GREEDY = 4
 OPENING = 1000.0
 
-
-class Cyclic(NamedTuple):
-    """All pairs in order, again and again; pairs that cannot move are passed over."""
-
-    counter: np.ndarray
+# Near the end very many pairs of a smooth g gain alike and very little: a good pair is found in a row or two.
+implements(closing_pair, Norm2)(good_pair)
+implements(closing_pair, ConcaveQuadratic)(good_pair)
 
 
-class Random(NamedTuple):
-    """A pair drawn uniformly."""
+class Rule(NamedTuple):
+    """One of the codes above, and counters of its own."""
 
-    counter: np.ndarray
-
-
-class Greedy(NamedTuple):
-    """The pair with the largest decrease."""
-
-    counter: np.ndarray
-
-
-class SemiGreedy(NamedTuple):
-    """The paper's Algorithms 2 and 3: a random pair and the most violating pair in turn."""
-
-    counter: np.ndarray
-
-
-class Hybrid(NamedTuple):
-    """The most violating pair while it helps, then the pair with the largest decrease, until there is none."""
-
+    code: int
     counter: np.ndarray
 
 
@@ -53,83 +44,6 @@ class Hybrid(NamedTuple):
 def select(rule, problem, x, theta, floor, rng):
     """Return the next pair, or (−1, −1) if no pair can decrease the model by more than ``floor``."""
     raise NotImplementedError
-
-
-@verb
-def paper_pair(u, problem, x, rng):
-    """Return the even steps' pair of the paper's semi-greedy rule."""
-    return violating_pair(u, problem, x)
-
-
-@implements(paper_pair, Arc)
-def _paper_pair_arc(u, problem, x, rng):
-    """Algorithm 3: i = argmax z, j = argmin z for z = |G ⊙ x − (xᵀG)x ⊙ x|.
-
-    z vanishes on every zero coordinate, so argmin alone would always name the first of them; ties are broken
-    at random.
-    """
-    n = len(x)
-    gradient = slopes(problem.f)
-    product = 0.0
-    for i in range(n):
-        product += x[i] * (gradient[i] + problem.h.weight[i] + subslope(problem.g, x, i))
-    worst, largest, best, least, ties = 0, -1.0, 0, np.inf, 0
-    for i in range(n):
-        total = gradient[i] + problem.h.weight[i] + subslope(problem.g, x, i)
-        z = abs(total * x[i] - product * x[i] * x[i])
-        if z > largest:
-            worst, largest = i, z
-        if z < least:
-            best, least, ties = i, z, 1
-        elif z == least:
-            ties += 1
-            if rng.random() * ties < 1.0:
-                best = i
-    return (worst, best) if worst != best else (-1, -1)
-
-
-@kernel
-def random_pair(n, rng):
-    """Return two different coordinates, uniformly."""
-    i = int(rng.random() * n)
-    j = int(rng.random() * (n - 1))
-    return i, j + (j >= i)
-
-
-@implements(select, Cyclic)
-def _select_cyclic(rule, problem, x, theta, floor, rng):
-    n = len(x)
-    for _ in range(n * (n - 1) // 2):
-        i, j = rule.counter[0], rule.counter[1]
-        if j + 1 < n:
-            rule.counter[1] = j + 1
-        else:
-            rule.counter[0] = i + 1 if i + 2 < n else 0
-            rule.counter[1] = rule.counter[0] + 1
-        if is_live(problem.u, problem, x, i, j):
-            return i, j
-    return -1, -1
-
-
-@implements(select, Random)
-def _select_random(rule, problem, x, theta, floor, rng):
-    return random_pair(len(x), rng)
-
-
-@implements(select, Greedy)
-def _select_greedy(rule, problem, x, theta, floor, rng):
-    _, i, j = screened_best_pair(problem.u, problem, x, theta, floor)
-    return i, j
-
-
-@implements(select, SemiGreedy)
-def _select_semi_greedy(rule, problem, x, theta, floor, rng):
-    rule.counter[0] += 1
-    if rule.counter[0] % 2 == 0:
-        i, j = paper_pair(problem.u, problem, x, rng)
-        if i >= 0:
-            return i, j
-    return random_pair(len(x), rng)
 
 
 @verb
@@ -144,29 +58,67 @@ def _opens_at_random_arc(u):
     return True
 
 
-@implements(select, Hybrid)
-def _select_hybrid(rule, problem, x, theta, floor, rng):
-    """Open with random pairs while one in n brings much more than ``floor``; then violating pairs; then scans.
+@kernel
+def random_pair(n, rng):
+    """Return two different coordinates, uniformly."""
+    i = int(rng.random() * n)
+    j = int(rng.random() * (n - 1))
+    return i, j + (j >= i)
 
-    Where g has corners the best of all pairs is worth its scan: it leads to better points. Where g is smooth a good
-    pair does as well, and is found in a row or two.
-    """
-    n, draws = len(x), 0
-    if rule.counter[0] == 0 and opens_at_random(problem.u):
-        draws = n
-    for draw in range(draws + 1):
-        if draw < draws:
-            i, j = random_pair(n, rng)
-            above = OPENING * floor
+
+@kernel
+def _next_live_pair(problem, x, counter):
+    n = len(x)
+    for _ in range(n * (n - 1) // 2):
+        i, j = counter[0], counter[1]
+        if j + 1 < n:
+            counter[1] = j + 1
         else:
-            i, j = violating_pair(problem.u, problem, x)
-            above = floor
-            rule.counter[0] = 1
-        if i >= 0 and is_live(problem.u, problem, x, i, j):
-            _, _, gain = pair_step(problem.u, problem, x, i, j, theta)
-            if gain > above:
-                return i, j
-    if is_smooth(problem.g):
-        return next_good_pair(problem.u, problem, x, theta, floor, rule.counter[1:])
-    _, i, j = screened_best_pair(problem.u, problem, x, theta, floor)
-    return i, j
+            counter[0] = i + 1 if i + 2 < n else 0
+            counter[1] = counter[0] + 1
+        if is_live(problem.u, problem, x, i, j):
+            return i, j
+    return np.int64(-1), np.int64(-1)
+
+
+@verb
+def next_step(rule, problem, x, theta, floor, rng):
+    """Return (i, j, new_i, new_j, decrease) of the next pair; i = −1 if there is none."""
+    i, j = select(rule, problem, x, theta, floor, rng)
+    if i < 0:
+        return -1, -1, 0.0, 0.0, 0.0
+    new_i, new_j, gain = pair_step(problem.u, problem, x, i, j, theta)
+    return i, j, new_i, new_j, gain
+
+
+@implements(next_step, Rule)
+def _next_step(rule, problem, x, theta, floor, rng):
+    """Follow the code.
+
+    HYBRID opens with random pairs while one in n brings much more than ``floor``. Then it takes the violating pair
+    while that brings more than ``floor``, and then :func:`counterpoise.kernels.pair.closing_pair`.
+    """
+    n, code, counter = len(x), rule.code, rule.counter
+    tries = 0 if code == GREEDY else 1
+    if code == HYBRID and counter[0] == 0 and opens_at_random(problem.u):
+        tries = n + 1
+    if code == SEMI_GREEDY:
+        counter[0] += 1
+    for left in range(tries, 0, -1):
+        i, j = np.int64(-1), np.int64(-1)
+        if code == HYBRID and left == 1:
+            counter[0] = 1  # the opening is over
+        if code == CYCLIC:
+            i, j = _next_live_pair(problem, x, counter)
+        elif (code == HYBRID and left == 1) or (code == SEMI_GREEDY and counter[0] % 2 == 0):
+            i, j = violating_pair(problem.u, problem, x, code == SEMI_GREEDY, rng)
+        if i < 0 and (left > 1 or code == RANDOM or code == SEMI_GREEDY):
+            i, j = random_pair(n, rng)
+        if i >= 0 and (code != HYBRID or is_live(problem.u, problem, x, i, j)):
+            new_i, new_j, gain = pair_step(problem.u, problem, x, i, j, theta)
+            if code != HYBRID or gain > (floor if left == 1 else OPENING * floor):
+                return i, j, new_i, new_j, gain
+        if code == CYCLIC:
+            return i, j, 0.0, 0.0, 0.0
+    gain, i, j, new_i, new_j = closing_pair(problem.g, problem, x, theta, floor, code == GREEDY, counter[1:])
+    return i, j, new_i, new_j, gain

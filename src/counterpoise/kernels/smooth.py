@@ -6,9 +6,9 @@ Ax − y (:class:`Columns`, :class:`SparseColumns`). The verbs are
 ``load(f, x)``            recompute the moving part from x
 ``moved(f, i, di, j, dj)``  follow the step x + di·eᵢ + dj·eⱼ: O(n), O(m) or the non-zeros of two rows or columns
 ``slope(f, i)``           ∇ᵢf(x)
-``slopes(f)``             ∇f(x), a view or a buffer: read it before the next verb, do not write
+``load_slopes(f)``        bring ``f.gradient`` to ∇f(x), to be read before the next step
 ``curvature(f, i, j)``    Q_ij
-``curvatures(f, j)``      the row Q_j, a view or a buffer
+``load_row(f, j)``        bring the row Q_j into ``f.Q`` and return its place there, to be read before the next verb
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class SparseGram(NamedTuple):
     p: np.ndarray
     diagonal: np.ndarray
     gradient: np.ndarray
-    row: np.ndarray  # one row of Q
-    shown: np.ndarray  # which one: everything else in ``row`` is 0
+    Q: np.ndarray  # one row
+    shown: np.ndarray  # which one: everything else in ``Q`` is 0
 
 
 class Columns(NamedTuple):
@@ -50,7 +50,7 @@ class Columns(NamedTuple):
     scale: float
     diagonal: np.ndarray
     residual: np.ndarray
-    row: np.ndarray
+    Q: np.ndarray  # one row
     gradient: np.ndarray
 
 
@@ -64,7 +64,7 @@ class SparseColumns(NamedTuple):
     scale: float
     diagonal: np.ndarray
     residual: np.ndarray
-    row: np.ndarray
+    Q: np.ndarray  # one row
     gradient: np.ndarray
     column: np.ndarray  # one dense column of A, all zero between calls
 
@@ -86,9 +86,8 @@ def slope(f, i):
 
 
 @verb
-def slopes(f):
-    """Return ∇f(x)."""
-    return f.gradient
+def load_slopes(f):
+    """Bring ``f.gradient`` to ∇f(x), where it does not follow every step."""
 
 
 @verb
@@ -98,9 +97,9 @@ def curvature(f, i, j):
 
 
 @verb
-def curvatures(f, j):
-    """Return the row Q_j."""
-    return f.Q[j]
+def load_row(f, j):
+    """Bring the row Q_j into ``f.Q``; return its place there."""
+    return j
 
 
 @implements(load, Gram)
@@ -155,15 +154,15 @@ def _curvature_sparse_gram(f, i, j):
     return f.data[low] if low < f.indptr[i + 1] and f.indices[low] == j else 0.0
 
 
-@implements(curvatures, SparseGram)
-def _curvatures_sparse_gram(f, j):
+@implements(load_row, SparseGram)
+def _load_row_sparse_gram(f, j):
     before = f.shown[0]
     if before >= 0:
         for k in range(f.indptr[before], f.indptr[before + 1]):
-            f.row[f.indices[k]] = 0.0
-    _add_line(f, j, 1.0, f.row)
+            f.Q[0, f.indices[k]] = 0.0
+    _add_line(f, j, 1.0, f.Q[0])
     f.shown[0] = j
-    return f.row
+    return 0
 
 
 @kernel
@@ -196,11 +195,10 @@ def _slope_columns(f, i):
     return f.scale * dot(f.AT[i], f.residual)
 
 
-@implements(slopes, Columns)
-def _slopes_columns(f):
+@implements(load_slopes, Columns)
+def _load_slopes_columns(f):
     for i in range(len(f.gradient)):
         f.gradient[i] = f.scale * dot(f.AT[i], f.residual)
-    return f.gradient
 
 
 @implements(curvature, Columns)
@@ -208,11 +206,11 @@ def _curvature_columns(f, i, j):
     return f.diagonal[i] if i == j else f.scale * dot(f.AT[i], f.AT[j])
 
 
-@implements(curvatures, Columns)
-def _curvatures_columns(f, j):
-    for i in range(len(f.row)):
-        f.row[i] = f.scale * dot(f.AT[i], f.AT[j])
-    return f.row
+@implements(load_row, Columns)
+def _load_row_columns(f, j):
+    for i in range(len(f.diagonal)):
+        f.Q[0, i] = f.scale * dot(f.AT[i], f.AT[j])
+    return 0
 
 
 @kernel
@@ -243,11 +241,10 @@ def _slope_sparse(f, i):
     return f.scale * _column_dot(f, i, f.residual)
 
 
-@implements(slopes, SparseColumns)
-def _slopes_sparse(f):
+@implements(load_slopes, SparseColumns)
+def _load_slopes_sparse(f):
     for i in range(len(f.gradient)):
         f.gradient[i] = f.scale * _column_dot(f, i, f.residual)
-    return f.gradient
 
 
 @implements(curvature, SparseColumns)
@@ -267,11 +264,11 @@ def _curvature_sparse(f, i, j):
     return f.scale * total
 
 
-@implements(curvatures, SparseColumns)
-def _curvatures_sparse(f, j):
+@implements(load_row, SparseColumns)
+def _load_row_sparse(f, j):
     _add_line(f, j, 1.0, f.column)
-    for i in range(len(f.row)):
-        f.row[i] = f.scale * _column_dot(f, i, f.column)
+    for i in range(len(f.diagonal)):
+        f.Q[0, i] = f.scale * _column_dot(f, i, f.column)
     for k in range(f.indptr[j], f.indptr[j + 1]):
         f.column[f.indices[k]] = 0.0
-    return f.row
+    return 0

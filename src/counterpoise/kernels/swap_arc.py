@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.kernels.dispatch import entry_point, kernel, outlined
+from counterpoise.kernels.dispatch import allocating, entry_point, kernel, outlined
+from counterpoise.kernels.swap_line import largest
 
 NONE = -1
 # ‖Hz − ρz‖² ≤ PRECISION ρ² ends a polish; the value is then exact to about PRECISION over the relative gap of H.
@@ -230,17 +231,20 @@ def _collect(G, x, held, z):
     return m
 
 
-@outlined
+@allocating
 def _keep_largest(held, z, m, most):
     """Keep the ``most`` largest coordinates, scaled to length 1; return how many are held."""
     if m <= most:
         return m
-    order = np.argsort(-z[:m], kind="mergesort")[:most]
-    order.sort()
-    square = 0.0
-    for a in range(most):
-        held[a], z[a] = held[order[a]], z[order[a]]
-        square += z[a] * z[a]
+    taken = np.zeros(m, dtype=np.bool_)
+    for _ in range(most):
+        taken[largest(z[:m], taken)] = True
+    square, kept = 0.0, 0
+    for a in range(m):
+        if taken[a]:
+            held[kept], z[kept] = held[a], z[a]
+            square += z[a] * z[a]
+            kept += 1
     scale = 1.0 / np.sqrt(square)
     for a in range(most):
         z[a] *= scale

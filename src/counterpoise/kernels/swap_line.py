@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from counterpoise.kernels.block import solve_box_sum
-from counterpoise.kernels.dispatch import entry_point, outlined
+from counterpoise.kernels.dispatch import allocating, entry_point, outlined
 from counterpoise.kernels.separable import separable_change, slope_left, slope_right
 
 # Shares of the diagonal: below the first a Schur complement is rounding, the second keeps factors positive.
@@ -59,7 +59,7 @@ def value_on(problem, held, m, z):
     return total
 
 
-@outlined
+@allocating
 def solve_on(problem, held, m, z):
     """Minimise over the m held coordinates from a feasible z, in place.
 
@@ -126,10 +126,27 @@ def trim(problem, held, m, z):
 
 
 @outlined
+def copy_support(held, z, m, to_held, to_z):
+    """Copy the m members of a support and their values."""
+    for a in range(m):
+        to_held[a], to_z[a] = held[a], z[a]
+
+
+@outlined
+def mark(held, m, is_held):
+    """Tell for every coordinate whether it is one of the m held."""
+    for k in range(len(is_held)):
+        is_held[k] = False
+    for a in range(m):
+        is_held[held[a]] = True
+
+
+@outlined
 def gradient_at(problem, held, m, z, gradient):
     """Write the slopes of f + the linear part of h; to the right of 0 for the coordinates that are not held."""
     Q, h = problem.Q, problem.h
-    gradient[:] = problem.b
+    for k in range(len(gradient)):
+        gradient[k] = problem.b[k]
     for a in range(m):
         i, weight = held[a], z[a]
         for k in range(len(gradient)):
@@ -142,7 +159,7 @@ def gradient_at(problem, held, m, z, gradient):
             gradient[i] += slope_right(h, i, z[a]) - slope_right(h, i, 0.0)
 
 
-@outlined
+@allocating
 def invert_definite(P):
     """Return P⁻¹ of a positive definite matrix by Cholesky, P = LLᵀ, without the threads that LAPACK would start."""
     m = len(P)
@@ -170,7 +187,7 @@ def invert_definite(P):
     return out
 
 
-@outlined
+@allocating
 def inverse_with_sum(Q, free, m, M):
     """Write M = [[Q_FF, 1], [1ᵀ, 0]]⁻¹ for the m free coordinates F into the leading (m + 1)² of M."""
     size = 0.0
@@ -244,7 +261,7 @@ def price(problem, held, m, M, Z, schur):
             schur[k] -= Q[i, k] * Z[a, k]
 
 
-@outlined
+@allocating
 def reprice(problem, held, m, place, enters, M, Z, schur, entry):
     """Let M, Z and ς follow an exchange at one place, in O(mn) instead of O(m²n); held has the newcomer already.
 
@@ -303,7 +320,7 @@ def _promises(slope, schur, row, shift, inverse, cost, reach, closed, gain):
         gain[k] = (inner if bend * reach[k] > descent else outer) - cost - closed[k]
 
 
-@outlined
+@allocating
 def score(problem, held, m, z, room, gradient, is_held, M, Z, schur, least, best, out, into):
     """Fill the lists of the most promising moves, best first: gain, place of the leaver (−1: none), who enters.
 
@@ -377,7 +394,7 @@ def _place_of(held, m, i):
     return -1
 
 
-@outlined
+@allocating
 def climb_down(problem, s, held, m, z, value, tol, floor, most_swaps, tries, swapped):
     """Exchange, or fill up, while that gains more than tol·|value| + floor; return the new size, value and gap left.
 
@@ -394,9 +411,7 @@ def climb_down(problem, s, held, m, z, value, tol, floor, most_swaps, tries, swa
     swapped[0] = 0
     followed = -1  # exchanges that M, Z and ς have followed; −1 if they are not those of this support
     while True:
-        is_held[:] = False
-        for a in range(m):
-            is_held[held[a]] = True
+        mark(held, m, is_held)
         gradient_at(problem, held, m, z, gradient)
         if followed < 0 or followed >= REPRICINGS:
             price(problem, held, m, M, Z, schur)
@@ -419,7 +434,7 @@ def climb_down(problem, s, held, m, z, value, tol, floor, most_swaps, tries, swa
             if gain > enough:
                 same = size == m and place >= 0 and new_held[place] == into[k]
                 m, value, moved = size, value - gain, True
-                held[:m], z[:m] = new_held[:m], new_z[:m]
+                copy_support(new_held, new_z, m, held, z)
                 swapped[0] += 1
                 if not (same and followed >= 0 and reprice(problem, held, m, place, into[k], M, Z, schur, entry)):
                     followed = -1
@@ -434,32 +449,33 @@ def climb_down(problem, s, held, m, z, value, tol, floor, most_swaps, tries, swa
 
 
 @outlined
+def largest(values, taken):
+    """Return the place of the largest value that is not taken, −1 if all are."""
+    best = -1
+    for i in range(len(values)):
+        if not taken[i] and (best < 0 or values[i] > values[best]):
+            best = i
+    return best
+
+
+@allocating
 def load(problem, x, s, held, z):
     """Take the s largest of x as a support, give the rest of the mass to them, solve; return as in :func:`exchange`."""
-    order = np.argsort(-x)
-    m, n = 0, len(x)
-    for a in range(n):
-        if problem.h.lo[a] > 0.0:
-            held[m] = a
+    n, m = len(x), 0
+    taken = np.zeros(n, dtype=np.bool_)
+    room = 0.0
+    for i in range(n):
+        if problem.h.lo[i] > 0.0:
+            held[m], taken[i] = i, True
+            room += problem.h.hi[i]
             m += 1
-    for a in range(n):
-        i = order[a]
-        if m < s and x[i] > 0.0 and problem.h.lo[i] <= 0.0:
-            held[m] = i
-            m += 1
-    for a in range(n):  # more members while these cannot hold all
-        room = 0.0
-        for e in range(m):
-            room += problem.h.hi[held[e]]
-        if room >= problem.c or m >= s:
+    while m < s:
+        i = largest(x, taken)
+        if i < 0 or (x[i] <= 0.0 and room >= problem.c):  # zeros are held only while the others cannot hold all
             break
-        i = order[a]
-        taken = False
-        for e in range(m):
-            taken = taken or held[e] == i
-        if not taken:
-            held[m] = i
-            m += 1
+        held[m], taken[i] = i, True
+        room += problem.h.hi[i]
+        m += 1
     rest = problem.c
     for a in range(m):
         i = held[a]
@@ -529,10 +545,10 @@ def best_exchange(problem, x, s, tries):
     M, Z = np.empty((s + 2, s + 2)), np.empty((s + 2, n))
     best, out, into = np.empty(tries), np.empty(tries, dtype=np.int64), np.empty(tries, dtype=np.int64)
     new_held, new_z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
-    is_held = np.zeros(n, dtype=np.bool_)
+    is_held = np.empty(n, dtype=np.bool_)
+    mark(held, m, is_held)
     bend = 0.0
     for a in range(m):
-        is_held[held[a]] = True
         bend = max(bend, problem.Q[held[a], held[a]])
     gradient_at(problem, held, m, z, gradient)
     price(problem, held, m, M, Z, schur)
@@ -555,37 +571,6 @@ def best_exchange(problem, x, s, tries):
     return own, top, leaves, enters, own + most, count < tries
 
 
-@entry_point
-def forward(problem, s, first, choices, rng, x):
-    """Build a support from ``first`` by adding, each time, one of the ``choices`` most promising; write its point."""
-    n = len(x)
-    held, z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
-    start = np.zeros(n)
-    start[first] = problem.c
-    m, _ = load(problem, start, s, held, z)
-    gradient, schur = np.empty(n), np.empty(n)
-    M, Z = np.empty((s + 2, s + 2)), np.empty((s + 2, n))
-    best, out, into = np.empty(choices), np.empty(choices, dtype=np.int64), np.empty(choices, dtype=np.int64)
-    new_held, new_z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
-    is_held = np.zeros(n, dtype=np.bool_)
-    for _ in range(3 * s):
-        if m == 0 or m >= s:
-            break
-        is_held[:] = False
-        for a in range(m):
-            is_held[held[a]] = True
-        gradient_at(problem, held, m, z, gradient)
-        price(problem, held, m, M, Z, schur)
-        count = score(problem, held, m, z, True, gradient, is_held, M, Z, schur, 0.0, best, out, into)
-        if count == 0:
-            break
-        k = rng.integers(0, count) if count > 1 else 0
-        m, _ = exchange(problem, held, m, z, -1, into[k], new_held, new_z)
-        held[:m], z[:m] = new_held[:m], new_z[:m]
-    unload(held, m, z, x)
-    return m
-
-
 @outlined
 def _best_with_sum(problem, held, m, M, z):
     """Write M and the minimiser over the m held coordinates with the sum c, bounds and kinks ignored."""
@@ -597,7 +582,7 @@ def _best_with_sum(problem, held, m, M, z):
         z[a] = total
 
 
-@outlined
+@allocating
 def _drop_cheapest(problem, held, m, z, M, count):
     """Take out, one by one, the coordinate that costs least, xⱼ²/(2M_jj); M and z follow. Return what is left."""
     for _ in range(count):

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from counterpoise.kernels import arc, line  # noqa: F401  (they register the steps)
 from counterpoise.kernels.dispatch import entry_point
-from counterpoise.kernels.pair import (
-    accept,
-    count_accepted,
-    exhaustive_best_pair,
-    pair_step,
-    refresh,
-    screened_best_pair,
-)
-from counterpoise.kernels.select import select
+from counterpoise.kernels.pair import accept, exhaustive_best_pair, note_step, pair_step, refresh_if_due
+from counterpoise.kernels.select import GREEDY, Rule, next_step
+
+# A greedy rule draws nothing.
+_UNUSED = np.random.default_rng(0)
 
 
 @entry_point
-def epoch(rule, problem, x, theta, tol, level, trials, patience, rng, age):
+def epoch(rule, problem, x, theta, tol, level, trials, patience, rng, age, above, last):
     """Run Algorithm 1 for at most ``trials`` iterations, in place.
 
     A step is accepted if it decreases the model by more than floor = tol·|F| + noise, so that
-    F(x⁺) ≤ F(x) − floor − ½θ‖x⁺ − x‖². ``level`` = (F, noise) and ``age`` = (accepted steps since the terms were
-    refreshed, how many there may be, idle iterations in a row) are kept between epochs, so that the steps do not depend
-    on where one epoch ends and the next begins.
+    F(x⁺) ≤ F(x) − floor − ½θ‖x⁺ − x‖², and by more than ``above``. ``level`` = (F, noise) and ``age`` = (accepted steps
+    since the terms were refreshed, how many there may be, idle iterations in a row) are kept between epochs, so that
+    the steps do not depend on where one epoch ends and the next begins. ``last`` becomes (decrease, i, j, step of i,
+    step of j) of the last iteration.
 
     Returns
     -------
@@ -31,32 +30,42 @@ def epoch(rule, problem, x, theta, tol, level, trials, patience, rng, age):
     settled : bool
         The rule found no pair, or the last ``patience`` iterations brought nothing: time for a scan.
     """
-    accepted, floor = 0, tol * abs(level[0]) + level[1]
-    for done in range(trials):
-        i, j = select(rule, problem, x, theta, floor, rng)
+    done, accepted, floor = 0, 0, tol * abs(level[0]) + level[1]
+    while True:
+        refresh_if_due(problem, x, age)
+        if done == trials:
+            return done, accepted, False
+        i, j, new_i, new_j, gain = next_step(rule, problem, x, theta, floor, rng)
         if i < 0:
             return done, accepted, True
-        new_i, new_j, gain = pair_step(problem.u, problem, x, i, j, theta)
-        if gain > floor:
+        last[0], last[1], last[2], last[3], last[4] = gain, i, j, new_i - x[i], new_j - x[j]
+        if gain > floor and gain > above:
             accept(problem, x, i, new_i, j, new_j)
             accepted += 1
             level[0] -= gain
             floor = tol * abs(level[0]) + level[1]
-            count_accepted(problem, x, age)
+            note_step(age)
         else:
             age[2] += 1
-            if age[2] >= patience:
-                return done + 1, accepted, True
-    return trials, accepted, False
+        done += 1
+        if age[2] >= patience:
+            return done, accepted, True
 
 
-@entry_point
+def _one_pair(problem, x, theta, trials, above, due):
+    """Refresh the terms if it is ``due``, and try the best pair if a trial is given; return it as :func:`scan` does."""
+    # One compiled function serves runs, scans and refreshing.
+    last = np.array([0.0, -1.0, -1.0, 0.0, 0.0])
+    rule, age = Rule(GREEDY, np.zeros(2, dtype=np.int64)), np.array([2 * due, 2, 0])
+    epoch(rule, problem, x, float(theta), 0.0, np.zeros(2), trials, 2, _UNUSED, age, float(above), last)
+    return float(last[0]), int(last[1]), int(last[2]), float(last[3]), float(last[4])
+
+
 def start(problem, x):
     """Bring every term to x."""
-    refresh(problem, x)
+    _one_pair(problem, x, 0.0, 0, np.inf, due=1)
 
 
-@entry_point
 def scan(problem, x, theta, above):
     """Find the best of all live pairs, and take its step if it decreases the model by more than ``above``.
 
@@ -69,23 +78,15 @@ def scan(problem, x, theta, above):
     di, dj : float
         Its step.
     """
-    gap, i, j = screened_best_pair(problem.u, problem, x, theta, 0.0)
-    if i < 0:
-        return 0.0, -1, -1, 0.0, 0.0
-    new_i, new_j, gap = pair_step(problem.u, problem, x, i, j, theta)
-    di, dj = new_i - x[i], new_j - x[j]
-    if gap > above:
-        accept(problem, x, i, new_i, j, new_j)
-    return gap, i, j, di, dj
+    return _one_pair(problem, x, theta, 1, above, due=0)
 
 
 @entry_point
 def scan_all(problem, x, theta):
     """Return (gap, i, j, di, dj) as :func:`scan` does, by solving every live pair; x is left as it is."""
-    gap, i, j = exhaustive_best_pair(problem, x, theta, 0.0)
+    gap, i, j, new_i, new_j = exhaustive_best_pair(problem, x, theta, 0.0)
     if i < 0:
         return 0.0, -1, -1, 0.0, 0.0
-    new_i, new_j, gap = pair_step(problem.u, problem, x, i, j, theta)
     return gap, i, j, new_i - x[i], new_j - x[j]
 
 

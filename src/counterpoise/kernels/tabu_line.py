@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.kernels.dispatch import entry_point, outlined
+from counterpoise.kernels.dispatch import entry_point, kernel, outlined
 from counterpoise.kernels.swap_line import (
     FLAT,
+    copy_support,
     exchange,
     gradient_at,
     load,
@@ -123,6 +124,13 @@ def _slopes(problem, held, m, z, gradient, slope):
         slope[k] = gradient[k] - shared
 
 
+@kernel
+def _some(most, rng):
+    """Draw from ⌊most/2⌋ … most − 1."""
+    least = most // 2
+    return least + int(rng.random() * (most - least))
+
+
 @entry_point
 def walk(problem, x, s, steps, stay, away, rng):
     """Walk from x, in place, to the best support of so many steps.
@@ -131,7 +139,8 @@ def walk(problem, x, s, steps, stay, away, rng):
     ----------
     problem : Support
     x : array of length n
-        Its s largest coordinates are where the walk begins.
+        Its s largest coordinates are where the walk begins; while there are fewer, the most promising one comes at
+        every step.
     s, steps : int
     stay, away : int
         Up to so many steps a newcomer has to stay, and who left has to stay away; half of it at least.
@@ -188,7 +197,7 @@ def walk(problem, x, s, steps, stay, away, rng):
             continue
         # M, Z and ς follow first: their weights tell whether the small program is needed.
         old_m = m
-        old_held[:m], old_z[:m] = held[:m], z[:m]
+        copy_support(held, z, m, old_held, old_z)
         if place < 0:
             enter(problem, held, m, enters, M, Z, schur, entry)
             held[m] = enters
@@ -203,12 +212,11 @@ def walk(problem, x, s, steps, stay, away, rng):
             size, _ = exchange(problem, old_held, old_m, old_z, place, enters, new_held, new_z)
             if size == 0:  # the sum has no room there: back, and not this way again
                 m = old_m
-                held[:m], z[:m] = old_held[:m], old_z[:m]
+                copy_support(old_held, old_z, m, held, z)
                 price(problem, held, m, M, Z, schur)
                 enter_from[enters] = step + 1 + away
                 continue
             # new_held is held without those that went to 0, in the same order.
-            z[:m] = 0.0
             kept = 0
             for a in range(m):
                 if kept < size and new_held[kept] == held[a]:
@@ -220,7 +228,7 @@ def walk(problem, x, s, steps, stay, away, rng):
             while a >= 0:
                 if z[a] < 0.0:
                     is_held[held[a]] = False
-                    enter_from[held[a]] = step + 1 + rng.integers(away // 2, away)
+                    enter_from[held[a]] = step + 1 + _some(away, rng)
                     if M[a, a] > 0.0:
                         drop(m, a, M, Z, schur)
                     else:
@@ -235,14 +243,14 @@ def walk(problem, x, s, steps, stay, away, rng):
         for a in range(m):
             if held[a] == enters:
                 is_held[enters] = True
-        leave_from[enters] = step + 1 + rng.integers(stay // 2, stay)
+        leave_from[enters] = step + 1 + _some(stay, rng)
         if place >= 0:
             left = old_held[place]
             is_held[left] = False
-            enter_from[left] = step + 1 + rng.integers(away // 2, away)
+            enter_from[left] = step + 1 + _some(away, rng)
         value = value_on(problem, held, m, z)
         if value < best:
             best, best_m = value, m
-            best_held[:m], best_z[:m] = held[:m], z[:m]
+            copy_support(held, z, m, best_held, best_z)
     unload(best_held, best_m, best_z, x)
     return best

@@ -20,11 +20,11 @@ from counterpoise.solvers.run import Epoch, Progress, Run
 from counterpoise.supervision import supervised
 
 RULES = {
-    "hybrid": select.Hybrid,
-    "cyclic": select.Cyclic,
-    "random": select.Random,
-    "greedy": select.Greedy,
-    "semi-greedy": select.SemiGreedy,
+    "hybrid": select.HYBRID,
+    "cyclic": select.CYCLIC,
+    "random": select.RANDOM,
+    "greedy": select.GREEDY,
+    "semi-greedy": select.SEMI_GREEDY,
 }
 
 
@@ -95,10 +95,11 @@ def bcd_g(
 def pair_stage(run: Run, x: Vector, theta: float = 0.0, working_set: Any = "hybrid") -> tuple[Epoch, dict[str, Any]]:
     """Descend from x, in place, by pairs until none gains; return the last report and what is claimed beside it."""
     rule, patience = make_rule(working_set, run.problem.n)
+    last = np.empty(5)
 
     def advance(terms: Terms, level: Vector, trials: int, age: Any) -> tuple[int, int, bool]:
         moved: tuple[int, int, bool] = sweep.epoch(
-            rule, terms, x, theta, run.tol, level, trials, patience, run.rng, age
+            rule, terms, x, theta, run.tol, level, trials, patience, run.rng, age, 0.0, last
         )
         return moved
 
@@ -240,7 +241,7 @@ def make_rule(working_set: Any, n: int) -> tuple[Any, int]:
                 f"working_set is {working_set!r}; it must be one of {', '.join(map(repr, RULES))}, or a rule."
             )
         counter = np.array([0, 1])
-        return RULES[working_set](counter), n * (n - 1) // 2 if working_set == "cyclic" else n
+        return select.Rule(RULES[working_set], counter), n * (n - 1) // 2 if working_set == "cyclic" else n
     if has_body(select.select, type(working_set)):
         return working_set, n
     if callable(working_set):

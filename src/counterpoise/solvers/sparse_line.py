@@ -21,16 +21,16 @@ from counterpoise.terms.separable import separable_value
 CLAIM_TRIES, MORE_TRIES, SEARCH_TRIES = 4096, 8, 8
 TOL = 1e-9
 MOST_SWAPS = 10_000
-# Exchanges between two looks at the clock: so many, divided by sn. Seconds of a forward selection, divided by s³n.
-SLICE, FORWARD_SECONDS = 2_000_000, 1e-9
-# Starts that select forward; the others reduce a random set of so many times s coordinates.
+# Exchanges between two looks at the clock, times sn.
+SLICE = 2_000_000
+# Starts from one coordinate; the others reduce a random set of so many times s coordinates.
 FORWARD_STARTS, RANDOM_SHARE = 1, 3
 # New coordinates that a child gets besides those of its parents, as a share of s, and at least.
 FRESH_SHARE, LEAST_FRESH = 0.5, 3
 # The share of children that lose a part of one parent instead of joining two.
 KICKS = 0.25
-# Steps of the walk of every start and child: so many, divided by the sn exchanges that each scores, within limits, and
-# not more than a few times n.
+# Steps of the walk of every start and child, times the sn exchanges that each scores; limits of the steps, and how many
+# there may be for each coordinate.
 WALK_WORK, LEAST_STEPS, MOST_STEPS, STEPS_EACH = 3_500_000, 60, 250, 4
 # Steps for which a newcomer has to stay, at most and as a share of s, and for which who left has to stay away.
 STAY, STAY_SHARE, AWAY = 5, 0.5, 12
@@ -64,11 +64,10 @@ class SparseLine:
         self.order = np.argsort(0.5 * c * c * diagonal + c * self.support.b, kind="stable")
 
     def start(self, k: int, rng: np.random.Generator) -> Vector:
-        """Select forward from the best single coordinate, later reduce random sets, which differ; then walk."""
+        """Begin with the best single coordinate, later reduce random sets, which differ; then walk."""
         n, x = self.problem.n, np.zeros(self.problem.n)
-        # Selecting forward prices all columns s times; if there is no time for that, a random set has to do.
-        if k < FORWARD_STARTS and FORWARD_SECONDS * self.s**3 * n < self.limits.left():
-            swap_line.forward(self.support, self.s, int(self.order[k % n]), 1, rng, x)
+        if k < FORWARD_STARTS:
+            x[self.order[k % n]] = self.support.c
         else:
             few = np.sort(rng.choice(n, min(n, RANDOM_SHARE * self.s), replace=False)).astype(np.int64)
             held = np.flatnonzero(self.problem.separable.lo > 0.0)
@@ -141,6 +140,7 @@ class SparseLine:
         """Return the end of a descent from the best support of a walk."""
         n, s = self.problem.n, self.s
         steps = min(max(WALK_WORK // (s * n), LEAST_STEPS), MOST_STEPS, STEPS_EACH * n)
+        steps += max(0, s - np.count_nonzero(x))  # to fill up
         stay, away = max(1, min(STAY, math.ceil(STAY_SHARE * s))), max(1, min(AWAY, (n - s) // 2))
         at = np.array(x)
         if not self.limits.reached():

@@ -216,9 +216,9 @@ class LeastSquares:
         if self.sparse_Q is not None:
             Q = self.sparse_Q
             rows = Q.data, Q.indices.astype(np.int64), Q.indptr.astype(np.int64)
-            moving = {"gradient": np.empty(self.n), "row": np.zeros(self.n), "shown": np.array([-1])}
+            moving = {"gradient": np.empty(self.n), "Q": np.zeros((1, self.n)), "shown": np.array([-1])}
             return SparseGram(*rows, self.p, self.diagonal, **moving)
-        moving = {"residual": np.empty(self.m), "row": np.empty(self.n), "gradient": np.empty(self.n)}
+        moving = {"residual": np.empty(self.m), "Q": np.empty((1, self.n)), "gradient": np.empty(self.n)}
         if is_sparse(self.A):
             indices = self.A.indices.astype(np.int64), self.A.indptr.astype(np.int64)
             return SparseColumns(
