@@ -21,13 +21,48 @@ from typing import Any
 
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.registry import CPUDispatcher
-from numba.core.types import unliteral
+from numba.core.typed_passes import NopythonTypeInference
+from numba.core.types import unliteral  # type: ignore[attr-defined]
 from numba.extending import overload
 
 Function = Callable[..., Any]
 # Bytes before the data of a cache file.
 CHECKSUM = 16
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _LeaveOptimisation(FunctionPass):  # type: ignore[misc]
+    """Leave the optimisation of an inner function to the entry points that it becomes a part of.
+
+    Numba optimises every function together with all that it calls, so that one that is called through five others
+    would be optimised six times.
+    """
+
+    _name = "leave_optimisation"
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        if state.library is None:
+            state.library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
+        state.library._optimize_final_module = lambda: None
+        return False
+
+
+class _InnerCompiler(CompilerBase):  # type: ignore[misc]
+    """Numba's compiler, with :class:`_LeaveOptimisation`."""
+
+    def define_pipelines(self) -> list[Any]:
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.add_pass_after(_LeaveOptimisation, NopythonTypeInference)
+        passes.finalize()
+        return [passes]
+
+
 # Inner functions have no wrapper for Python or C, and count no references (``_nrt``): the caller holds all arrays.
 INNER = {
     "nogil": True,
@@ -43,7 +78,8 @@ _registered_sources: dict[tuple[str, str], str] = {}
 def _inner(function: Function, **options: Any) -> Function:
     if numba.config.DISABLE_JIT:
         return function
-    compiled: Function = _Inner(function, targetoptions={"nopython": True, **INNER, **options})
+    targetoptions = {"nopython": True, **INNER, **options}
+    compiled: Function = _Inner(function, targetoptions=targetoptions, pipeline_class=_InnerCompiler)
     return compiled
 
 
@@ -99,7 +135,7 @@ def verb(stub: Function, allocates: bool = False) -> Function:
         return bodies.get(type(term), default)(term, *args)
 
     # The names of arguments are those of the body's author, which strict=False allows.
-    @overload(call, strict=False, jit_options=options)
+    @overload(call, strict=False, jit_options={**options, "pipeline_class": _InnerCompiler})
     def resolve(term, *args):  # type: ignore[no-untyped-def]
         # Homogeneous NamedTuples are another Numba type than mixed ones; both carry their Python class.
         body = bodies.get(getattr(term, "instance_class", object), default)

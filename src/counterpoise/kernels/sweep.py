@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from counterpoise.kernels import arc, line  # noqa: F401  (they register the steps)
 from counterpoise.kernels.dispatch import entry_point
-from counterpoise.kernels.pair import accept, exhaustive_best_pair, note_step, pair_step, refresh_if_due
+from counterpoise.kernels.pair import Terms, accept, exhaustive_best_pair, note_step, pair_step, refresh_if_due
 from counterpoise.kernels.select import GREEDY, Rule, next_step
 
+Vector = npt.NDArray[np.float64]
+Found = tuple[float, int, int, float, float]
 # A greedy rule draws nothing.
 _UNUSED = np.random.default_rng(0)
 
@@ -52,7 +55,7 @@ def epoch(rule, problem, x, theta, tol, level, trials, patience, rng, age, above
             return done, accepted, True
 
 
-def _one_pair(problem, x, theta, trials, above, due):
+def _one_pair(problem: Terms, x: Vector, theta: float, trials: int, above: float, due: int) -> Found:
     """Refresh the terms if it is ``due``, and try the best pair if a trial is given; return it as :func:`scan` does."""
     # One compiled function serves runs, scans and refreshing.
     last = np.array([0.0, -1.0, -1.0, 0.0, 0.0])
@@ -61,12 +64,12 @@ def _one_pair(problem, x, theta, trials, above, due):
     return float(last[0]), int(last[1]), int(last[2]), float(last[3]), float(last[4])
 
 
-def start(problem, x):
+def start(problem: Terms, x: Vector) -> None:
     """Bring every term to x."""
     _one_pair(problem, x, 0.0, 0, np.inf, due=1)
 
 
-def scan(problem, x, theta, above):
+def scan(problem: Terms, x: Vector, theta: float, above: float) -> Found:
     """Find the best of all live pairs, and take its step if it decreases the model by more than ``above``.
 
     Returns

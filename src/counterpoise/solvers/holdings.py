@@ -29,7 +29,9 @@ from counterpoise.solvers.portfolios import (
 )
 from counterpoise.solvers.run import Population, Progress
 from counterpoise.solvers.search import search
+from counterpoise.solvers.sparse_line import SparseLine
 from counterpoise.solvers.swap import swap
+from counterpoise.supervision import Limits
 from counterpoise.terms.concave import TopSum
 from counterpoise.terms.constraint import Sum
 from counterpoise.terms.separable import AbsoluteDeviation, Bounds, SeparableTerm
@@ -128,6 +130,7 @@ class _Walk:
         self.n_jobs, self.callback = n_jobs, callback
         self.tries = 0 if method == "bcd-g" else MANY_TRIES if problem.n <= FEW else TRIES
         self.rounds, self.stopped = 1, False
+        self.line: SparseLine | None = None
         self.pressed: list[int] = []
         self.done, self.improved, self.gap = 0, 0, math.nan
         self.history: list[tuple[int, float, float]] = []
@@ -178,6 +181,8 @@ class _Walk:
         """
         with paused():
             relaxed = self._relaxed()
+            # Without groups and least weights the relaxed problem is the whole one, and its kernels serve.
+            self.line = SparseLine(relaxed) if self.problem.is_plain else None
         share = PLAIN_SHARE if self.problem.is_plain else RELAXED_SHARE
         options: dict[str, Any] = {
             "max_time": None if self.max_time is None else max(share * (self.max_time - self._seconds()), 1e-3),
@@ -198,7 +203,7 @@ class _Walk:
             x = np.asarray(point, dtype=np.float64)
             held = names_near(self.problem, x)
             if held is not None:
-                x = weights_of_names(self.problem, held, x)
+                x = self._weighted(held, x)
                 self._take(x)
                 if ended is None and not self._is_over():
                     self._take(self._descended(x))
@@ -230,8 +235,19 @@ class _Walk:
             threshold = 2.0 * self.size
         return Problem(f, h, TopSum(self.s, max(ABOVE_THRESHOLD * threshold, 1e-300)), u)
 
+    def _weighted(self, names: list[int], x: Vector) -> Vector:
+        """Return the best weights of names that can keep the rules."""
+        if self.line is None:
+            return weights_of_names(self.problem, names, x)
+        start = np.zeros(self.problem.n)
+        start[names] = np.maximum(x[names], 1e-300)
+        return self.line.weighted(start)
+
     def _descended(self, x: Vector) -> Vector:
         """Return the end of exchanges from x, or where the time ended; for "bcd-g" the best weights of its names."""
+        if self.line is not None:
+            self.line.limits = Limits(None if self.max_time is None else max(self.max_time - self._seconds(), 0.0))
+            return self.line.descend(x) if self.tries else self.line.weighted(x)
         y, made = np.array(x), 0
         while made < MOST_ROUNDS:
             before = working_seconds()
@@ -253,7 +269,7 @@ class _Walk:
             if self._is_over():
                 return Status.TIME_LIMIT
             if can_hold(self.problem, names):
-                self._take(weights_of_names(self.problem, names, self.best))
+                self._take(self._weighted(names, self.best))
         return None
 
     def _wander(self) -> Status:

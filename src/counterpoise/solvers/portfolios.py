@@ -124,7 +124,7 @@ def first_portfolio(problem: Holdings, seconds: float | None = None) -> Vector:
         raise ValueError(
             f"No portfolio of at most {problem.s} names keeps all rules together; {_what_is_in_the_way(problem)}."
         )
-    return weights_of_names(problem, held, nothing)
+    return plain_weights(problem, held) if problem.is_plain else weights_of_names(problem, held, nothing)
 
 
 def names_near(problem: Holdings, x: Vector) -> list[int] | None:
@@ -136,6 +136,15 @@ def names_near(problem: Holdings, x: Vector) -> list[int] | None:
         if held is not None:
             return held
     return None
+
+
+def plain_weights(problem: Holdings, held: list[int]) -> Vector:
+    """Return weights of names that can keep the rules of a plain problem: each at its least, then filled up in turn."""
+    x = np.zeros(problem.n)
+    x[held] = problem.lo[held]
+    for name in held:
+        x[name] += min(max(1.0 - float(x.sum()), 0.0), float(problem.hi[name] - problem.lo[name]))
+    return x
 
 
 def weights_of_names(problem: Holdings, held: list[int], x: Vector) -> Vector:
