@@ -17,7 +17,6 @@ import counterpoise as cp
 from counterpoise.checks import number, whole_number
 from counterpoise.cli.base import AsJson, Debug, Quiet, answer, app
 from counterpoise.datasets import simulate_market
-from counterpoise.problems import DCPB2, NNSPCA, SIT
 
 METHODS = ("psg", "mscr", "pdca", "bcd-g", "swap", "search")
 SPARSE, LAM = 30, 1e4
@@ -59,6 +58,8 @@ def bench(
 
 def _problems(n: int) -> dict[str, Callable[[], cp.Problem]]:
     rng = np.random.default_rng(0)
+    from counterpoise.problems import DCPB2, NNSPCA, SIT
+
     market = simulate_market(252, n, 10, 0)
     A = rng.standard_normal((n, n))
     return {
