@@ -77,7 +77,7 @@ def test_ends_are_marked_and_explained(ax):
 
 
 def test_every_status_has_a_mark_of_its_own():
-    assert set(MARKERS) == set(cp.Status)
+    assert set(MARKERS) == {status.name for status in cp.Status}
     assert len(set(MARKERS.values())) == len(MARKERS)
 
 

@@ -81,7 +81,7 @@ def test_backtest_is_the_function_whoever_imports_its_module():
 
 
 def test_the_methods_of_the_command_are_those_of_the_library():
-    assert tuple(METHODS) == solve.METHODS
+    assert tuple(METHODS) == solve.METHOD_NAMES
 
 
 def test_a_result_is_a_dictionary_with_attributes():

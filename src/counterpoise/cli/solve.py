@@ -48,7 +48,7 @@ NEAR = 1e-8
 # Large enough for the blocks of every method's defaults.
 WARM_UP_SIZE = 32
 # The keys of solvers.METHODS, whose import takes a second that --help need not wait for.
-METHODS = ("bcd-g", "bcd-l", "swap", "search", "exact", "psg", "mscr", "pdca")
+METHOD_NAMES = ("bcd-g", "bcd-l", "swap", "search", "exact", "psg", "mscr", "pdca")
 # Cut where 80 columns ask for it.
 COUNT_HEADS = {"non-zeros": "non-\nzeros", "fractional": "frac-\ntional"}
 
@@ -69,7 +69,7 @@ def solve(
     scale: Annotated[float, typer.Option(help="Multiplies A and y.")] = 1.0,
     method: Annotated[
         list[str] | None,
-        typer.Option(help=f"Any of {', '.join(METHODS)}, repeatable; first+second is a hybrid. By default bcd-g."),
+        typer.Option(help=f"Any of {', '.join(METHOD_NAMES)}, repeatable; first+second is a hybrid. By default bcd-g."),
     ] = None,
     working_set: Annotated[str | None, typer.Option(help="Rule that picks the pairs, of methods with one.")] = None,
     k: Annotated[int | None, typer.Option("--k", help=f"Block size of {BLOCK_METHOD}; 10 by default.")] = None,
@@ -114,7 +114,7 @@ def solve(
                     notes += said
                 if k is not None:
                     whole_number(k, "--k", 2, built.n)
-                say("Compiling, once per installation")
+                say("Preparing")
                 _warm_up(problem, built, methods, options)
         # The input is in order; what goes wrong from here on is a failure.
         with quit_with(1, ValueError, ArithmeticError, debug=debug):
@@ -179,10 +179,10 @@ def check_options(
 
 def _stages(method: str) -> list[str]:
     """Return the methods that a hybrid joins."""
-    stages = method.split("+")
+    stages, known = method.split("+"), cp.solvers.METHODS
     for name in stages:
-        if name not in METHODS:
-            raise ValueError(f"--method is {method!r}; it must be one of {', '.join(METHODS)}, or some joined by +.")
+        if name not in known:
+            raise ValueError(f"--method is {method!r}; it must be one of {', '.join(known)}, or some joined by +.")
     return stages
 
 
