@@ -52,7 +52,7 @@ def demo(
         lam = DEFAULT_LAM if lam is None else number(lam, "--lam", 0.0)
         with status_line(quiet or as_json) as say:
             market = simulate_market(days, stocks, min(len(SECTORS), stocks), seed)
-            say("Compiling (once per installation) and solving")
+            say("Solving")
             problem, result, first = _solve(market, hold, lam, seed)
             cut = result.status is cp.Status.INTERRUPTED
             warm = first if cut else _solve(market, hold, lam, seed)[2]
