@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "benchmarks"))
 import startup  # noqa: E402
 
-COMMANDS = ("demo", "track", "pca", "split", "solve", "certify", "bench", "data", "data add", "reproduce")
+COMMANDS = ("demo", "track", "pca", "split", "solve", "certify", "bench", "data", "data add", "reproduce", "compile")
 
 
 @pytest.mark.compiled
