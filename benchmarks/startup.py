@@ -115,6 +115,7 @@ def run(script: str, folder: Path, shape: tuple[int, int], recorded: bool = Fals
     whole = (f"{RECORDER}{script}{REPORT}" if recorded else script) + NOW
     how = ["-m", "counterpoise.cli", *script.split()[1:]] if command else ["-c", whole, *map(str, shape)]
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(PACKAGE)}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     clock, busy = time.time(), processor_seconds()
     printed = subprocess.run(
         [sys.executable, *how], cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, check=True
@@ -169,7 +170,8 @@ def main() -> None:
         row = ROWS[name]
         with tempfile.TemporaryDirectory() as place, console.status(f"Measuring: {name} …"):
             folder = Path(place)
-            cold = None if name in NO_KERNELS else run(row.script, folder, asked.shape, recorded=True)
+            first = run(row.script, folder, asked.shape, recorded=name not in NO_KERNELS)
+            cold = None if name in NO_KERNELS else first
             repeats = 0 if name in ONLY_COLD else asked.repeats
             warm = [run(row.script, folder, asked.shape) for _ in range(repeats)]
         compiled = [] if cold is None else cold.compiled
