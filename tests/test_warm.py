@@ -87,7 +87,37 @@ def test_without_a_folder_for_the_cache_no_kernel_counts(tmp_path):
         "import numba.core.caching as c\n"
         "def nowhere(self, *a): raise RuntimeError('cannot cache function: no locator available')\n"
         "c.CacheImpl.__init__ = nowhere\n"
-        "from counterpoise import warm\nfrom counterpoise.kernels import sweep\nprint(warm._report(0.0))"
+        "from counterpoise import warm\nfrom counterpoise.kernels import sweep\nprint(warm._report())"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600, check=True)
-    assert done.stdout == "{'kernels': {}, 'folder': None, 'lost': []}\n"
+    assert done.stdout == "{'compiled': [], 'loaded': [], 'lost': [], 'folder': None}\n"
+
+
+LOSE = """
+import sys
+from pathlib import Path
+import numpy as np
+from counterpoise import warm
+from counterpoise.kernels.columns import column_squares
+column_squares(np.ones(2), np.array([0, 1, 2]), np.empty(2))
+for file in Path(sys.argv[1]).rglob("*.nbi"):
+    file.unlink()
+report = warm._report()
+print(len(report["compiled"]), report["lost"], len(list(Path(report["folder"]).glob("*.nbi"))))
+column_squares._cache.save_overload = lambda types, code: None
+for file in Path(sys.argv[1]).rglob("*.nbi"):
+    file.unlink()
+print([kernel.partition("(")[0] for kernel in warm._report()["lost"]])
+"""
+
+
+@pytest.mark.compiled
+def test_kernels_that_got_lost_are_kept_after_all_or_named(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-c", LOSE, str(tmp_path)],
+        env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
+    assert done.stdout == "1 [] 1\n['columns.column_squares']\n", done.stderr

@@ -15,6 +15,7 @@ import time
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +23,8 @@ import numpy as np
 
 import counterpoise as cp
 
+# What a process is asked for in the end, instead of another recipe.
+REPORT = "report"
 RULES = ("hybrid", "cyclic", "random", "greedy", "semi-greedy")
 
 
@@ -184,26 +187,30 @@ def compile_kernels(jobs: int | None = None, progress: Callable[[str, int], obje
     RuntimeError
         If a process fails.
     """
-    clock, todo, done = time.perf_counter(), list(reversed(RECIPES)), list[dict[str, Any]]()
+    clock, todo, done = time.perf_counter(), list(reversed(RECIPES)), list[str]()
 
-    def work() -> None:
-        with _Worker() as worker:
+    def work(worker: _Worker) -> None:
+        try:
             while todo:
                 name = todo.pop()
                 if progress is not None:
                     progress(name, len(done))
-                done.append(worker.run(name))
+                worker.ask(name)
+                done.append(name)
+        finally:
+            todo.clear()
 
-    jobs = min(jobs or os.cpu_count() or 1, len(RECIPES))
-    with ThreadPoolExecutor(jobs) as threads:
-        for each in [threads.submit(work) for _ in range(jobs)]:
+    count = min(jobs or os.cpu_count() or 1, len(RECIPES))
+    with ExitStack() as stack, ThreadPoolExecutor(count) as threads:
+        workers = [stack.enter_context(_Worker()) for _ in range(count)]
+        for each in [threads.submit(work, worker) for worker in workers]:
             each.result()
-    ready: dict[str, bool] = {}
-    for report in done:
-        for kernel, compiled in report["kernels"].items():
-            ready[kernel] = ready.get(kernel, False) or compiled
-    folder = next((Path(report["folder"]) for report in done if report["folder"]), None)
-    lost = sorted({name for report in done for name in report["lost"]})
+        # One after the other, because only now nobody else writes to the cache.
+        reports = [worker.ask(REPORT) for worker in workers]
+    ready = {kernel: False for report in reports for kernel in report["loaded"]}
+    ready |= {kernel: True for report in reports for kernel in report["compiled"]}
+    folder = next((Path(report["folder"]) for report in reports if report["folder"]), None)
+    lost = sorted({kernel.partition("(")[0] for report in reports for kernel in report["lost"]})
     return Prepared(len(ready), sum(ready.values()), time.perf_counter() - clock, folder, lost)
 
 
@@ -228,48 +235,61 @@ class _Worker:
     def __exit__(self, *error: object) -> None:
         self.process.communicate()
 
-    def run(self, name: str) -> dict[str, Any]:
-        """Run a recipe and return its report."""
+    def ask(self, name: str) -> Any:
+        """Let the process run a recipe, or report, and return its answer."""
         assert self.process.stdin is not None and self.process.stdout is not None
         print(name, file=self.process.stdin, flush=True)
         line = self.process.stdout.readline()
         if not line:
             said = (self.process.stderr.read() if self.process.stderr else "").strip().splitlines()
             raise RuntimeError(f"The kernels of {name} could not be compiled: {said[-1] if said else 'killed'}")
-        report: dict[str, Any] = json.loads(line)
-        return report
+        return json.loads(line)
 
 
-def _report(since: float) -> dict[str, Any]:
-    """Return which kernels this process has by now and whether it compiled them, and where they are kept."""
+def _report() -> dict[str, Any]:
+    """Return which kernels this process compiled or loaded, and where they are kept; keep those that got lost.
+
+    Of two processes that write to the index of a function at the same moment, one loses its entry.
+    """
     from numba.core.dispatcher import Dispatcher
 
-    kernels: dict[str, bool] = {}
-    folder, lost = None, []
-    for module in [module for name, module in sys.modules.items() if name.startswith("counterpoise.kernels.")]:
-        for name, function in vars(module).items():
-            if not isinstance(function, Dispatcher) or function.stats.cache_path is None:
-                continue
-            short, stats = f"{module.__name__.rpartition('.')[2]}.{name}", function.stats
-            kernels.update(dict.fromkeys((f"{short}{types}" for types in stats.cache_hits), False))
-            kernels.update(dict.fromkeys((f"{short}{types}" for types in stats.cache_misses), True))
-            folder = stats.cache_path
-            index = Path(str(folder)).glob(f"{short}-*.nbi")
-            if stats.cache_misses and not any(file.stat().st_mtime >= since for file in index):
-                lost.append(short)
-    return {"kernels": kernels, "folder": folder, "lost": lost}
+    report: dict[str, Any] = {"compiled": [], "loaded": [], "lost": [], "folder": None}
+    modules = [module for name, module in sys.modules.items() if name.startswith("counterpoise.kernels.")]
+    functions: dict[str, Any] = {
+        f"{module.__name__.rpartition('.')[2]}.{name}": function
+        for module in modules
+        for name, function in vars(module).items()
+        if isinstance(function, Dispatcher) and function.py_func.__module__ == module.__name__
+        if function.stats.cache_path is not None
+    }
+    for name, function in functions.items():
+        report["folder"] = function.stats.cache_path
+        report["loaded"] += [f"{name}{types}" for types in function.stats.cache_hits]
+        for types in function.stats.cache_misses:
+            report["compiled"].append(f"{name}{types}")
+            if not _is_kept(function, types):
+                function._cache.save_overload(types, function.overloads[types])
+            if not _is_kept(function, types):
+                report["lost"].append(f"{name}{types}")
+    return report
+
+
+def _is_kept(function: Any, types: Any) -> bool:
+    """Return whether the index on disk has a function for these types."""
+    key = function._cache._index_key(types, function.targetctx.codegen())
+    return key in function._cache._cache_file._load_index()
 
 
 def _serve() -> None:
-    """Run the recipes whose names come in, and report after each."""
+    """Answer what comes in."""
     from counterpoise import compiling
 
-    since = time.time() - 1.0  # the clocks of file systems are coarse
     warnings.simplefilter("ignore")
     with compiling.listening(lambda said: None):
         for line in sys.stdin:
-            RECIPES[line.strip()]()
-            print(json.dumps(_report(since)), flush=True)
+            name = line.strip()
+            answer = _report() if name == REPORT else RECIPES[name]()
+            print(json.dumps(answer), flush=True)
 
 
 if __name__ == "__main__":
