@@ -49,7 +49,7 @@ def _pairs(problem: cp.Problem) -> None:
 
 def _beyond_pairs(problem: cp.Problem) -> None:
     """Run the methods and the certificate that look at more than pairs."""
-    cp.minimize(problem, method="search", work=4)
+    cp.minimize(problem, method="search")
     x = cp.minimize(problem, method="exact").x
     cp.minimize(problem, x, method="swap")
     if isinstance(problem.g, cp.TopSum):
@@ -64,9 +64,9 @@ def _tracking() -> None:
     _pairs(problem)
     _beyond_pairs(problem)
     # Below the exactness threshold a search goes another way.
-    cp.minimize(problem.variant(lam=1e-3), method="search", work=4)
+    cp.minimize(problem.variant(lam=1e-3), method="search")
     A, y = A / 100.0, y / 100.0
-    cp.IndexTracker(3, work=2, random_state=0).fit(A, y)
+    cp.IndexTracker(3, random_state=0).fit(A, y)
     even = np.full(8, 1.0 / 8.0)
     groups, limits = ["a"] * 4 + ["b"] * 4, {"a": (0.2, 0.8)}
     for method in ("search", "swap", "bcd-g"):
@@ -92,7 +92,7 @@ def _components() -> None:
     problem = NNSPCA(A, s=3, lam=1e3)
     _pairs(problem)
     _beyond_pairs(problem)
-    cp.minimize(problem.variant(lam=1e-3), method="search", work=4)
+    cp.minimize(problem.variant(lam=1e-3), method="search")
     for X in (A, csc_array(A)):
         for method in ("search", "swap"):
             cp.NonnegativeSparsePCA(2, 3, method=method, random_state=0).fit(X)
@@ -105,7 +105,7 @@ def _signs() -> None:
     for kind in (DCPB1, DCPB2):
         _beyond_pairs(kind(A, y, c=0, lam=1e3))
         _pairs(kind(A, y, c=0, lam=1e3))
-    cp.BinaryLeastSquares(work=4, random_state=0).fit(A, y)
+    cp.BinaryLeastSquares(random_state=0).fit(A, y)
     cp.balanced_split(A, 6, random_state=0)
     cp.balanced_split(A, (4, 4, 4), strata=[0, 1] * 6, random_state=0)
 
