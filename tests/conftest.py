@@ -17,6 +17,7 @@ COMPILED = not numba.config.DISABLE_JIT
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "compiled: needs compiled kernels; left out when the JIT is off")
+    config.addinivalue_line("markers", "slow: takes minutes, or a cold cache of kernels; left out of the edit loop")
     config.addinivalue_line("markers", "browser: needs chromium on PATH; skipped where there is none")
 
 

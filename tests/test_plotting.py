@@ -72,12 +72,12 @@ def test_a_best_known_that_was_beaten_is_not_used(ax):
 def test_ends_are_marked_and_explained(ax):
     plot_objective(RUNS, ax=ax)
     ends = {line.get_marker() for line in ax.get_lines()} - {"None"}
-    assert ends == {MARKERS[cp.Status.CERTIFIED], MARKERS[cp.Status.TIME_LIMIT]}
+    assert ends == {MARKERS["CERTIFIED"], MARKERS["TIME_LIMIT"]}
     assert [text.get_text() for text in ax.get_legend().get_texts()] == ["bcd-g", "other", "certified", "time limit"]
 
 
 def test_every_status_has_a_mark_of_its_own():
-    assert set(MARKERS) == set(cp.Status)
+    assert set(MARKERS) == {status.name for status in cp.Status}
     assert len(set(MARKERS.values())) == len(MARKERS)
 
 
@@ -160,7 +160,7 @@ def test_several_starts_are_a_median_in_a_band(ax):
     assert drawn["psg"].get_xdata().tolist() == [8.0, 16.0, 32.0, 48.0]
     words = [text.get_text() for text in ax.get_legend().get_texts()]
     assert words == ["bcd-g, median of 3", "psg", "certified", "time limit"]
-    assert [line.get_marker() for line in ax.get_lines()].count(MARKERS[cp.Status.CERTIFIED]) == 2
+    assert [line.get_marker() for line in ax.get_lines()].count(MARKERS["CERTIFIED"]) == 2
 
 
 def test_a_list_of_one_start_is_that_start(ax):

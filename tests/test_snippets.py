@@ -13,6 +13,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from counterpoise import warm
 from counterpoise.cli import app
 from counterpoise.experiments import runner, sets
 
@@ -95,7 +96,7 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def no_long_runs(monkeypatch):
-    """Reruns of the paper are planned and written, but not run; nothing is fetched, no cluster is asked."""
+    """Reruns of the paper are planned and written, but not run; nothing is fetched or compiled, no cluster is asked."""
 
     def written(source, into):
         assert source in sets.FETCHERS
@@ -104,6 +105,8 @@ def no_long_runs(monkeypatch):
     monkeypatch.setattr(runner, "run", lambda *arguments, **options: None)
     monkeypatch.setattr("counterpoise.cli.reproduce._theory", lambda *arguments: None)
     monkeypatch.setattr(sets, "fetch", written)
+    prepared = warm.Prepared(1, 0, 0.0, Path("cache"), [])
+    monkeypatch.setattr(warm, "compile_kernels", lambda *arguments: prepared)
 
 
 def run(line):

@@ -3,23 +3,24 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+# At once, because the module has the function's name, and importing it later would put it in the function's place.
 from counterpoise.backtest import Backtest, backtest
-from counterpoise.certificates import Certificate, certify
-from counterpoise.problem import Problem, Result, Status
-from counterpoise.solvers import minimize
-from counterpoise.solvers.exact import prove
-from counterpoise.solvers.path import Path, path
-from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
-from counterpoise.terms.constraint import Sphere, Sum
-from counterpoise.terms.separable import AbsoluteDeviation, Bounds, Linear
-from counterpoise.terms.smooth import LeastSquares, Quadratic
 
 if TYPE_CHECKING:
+    from counterpoise.certificates import Certificate, certify
     from counterpoise.estimators.binary import BinaryLeastSquares
     from counterpoise.estimators.pca import NonnegativeSparsePCA
     from counterpoise.estimators.split import balanced_split
     from counterpoise.estimators.tracking import IndexTracker
     from counterpoise.prices import to_returns
+    from counterpoise.problem import Problem, Result, Status
+    from counterpoise.solvers import minimize
+    from counterpoise.solvers.exact import prove
+    from counterpoise.solvers.path import Path, path
+    from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
+    from counterpoise.terms.constraint import Sphere, Sum
+    from counterpoise.terms.separable import AbsoluteDeviation, Bounds, Linear
+    from counterpoise.terms.smooth import LeastSquares, Quadratic
 
 __version__ = "0.1.0"
 
@@ -52,21 +53,38 @@ __all__ = [
     "to_returns",
 ]
 
-# scikit-learn takes as long to import as all the rest; who solves a problem of the paper does not need it.
-_LATER = {
-    "BinaryLeastSquares": "counterpoise.estimators.binary",
-    "IndexTracker": "counterpoise.estimators.tracking",
-    "NonnegativeSparsePCA": "counterpoise.estimators.pca",
-    "balanced_split": "counterpoise.estimators.split",
-    "to_returns": "counterpoise.prices",
+# Names are imported when they are first used: Numba, SciPy and scikit-learn take a second or two.
+_MODULES = {
+    "certificates": ("Certificate", "certify"),
+    "estimators.binary": ("BinaryLeastSquares",),
+    "estimators.pca": ("NonnegativeSparsePCA",),
+    "estimators.split": ("balanced_split",),
+    "estimators.tracking": ("IndexTracker",),
+    "prices": ("to_returns",),
+    "problem": ("Problem", "Result", "Status"),
+    "solvers": ("minimize",),
+    "solvers.exact": ("prove",),
+    "solvers.path": ("Path", "path"),
+    "terms.concave": ("ConcaveQuadratic", "Norm2", "TopSum"),
+    "terms.constraint": ("Sphere", "Sum"),
+    "terms.separable": ("AbsoluteDeviation", "Bounds", "Linear"),
+    "terms.smooth": ("LeastSquares", "Quadratic"),
 }
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+# Modules that were imported with the package before and so could be used without an import of their own.
+_SUBMODULES = ("certificates", "checks", "clock", "kernels", "prices", "problem", "solvers", "supervision", "terms")
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module 'counterpoise' has no attribute {name!r}")
-    return getattr(import_module(_LATER[name]), name)
+    if name in _HOME:
+        value = getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    elif name in _SUBMODULES:
+        value = import_module(f"{__name__}.{name}")
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = value
+    return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_SUBMODULES})

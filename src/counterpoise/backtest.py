@@ -10,7 +10,6 @@ from collections.abc import Callable, Generator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-import joblib
 import numpy as np
 import numpy.typing as npt
 
@@ -19,7 +18,6 @@ from counterpoise.estimators.covariates import is_pandas, some
 from counterpoise.estimators.options import refuse_unusable, warn_of_prices
 from counterpoise.interrupts import noting_interrupts
 from counterpoise.prices import check_days, day_label
-from counterpoise.problem import Status
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -525,6 +523,8 @@ def weights_after(fitted: Any, names: Any, n: int) -> Vector:
 
 def _fits(tracker: Any, data: _Data, splits: list[_Split], path: _Path | None, n_jobs: int | None) -> _Fits:
     """Yield the fitted trackers in order; each gets the weights that the path holds by then if there is a path."""
+    import joblib
+
     if path is not None or joblib.effective_n_jobs(n_jobs) == 1 or len(splits) == 1:
         for k, split in enumerate(splits):
             handed = {} if path is None or k == 0 else {PREVIOUS: data.as_weights(path.held.copy())}
@@ -567,6 +567,8 @@ def _fit(tracker: Any, data: _Data, split: _Split, parameters: dict[str, Any]) -
 
 def _cut_short(fitted: Any) -> bool:
     """Whether a fit says that it was interrupted, as in another process."""
+    from counterpoise.problem import Status
+
     return getattr(getattr(fitted, "result_", None), "status", None) is Status.INTERRUPTED
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 Vector = npt.NDArray[np.float64]
 
@@ -147,7 +147,8 @@ def spread(values: Any, name: str, length: int) -> Vector:
 
 def is_sparse(values: Any) -> bool:
     """Whether ``values`` is a SciPy sparse matrix or array."""
-    return bool(sp.issparse(values))
+    scipy_sparse = sys.modules.get("scipy.sparse")  # whoever has a sparse matrix has imported it
+    return scipy_sparse is not None and bool(scipy_sparse.issparse(values))
 
 
 def matrix(values: Any, name: str) -> Any:
@@ -156,6 +157,8 @@ def matrix(values: Any, name: str) -> Any:
     Numbers whose squares would overflow or vanish are refused; single precision that is near that becomes double.
     """
     if is_sparse(values):
+        import scipy.sparse as sp
+
         if values.dtype.kind not in "biuf":
             raise TypeError(f"{name} has dtype {values.dtype}; give real numbers (float, int or bool).")
         result: Any = sp.csc_array(values, dtype=np.float32 if values.dtype == np.float32 else np.float64, copy=False)

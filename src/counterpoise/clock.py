@@ -1,4 +1,7 @@
-"""The clock of all runs: it stands still while kernels are compiled and while AᵀA is formed for the first time."""
+"""The clock of all runs: it stands still while kernels are compiled and while AᵀA is formed for the first time.
+
+It also notices when the compilation of kernels takes long enough to tell the user.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +9,15 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from numba.core import event
+from numba.core.caching import NullCache
+
+from counterpoise import compiling
+
+# Seconds of compilation that need no explanation.
+UNNOTICED = 1.0
 
 
 class _Pauses(event.Listener):  # type: ignore[misc]
@@ -42,8 +52,36 @@ class _Pauses(event.Listener):  # type: ignore[misc]
             return self._total + (time.perf_counter() - self._since if self._depth else 0.0)
 
 
+class _Compilations(event.Listener):  # type: ignore[misc]
+    """Adds up the time in which kernels of this package are compiled, and tells the user when it gets noticeable.
+
+    Numba reports every inner function, so that this is asked often; its lock lets one thread compile at a time.
+    """
+
+    def __init__(self) -> None:
+        self._outer: Any = None
+        self._since, self._total = 0.0, 0.0
+
+    def on_start(self, event: Any) -> None:
+        """Note the outermost kernel; kernels inside it find out how long it takes."""
+        dispatcher = event.data["dispatcher"]
+        if not dispatcher.py_func.__module__.startswith("counterpoise."):
+            return
+        if self._outer is None:
+            self._outer, self._since = dispatcher, time.perf_counter()
+        if self._total + time.perf_counter() - self._since > UNNOTICED:
+            compiling.tell(cached=not isinstance(self._outer._cache, NullCache))
+
+    def on_end(self, event: Any) -> None:
+        """Add the time of the outermost kernel."""
+        if event.data["dispatcher"] is self._outer:
+            self._total += time.perf_counter() - self._since
+            self._outer = None
+
+
 _pauses = _Pauses()
 event.register("numba:compiler_lock", _pauses)
+event.register("numba:compile", _Compilations())
 
 
 def working_seconds() -> float:

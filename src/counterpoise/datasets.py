@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from counterpoise.checks import Vector, whole_number
 from counterpoise.extras import lacking, require
@@ -267,6 +266,7 @@ def fetch_newsgroups(
     if subset not in SUBSETS:
         raise ValueError(f"subset is {subset!r}; it must be one of {', '.join(SUBSETS)}.")
     min_df = whole_number(min_df, "min_df", 1)
+    from scipy.sparse import csr_array
     from sklearn import datasets
     from sklearn.feature_extraction.text import CountVectorizer, TfidfVectorizer
 
@@ -283,7 +283,7 @@ def fetch_newsgroups(
         way = "try again with a connection" if download else "allow the download once"
         raise OSError(f"The messages of 20 newsgroups {why}; {way}, or copy that folder here as data_home.") from None
     words = (TfidfVectorizer if weighting == "tfidf" else CountVectorizer)(min_df=min_df)
-    X = sp.csr_array(words.fit_transform(messages.data), dtype=np.float64)
+    X = csr_array(words.fit_transform(messages.data), dtype=np.float64)
     names = np.asarray(words.get_feature_names_out(), dtype=np.str_)
     labels = np.asarray(messages.target, dtype=np.int64)
     return Texts(X, names, labels, list(messages.target_names), f"sklearn.datasets.fetch_20newsgroups, {subset}")

@@ -17,7 +17,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from counterpoise.checks import Vector
 from counterpoise.extras import require
@@ -131,6 +130,8 @@ def _matrix(path: Path, archive: Any) -> Any:
 
 def _sparse(path: Path, archive: Any) -> Any:
     """Return a CSR array whose indices were all looked at, because kernels do not look."""
+    import scipy.sparse as sp
+
     try:
         if "format" in archive.files:
             matrix: Any = sp.load_npz(path)

@@ -11,18 +11,16 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
+import counterpoise as cp
 from counterpoise.checks import Vector, real_array, vector, whole_number
 from counterpoise.extras import require
-from counterpoise.kernels import sweep
 from counterpoise.output import whole_file
-from counterpoise.problem import Problem, Result, Status
-from counterpoise.terms.concave import TopSum
-from counterpoise.terms.constraint import Sum
-from counterpoise.terms.separable import one_sided_slopes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from counterpoise.problem import Problem, Result, Status
 
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -54,15 +52,16 @@ SPARE = (
 SHADES = ("#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#08519c", "#08306b")
 # A hybrid is a broad pale line, on which its first stage can be seen.
 HYBRID_WIDTH, HYBRID_OPACITY = 5.0, 0.4
+# By the name of the status.
 MARKERS = {
-    Status.CERTIFIED: "o",
-    Status.SWAP_OPTIMAL: "P",
-    Status.OPTIMAL: "*",
-    Status.STATIONARY: "s",
-    Status.ITERATION_LIMIT: "D",
-    Status.TIME_LIMIT: "x",
-    Status.INTERRUPTED: "v",
-    Status.STOPPED_BY_CALLBACK: "^",
+    "CERTIFIED": "o",
+    "SWAP_OPTIMAL": "P",
+    "OPTIMAL": "*",
+    "STATIONARY": "s",
+    "ITERATION_LIMIT": "D",
+    "TIME_LIMIT": "x",
+    "INTERRUPTED": "v",
+    "STOPPED_BY_CALLBACK": "^",
 }
 # The best point is drawn this far above 0, as a share of the whole descent.
 FLOOR = 1e-6
@@ -112,7 +111,7 @@ def plot_objective(
         raise ValueError(f'x is {x!r}; it must be "time" or "iteration".')
     if not results:
         raise ValueError("results is empty; there is nothing to plot.")
-    started = {name: [entry] if isinstance(entry, Result) else list(entry) for name, entry in results.items()}
+    started = {name: [entry] if isinstance(entry, cp.Result) else list(entry) for name, entry in results.items()}
     if empty := [name for name, runs in started.items() if not runs]:
         raise ValueError(f"results[{empty[0]!r}] is empty; give at least one result.")
     require_matplotlib()
@@ -264,7 +263,7 @@ def _draw(ax: Axes, along: Vector, above: Vector, name: str, style: Style, statu
     colour, dash, width, opacity = style
     below = 1.5 if opacity < 1.0 else 2.0
     ax.plot(along, above, color=colour, ls=dash, lw=width, alpha=opacity, label=name, zorder=below)
-    ax.plot(along[-1:], above[-1:], MARKERS[status], color=colour, mfc="white", ms=7, mew=1.6, zorder=3)
+    ax.plot(along[-1:], above[-1:], MARKERS[status.name], color=colour, mfc="white", ms=7, mew=1.6, zorder=3)
 
 
 def _draw_several(
@@ -276,7 +275,7 @@ def _draw_several(
     label = f"{name}, median of {len(curves)}"
     draw_band(ax, along, heights.min(axis=0), np.median(heights, axis=0), heights.max(axis=0), label, style)
     for (one, values), status in zip(curves, statuses, strict=True):
-        ax.plot(one[-1:], values[-1:], MARKERS[status], color=style.colour, mfc="white", ms=5, mew=1.2, zorder=3)
+        ax.plot(one[-1:], values[-1:], MARKERS[status.name], color=style.colour, mfc="white", ms=5, mew=1.2, zorder=3)
 
 
 def _dress(ax: Axes, x: str, known: float) -> None:
@@ -296,7 +295,7 @@ def _legend(ax: Axes, statuses: Iterable[Status]) -> None:
 
     lines = [line for line in ax.get_lines() if not str(line.get_label()).startswith("_")]
     marks = [
-        Line2D([], [], ls="", marker=MARKERS[status], color="0.3", mfc="white", ms=7, mew=1.6)
+        Line2D([], [], ls="", marker=MARKERS[status.name], color="0.3", mfc="white", ms=7, mew=1.6)
         for status in dict.fromkeys(statuses)
     ]
     words = [status.name.lower().replace("_", " ") for status in dict.fromkeys(statuses)]
@@ -654,9 +653,11 @@ def plot_pair(problem: Problem, x: Any, i: Any, j: Any, ax: Axes | None = None) 
         from matplotlib import pyplot
 
         ax = pyplot.subplots(layout="constrained")[1]
+    from counterpoise.kernels import sweep
+
     terms = problem.terms()
     sweep.start(terms, at)
-    track = _line(problem, at, i, j) if isinstance(problem.u, Sum) else _arc(at, i, j)
+    track = _line(problem, at, i, j) if isinstance(problem.u, cp.Sum) else _arc(at, i, j)
     if track.low >= track.high:
         leave_empty(ax, f"the pair {names[i]}, {names[j]} cannot move")
         return ax
@@ -678,11 +679,11 @@ def plot_pair(problem: Problem, x: Any, i: Any, j: Any, ax: Axes | None = None) 
     ax.set_title(f"F falls by {gain:.3g}" if gains else "no step of this pair gains", loc="left")
     ax.set_xlabel(
         f"η, moved from {names[j]} to {names[i]}"
-        if isinstance(problem.u, Sum)
+        if isinstance(problem.u, cp.Sum)
         else f"angle in degrees: sine for {names[i]}, cosine for {names[j]}"
     )
     ax.set_ylabel(f"F − F(x), where F(x) = {level:.6g}")
-    if not isinstance(problem.u, Sum):
+    if not isinstance(problem.u, cp.Sum):
         ax.set_xticks([0, 15, 30, 45, 60, 75, 90])
     ax.grid(True, axis="y", color="0.9")
     ax.set_axisbelow(True)
@@ -742,7 +743,7 @@ def _breakpoints(problem: Problem, track: _Track) -> Vector:
     A coordinate of the pair is then level with one of the others of rank s − 1 or s, or with its partner.
     """
     g = problem.g
-    if not isinstance(g, TopSum) or g.lam == 0.0:
+    if not isinstance(g, cp.TopSum) or g.lam == 0.0:
         return np.empty(0)
     first, last = track.point(track.low), track.point(track.high)
     others = np.sort(np.abs(first[first == last]))[::-1][max(g.s - 2, 0) : g.s]
@@ -799,6 +800,8 @@ def plot_gap(problem: Problem, x: Any, ax: Axes | None = None, most: int = 40) -
         from matplotlib import pyplot
 
         ax = pyplot.subplots(layout="constrained", figsize=(7.2, 6.0))[1]
+    from counterpoise.kernels import sweep
+
     terms = problem.terms()
     sweep.start(terms, at)
     gap, *pair = sweep.scan(terms, at, 0.0, np.inf)[:3]
@@ -833,10 +836,12 @@ def _relevant(problem: Problem, x: Vector, pair: list[int], most: int) -> tuple[
 
     Of too many held ones those remain whose slopes differ most from the middle; the pair always does.
     """
+    from counterpoise.terms.separable import one_sided_slopes
+
     gradient = problem.f.gradient(x)
     right = one_sided_slopes(problem.separable, x)[1]
     slope = gradient + right + problem.g.subgradient(x, gradient + right)
-    if not isinstance(problem.u, Sum):
+    if not isinstance(problem.u, cp.Sum):
         slope = slope - (x @ slope) * x
     above = x > problem.separable.lo
     odd = np.abs(slope - np.median(slope[above])) if above.any() else np.zeros(len(x))

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.optimize import OptimizeResult
 
 from counterpoise.checks import Vector, random_seed, vector
 from counterpoise.kernels import concave as concave_kernels
@@ -179,8 +178,8 @@ class Status(enum.Enum):
     STOPPED_BY_CALLBACK = "the callback asked to stop; the best point so far is returned"
 
 
-class Result(OptimizeResult):
-    """A SciPy ``OptimizeResult``, that is a dictionary whose keys are attributes.
+class Result(dict[str, Any]):
+    """A dictionary whose keys are attributes, as SciPy's ``OptimizeResult`` is, which it does not import.
 
     Attributes
     ----------
@@ -212,5 +211,28 @@ class Result(OptimizeResult):
     """
 
     def __init__(self, **fields: Any) -> None:
-        super().__init__()
-        self.update(fields)
+        super().__init__(fields)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        if name not in self:
+            raise AttributeError(name)
+        del self[name]
+
+    def __dir__(self) -> list[str]:
+        return [*super().__dir__(), *self]
+
+    def __repr__(self) -> str:
+        from scipy.optimize import OptimizeResult
+
+        shown: Any = OptimizeResult()
+        shown.update(self)
+        return repr(shown)

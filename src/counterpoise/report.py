@@ -18,13 +18,13 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.output import write_text
-from counterpoise.problem import Result
 
 if TYPE_CHECKING:
     from counterpoise.backtest import Backtest
     from counterpoise.estimators.pca import NonnegativeSparsePCA
     from counterpoise.estimators.split import Split
     from counterpoise.estimators.tracking import IndexTracker
+    from counterpoise.problem import Result
 
 Values = Sequence[Any] | npt.NDArray[Any]
 

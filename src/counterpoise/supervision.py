@@ -18,8 +18,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ParamSpec, Protocol, TypeVar
 
-import joblib
-
 from counterpoise.clock import working_seconds
 from counterpoise.problem import Result, Status
 
@@ -153,15 +151,16 @@ def _supervise(work: Callable[[], Any]) -> Any:
     def perform() -> None:
         _here.supervisor = supervisor
         if configured is not None:
-            joblib.parallel._backend.config = configured
+            sys.modules["joblib.parallel"]._backend.config = configured
         try:
             outcome.put((work(), None))
         except BaseException as error:
             outcome.put((None, error))
         supervisor.requests.put(None)
 
-    # joblib stores ``parallel_config`` per thread, so it is copied to the new one.
-    configured = getattr(joblib.parallel._backend, "config", None)
+    # joblib stores ``parallel_config`` per thread, so it is copied to the new one; not imported, it holds none.
+    backend = getattr(sys.modules.get("joblib.parallel"), "_backend", None)
+    configured = getattr(backend, "config", None)
     if sys.is_finalizing():
         raise RuntimeError("the interpreter is shutting down; call counterpoise before it ends.")
     try:

@@ -25,6 +25,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 import counterpoise as cp
+from counterpoise import compiling
 from counterpoise.extras import lacking
 from counterpoise.output import CannotWriteError, write_texts
 
@@ -134,10 +135,11 @@ def sentence_of(error: BaseException) -> str:
 def answer(debug: bool) -> Iterator[None]:
     """End a command as the house does: bad input is a sentence and 2, a failure a sentence and 1, Ctrl-C 130.
 
-    With ``debug`` errors go through, with their traceback.
+    With ``debug`` errors go through, with their traceback. Compilation is told by the line of progress only.
     """
     try:
-        yield
+        with compiling.listening(lambda said: None):
+            yield
         sys.stdout.flush()
     except (typer.Abort, BrokenPipeError):
         raise
@@ -276,7 +278,8 @@ def status_line(quiet: bool = False) -> Iterator[Line]:
     with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         task = progress.add_task("Starting …", total=None)
         lines.append(Line(show, not hidden))
-        yield lines[0]
+        with compiling.listening(show):
+            yield lines[0]
 
 
 def tell(console: Console, sentence: str) -> None:

@@ -14,10 +14,10 @@ from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 import counterpoise as cp
+from counterpoise import compiling
 from counterpoise.checks import number, whole_number
 from counterpoise.cli.base import AsJson, Debug, Quiet, answer, app
 from counterpoise.datasets import simulate_market
-from counterpoise.problems import DCPB2, NNSPCA, SIT
 
 METHODS = ("psg", "mscr", "pdca", "bcd-g", "swap", "search")
 SPARSE, LAM = 30, 1e4
@@ -46,7 +46,7 @@ def bench(
         found: list[dict[str, Any]] = []
         with threadpool_limits(1, user_api="blas"):
             for name, make in _problems(size).items():
-                with console.status(f"{name}: compiling (once per installation) and running …"):
+                with console.status(f"{name}: running …") as status, compiling.listening(status.update):
                     rows = _measure(name, make(), starts, seconds)
                 found += rows
                 if not as_json:
@@ -58,6 +58,8 @@ def bench(
 
 
 def _problems(n: int) -> dict[str, Callable[[], cp.Problem]]:
+    from counterpoise.problems import DCPB2, NNSPCA, SIT
+
     rng = np.random.default_rng(0)
     market = simulate_market(252, n, 10, 0)
     A = rng.standard_normal((n, n))

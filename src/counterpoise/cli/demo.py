@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -16,8 +16,10 @@ import counterpoise as cp
 from counterpoise.checks import Vector, number, whole_number
 from counterpoise.cli.base import INTERRUPTED, AsJson, Debug, Quiet, answer, app, as_seconds, status_line, without_nan
 from counterpoise.datasets import SECTORS, Market, simulate_market
-from counterpoise.problems import SIT
 from counterpoise.report import rounded_up
+
+if TYPE_CHECKING:
+    from counterpoise.problems import SIT
 
 TRADING_DAYS = 252
 # Less than certify's threshold, above which sparsity is a theorem, but enough for returns in percent over a year.
@@ -50,7 +52,7 @@ def demo(
         lam = DEFAULT_LAM if lam is None else number(lam, "--lam", 0.0)
         with status_line(quiet or as_json) as say:
             market = simulate_market(days, stocks, min(len(SECTORS), stocks), seed)
-            say("Compiling (once per installation) and solving")
+            say("Solving")
             problem, result, first = _solve(market, hold, lam, seed)
             cut = result.status is cp.Status.INTERRUPTED
             warm = first if cut else _solve(market, hold, lam, seed)[2]
@@ -94,6 +96,8 @@ def _as_json(
 def _solve(market: Market, hold: int, lam: float, seed: int) -> tuple[SIT, cp.Result, float]:
     """Build and solve the problem; return both and the seconds of the two together."""
     clock = time.perf_counter()
+    from counterpoise.problems import SIT
+
     problem = SIT(market.returns, market.index, s=hold, lam=lam)
     result = cp.minimize(problem, seed=seed)
     return problem, result, time.perf_counter() - clock

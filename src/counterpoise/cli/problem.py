@@ -11,13 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import counterpoise as cp
-from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import Vector, is_sparse, whole_number
 from counterpoise.files import DAMAGE, read_arrays
 from counterpoise.prices import look_like_prices
-from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
 
-PROBLEMS: dict[str, Callable[..., cp.Problem]] = {"sit": SIT, "nnspca": NNSPCA, "dcpb1": DCPB1, "dcpb2": DCPB2}
+PROBLEMS = ("sit", "nnspca", "dcpb1", "dcpb2")
 POINTS = (".npz", ".npy", ".csv", ".txt")
 
 
@@ -31,11 +29,13 @@ class Built(NamedTuple):
 
 def needs(problem: str) -> list[str]:
     """Return what a problem is made of."""
-    return list(inspect.signature(PROBLEMS[problem]).parameters)
+    return list(inspect.signature(_kind(problem)).parameters)
 
 
 def build(file: Path, problem: str, target: str | None, given: dict[str, Any], scale: float) -> Built:
     """Read the data and build the problem."""
+    from counterpoise.certificates import exactness_threshold
+
     arrays = read_arrays(file, target)
     left_out = arrays.pop("left_out", [])
     notes = [f"Left out {', '.join(left_out)} of {file}, which is no data."] if left_out else []
@@ -58,9 +58,17 @@ def build(file: Path, problem: str, target: str | None, given: dict[str, Any], s
     return Built(built, f": CWS points have at most {most}", notes)
 
 
+def _kind(problem: str) -> Callable[..., cp.Problem]:
+    """Return the class of a problem; Numba is imported only now."""
+    from counterpoise import problems
+
+    kind: Callable[..., cp.Problem] = getattr(problems, problem.upper())
+    return kind
+
+
 def make(problem: str, given: dict[str, Any]) -> cp.Problem:
     """Return one of the paper's problems."""
-    return PROBLEMS[problem](**{name: given[name] for name in needs(problem)})
+    return _kind(problem)(**{name: given[name] for name in needs(problem)})
 
 
 def data_of(problem: cp.Problem) -> cp.LeastSquares:

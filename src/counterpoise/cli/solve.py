@@ -9,10 +9,9 @@ import json
 import math
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
-import scipy.sparse as sp
 import typer
 from rich import box
 from rich.console import Console
@@ -20,7 +19,6 @@ from rich.table import Table
 
 import counterpoise as cp
 from counterpoise import plotting
-from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import Vector, is_sparse, number, whole_number
 from counterpoise.cli.base import (
     INTERRUPTED,
@@ -40,15 +38,17 @@ from counterpoise.cli.base import (
 )
 from counterpoise.cli.problem import PROBLEMS, build, check_length, data_of, make, needs, read_point
 from counterpoise.output import whole_file
-from counterpoise.solvers import METHODS
-from counterpoise.solvers.hybrid import join
-from counterpoise.solvers.run import Progress
+
+if TYPE_CHECKING:
+    from counterpoise.solvers.run import Progress
 
 BLOCK_METHOD = "bcd-l"
 # Coordinates closer than this to 0, or to ±1, are counted as there.
 NEAR = 1e-8
 # Large enough for the blocks of every method's defaults.
 WARM_UP_SIZE = 32
+# The keys of solvers.METHODS, whose import takes a second that --help need not wait for.
+METHOD_NAMES = ("bcd-g", "bcd-l", "swap", "search", "exact", "psg", "mscr", "pdca")
 # Cut where 80 columns ask for it.
 COUNT_HEADS = {"non-zeros": "non-\nzeros", "fractional": "frac-\ntional"}
 
@@ -69,7 +69,7 @@ def solve(
     scale: Annotated[float, typer.Option(help="Multiplies A and y.")] = 1.0,
     method: Annotated[
         list[str] | None,
-        typer.Option(help=f"Any of {', '.join(METHODS)}, repeatable; first+second is a hybrid. By default bcd-g."),
+        typer.Option(help=f"Any of {', '.join(METHOD_NAMES)}, repeatable; first+second is a hybrid. By default bcd-g."),
     ] = None,
     working_set: Annotated[str | None, typer.Option(help="Rule that picks the pairs, of methods with one.")] = None,
     k: Annotated[int | None, typer.Option("--k", help=f"Block size of {BLOCK_METHOD}; 10 by default.")] = None,
@@ -114,7 +114,7 @@ def solve(
                     notes += said
                 if k is not None:
                     whole_number(k, "--k", 2, built.n)
-                say("Compiling, once per installation")
+                say("Preparing")
                 _warm_up(problem, built, methods, options)
         # The input is in order; what goes wrong from here on is a failure.
         with quit_with(1, ValueError, ArithmeticError, debug=debug):
@@ -179,17 +179,17 @@ def check_options(
 
 def _stages(method: str) -> list[str]:
     """Return the methods that a hybrid joins."""
-    stages = method.split("+")
+    stages, known = method.split("+"), cp.solvers.METHODS
     for name in stages:
-        if name not in METHODS:
-            raise ValueError(f"--method is {method!r}; it must be one of {', '.join(METHODS)}, or some joined by +.")
+        if name not in known:
+            raise ValueError(f"--method is {method!r}; it must be one of {', '.join(known)}, or some joined by +.")
     return stages
 
 
 def _takes(name: str, option: str) -> bool:
     if option == "k" and name != BLOCK_METHOD:
         return False  # bcd-g has its own k, of enumerated blocks, which the command leaves at pairs
-    parameters = inspect.signature(METHODS[name]).parameters
+    parameters = inspect.signature(cp.solvers.METHODS[name]).parameters
     return option in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
@@ -213,9 +213,11 @@ def _check_outputs(file: Path, plot: Path | None, save: Path | None, force: bool
 
 def _warm_up(problem: str, built: cp.Problem, methods: list[str], options: dict[str, Any]) -> None:
     """Run each method on a small problem of the same types, so that no time below contains compilation."""
+    from scipy.sparse import csc_array
+
     data, n = data_of(built), min(built.n, WARM_UP_SIZE)
     A = np.eye(n, dtype=data.A.dtype)
-    given = {"A": sp.csc_array(A) if is_sparse(data.A) else A, "y": np.ones(n), "s": 2, "c": float(n % 2), "lam": 1.0}
+    given = {"A": csc_array(A) if is_sparse(data.A) else A, "y": np.ones(n), "s": 2, "c": float(n % 2), "lam": 1.0}
     small = make(problem, given)
     data_of(small).gram = data.gram
     for name in dict.fromkeys(name for method in methods for name in _stages(method)):
@@ -288,6 +290,8 @@ def _listener(say: Line, method: str, max_iter: int | None) -> Callable[[Progres
 
 def _run_stages(problem: cp.Problem, stages: list[str], x0: Vector, options: dict[str, Any]) -> cp.Result:
     """Run each stage from the point of the one before; each gets an equal share of what is left of the limits."""
+    from counterpoise.solvers.hybrid import join
+
     results: list[cp.Result] = []
     for k, name in enumerate(stages):
         left, limits = len(stages) - k, dict(options)
@@ -320,6 +324,8 @@ def _count_name(problem: cp.Problem) -> str:
 
 
 def _as_json(problem: cp.Problem, outcomes: dict[str, Outcome], head: dict[str, Any]) -> str:
+    from counterpoise.certificates import exactness_threshold
+
     rows = []
     for name, outcome in outcomes.items():
         fields = {key: outcome.result[key] for key in ("objective", "success", "message", "nit", "nacc", "time")}

@@ -23,7 +23,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-import joblib
 import numpy as np
 import numpy.typing as npt
 from threadpoolctl import threadpool_limits
@@ -255,7 +254,11 @@ class Budget:
 
     def __init__(self, work: int, max_time: float | None, seed: int, n_jobs: int | None) -> None:
         self.work, self.seed = work, seed
-        self.workers = 1 if n_jobs is None else joblib.effective_n_jobs(n_jobs)
+        self.workers = 1
+        if n_jobs is not None:
+            from joblib import effective_n_jobs
+
+            self.workers = effective_n_jobs(n_jobs)
         self.until = math.inf if max_time is None else working_seconds() + max_time
         self.stopped = False
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from counterpoise.checks import Vector, number, random_seed, refuse_masked
 from counterpoise.estimators.covariates import is_pandas, some
-from counterpoise.problem import Result, Status
+
+if TYPE_CHECKING:
+    from counterpoise.problem import Result
 
 # Rows from which on a column may be taken for prices, and how many times its mean is the size of its daily changes.
 LEAST_ROWS, SMOOTH = 5, 5.0
@@ -85,5 +87,7 @@ def warn_of_prices(returns: Vector, names: Any, index: Vector, stacklevel: int) 
 
 def warn_if_interrupted(results: Iterable[Result], stacklevel: int) -> None:
     """Say that a fit kept the best of an interrupted run."""
+    from counterpoise.problem import Status
+
     if any(result.status is Status.INTERRUPTED for result in results):
         warnings.warn("The fit was interrupted; the best point so far is kept.", UserWarning, stacklevel=stacklevel + 1)

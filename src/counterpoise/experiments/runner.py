@@ -12,10 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-import joblib
-import numba
 import numpy as np
-import scipy
 from threadpoolctl import threadpool_limits
 
 import counterpoise as cp
@@ -24,7 +21,6 @@ from counterpoise.experiments.plan import Task, build
 from counterpoise.experiments.sets import Data, load
 from counterpoise.experiments.store import Record, Store, as_json
 from counterpoise.extras import require
-from counterpoise.solvers.hybrid import join
 
 BACKENDS = ("loky", "threading", "dask", "ray")
 PACKAGES = {"dask": "distributed", "ray": "ray"}
@@ -48,6 +44,9 @@ def code_identity() -> str:
 @functools.cache
 def versions() -> dict[str, str]:
     """Return the versions of this package and of those that compute."""
+    import numba
+    import scipy
+
     return {
         "counterpoise": cp.__version__,
         "numba": numba.__version__,
@@ -118,6 +117,8 @@ def _problem(cell: tuple[str, str, float, float], digest: str, folder: Path | No
 
 
 def _run(problem: cp.Problem, task: Task) -> cp.Result:
+    from counterpoise.solvers.hybrid import join
+
     x = problem.start(task.start)
     results: list[cp.Result] = []
     for stage in task.method.stages:
@@ -166,6 +167,8 @@ def check_backend(backend: str, address: str | None) -> None:
 @contextlib.contextmanager
 def workers(backend: str, address: str | None, jobs: int) -> Iterator[None]:
     """Make joblib use a backend; without an address dask and ray start on this machine, and end with the block."""
+    import joblib
+
     with contextlib.ExitStack() as stack:
         if backend == "dask":
             from distributed import Client, LocalCluster
@@ -246,6 +249,8 @@ def _one_by_one(todo: list[Task], folder: Path | None, code: str) -> Iterator[tu
 
 def _in_parallel(todo: list[Task], folder: Path | None, code: str) -> Iterator[tuple[Task, Record | Exception]]:
     """Yield outcomes as they arrive; a backend that cannot do so gets batches, each returned whole."""
+    import joblib
+
     jobs = [joblib.delayed(_attempt)(task, folder, code) for task in todo]
     try:
         arriving = joblib.Parallel(return_as="generator_unordered", batch_size=1)

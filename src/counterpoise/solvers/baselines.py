@@ -15,8 +15,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy.linalg
-import scipy.sparse.linalg
 
 from counterpoise.checks import Vector, is_sparse, number
 from counterpoise.clock import working_seconds
@@ -449,6 +447,9 @@ def _stored(f: LeastSquares) -> int:
 
 def _largest_eigenvalue(product: Callable[[Any], Any], side: int) -> float:
     """Return the largest |eigenvalue| of a symmetric matrix, given its product with a vector or a matrix."""
+    import scipy.linalg
+    import scipy.sparse.linalg
+
     if side <= DENSE_SIDE:
         return float(np.abs(scipy.linalg.eigvalsh(product(np.eye(side)))).max())
     operator = scipy.sparse.linalg.LinearOperator((side, side), matvec=product, dtype=np.float64)

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import scipy.linalg
 
 from counterpoise.checks import Vector
 
@@ -141,13 +140,15 @@ def better_weights(G: Vector, ceiling: float) -> tuple[Vector | None, float]:
 
 def _undecided(G: Vector, cross: Vector, diagonal: Vector, ceiling: float) -> Any:
     """Return the columns j for which λ_max of the support with j may be above the ceiling."""
+    from scipy.linalg import cholesky, solve_triangular
+
     if len(G) == 0:
         return np.flatnonzero(diagonal > ceiling)
     try:
-        factor = scipy.linalg.cholesky(ceiling * np.eye(len(G)) - G, lower=True)
+        factor = cholesky(ceiling * np.eye(len(G)) - G, lower=True)
     except np.linalg.LinAlgError:
         return np.arange(len(diagonal))
-    reduced = scipy.linalg.solve_triangular(factor, cross, lower=True)
+    reduced = solve_triangular(factor, cross, lower=True)
     return np.flatnonzero(diagonal + np.einsum("ij,ij->j", reduced, reduced) > ceiling)
 
 

@@ -15,7 +15,6 @@ the faces may cycle, so the best point found is returned, never one worse than t
 from __future__ import annotations
 
 import numpy as np
-import scipy.linalg
 
 from counterpoise.certificates import convex_gap, convex_members
 from counterpoise.checks import Vector
@@ -149,15 +148,17 @@ class _Face:
 
     def _newton(self, free: np.ndarray) -> Vector | None:
         """Return the step from z to the minimiser on the face, with 1ᵀstep = 0; None if it cannot be computed."""
+        from scipy.linalg import cho_factor, cho_solve
+
         H = self.H[np.ix_(free, free)]
         H[np.diag_indices(len(free))] += RIDGE * 1e-2 * float(np.abs(np.diag(H)).max()) + 1e-300
         slope = (self.gradient + self._kink_slopes(right=True))[free]
         slope = slope - slope.mean()
         try:
-            factor = scipy.linalg.cho_factor(H, check_finite=False)
+            factor = cho_factor(H, check_finite=False)
         except np.linalg.LinAlgError:
             return None
-        both = scipy.linalg.cho_solve(factor, np.column_stack([slope, np.ones(len(free))]), check_finite=False)
+        both = cho_solve(factor, np.column_stack([slope, np.ones(len(free))]), check_finite=False)
         step: Vector = both[:, 0].sum() / both[:, 1].sum() * both[:, 1] - both[:, 0]
         step -= step.mean()
         return step if np.isfinite(step).all() and float(slope @ step) < 0.0 else None

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from counterpoise.checks import Vector
 from counterpoise.kernels import holdings as kernel
@@ -239,6 +238,8 @@ class _IntegerProgram:
     """
 
     def __init__(self, problem: Holdings) -> None:
+        import scipy.sparse as sp
+
         self.problem, n = problem, problem.n
         nothing, some, scale = sp.csr_array((1, n)), sp.csr_array(np.ones((1, n))), PROGRAM_SCALE
         inside = sp.csr_array(problem.group == np.arange(len(problem.least))[:, None], dtype=np.float64)
@@ -284,21 +285,24 @@ class _IntegerProgram:
 
     def _solve(self, seconds: float) -> Any:
         from scipy.optimize import Bounds, LinearConstraint, milp
+        from scipy.sparse import vstack
 
         n, limits = self.problem.n, (np.concatenate(self.low), np.concatenate(self.high))
         return milp(
             np.zeros(2 * n),
             integrality=np.repeat([0, 1], n),
             bounds=Bounds(*self.bounds),
-            constraints=LinearConstraint(sp.vstack(self.rows, format="csc"), *limits),
+            constraints=LinearConstraint(vstack(self.rows, format="csc"), *limits),
             options={"time_limit": seconds},
         )
 
     def _cut_off(self, held: list[int]) -> None:
         """Ask for other names: Σ_{i∈held} zᵢ − Σ_{i∉held} zᵢ ≤ |held| − 1."""
+        from scipy.sparse import csr_array
+
         signs = np.full(self.problem.n, -1.0)
         signs[held] = 1.0
-        self.rows.append(sp.csr_array(np.concatenate([np.zeros(self.problem.n), signs])[None, :]))
+        self.rows.append(csr_array(np.concatenate([np.zeros(self.problem.n), signs])[None, :]))
         self.low.append([-np.inf])
         self.high.append([len(held) - 1.0])
 

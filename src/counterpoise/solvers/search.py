@@ -8,9 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
-import joblib
 import numpy as np
-from joblib.parallel import get_active_backend
 
 from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import Vector, number, whole_number, worker_count
@@ -242,8 +240,13 @@ class _Search:
         self.run, self.problem, self.work, self.n_jobs = run, run.problem, work, n_jobs
         # joblib would create its threads again for every batch, which takes as long as the batch itself.
         self.threads: ThreadPoolExecutor | None = None
-        if n_jobs is not None and type(get_active_backend(prefer="threads")[0]).__name__ == "ThreadingBackend":
-            self.threads = ThreadPoolExecutor(joblib.effective_n_jobs(n_jobs))
+        self.workers = 1
+        if n_jobs is not None:
+            from joblib.parallel import effective_n_jobs, get_active_backend
+
+            self.workers = effective_n_jobs(n_jobs)
+            if type(get_active_backend(prefer="threads")[0]).__name__ == "ThreadingBackend":
+                self.threads = ThreadPoolExecutor(self.workers)
         points = [run.start.copy()]
         if run.max_time is not None:
             # The first job may take longer than the time limit, so a short descent by pairs comes first.
@@ -348,7 +351,7 @@ class _Search:
 
     def _results(self, jobs: list[tuple[Any, ...]]) -> list[Vector | None]:
         # A time limit may cut a batch short; without one all jobs are done, so that results are reproducible.
-        if self.n_jobs is None or joblib.effective_n_jobs(self.n_jobs) == 1:
+        if self.workers == 1:
             found: list[Vector | None] = []
             for job in jobs:
                 if found and self.limits.reached():
@@ -362,6 +365,8 @@ class _Search:
                 rest = [self.threads.submit(self._attempt_in_time, supervisor, job) for job in jobs[1:]]
                 others = [each for each in (future.result() for future in rest) if each]
                 return [first.result(), *(x for (x,) in others)]
+            import joblib
+
             workers = joblib.Parallel(n_jobs=self.n_jobs, prefer="threads")
             return list(workers(joblib.delayed(_attempt)(*job) for job in jobs))
         except (OSError, RuntimeError, EOFError) as error:  # a pool whose worker died loses the whole batch

@@ -1,0 +1,296 @@
+"""Compile all kernels in advance, for ``counterpoise compile``.
+
+A recipe runs the methods and estimators of one kind of problem on tiny data, so that every entry point is called with
+the types that users' data has. Recipes share few kernels, and each is run by one process; processes take the next one
+when they are done, the longest first.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import counterpoise as cp
+
+# What a process is asked for in the end, instead of another recipe.
+REPORT = "report"
+RULES = ("hybrid", "cyclic", "random", "greedy", "semi-greedy")
+
+
+def _table(rows: int = 12, columns: int = 8) -> tuple[Any, Any]:
+    """Return A and y, which depends on the first columns."""
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((rows, columns))
+    return A, A[:, :4].mean(axis=1) + 0.1 * rng.standard_normal(rows)
+
+
+def _pairs(problem: cp.Problem) -> None:
+    """Run pair steps by all rules, all scans, and the single step that plots take."""
+    from counterpoise.kernels import sweep
+
+    for rule in RULES:
+        x = cp.minimize(problem, working_set=rule).x
+    cp.certify(problem, x, scan="all")
+    terms = problem.terms()
+    sweep.start(terms, x)
+    sweep.step(terms, x, 0, 1, 0.0)
+
+
+def _beyond_pairs(problem: cp.Problem) -> None:
+    """Run the methods and the certificate that look at more than pairs."""
+    cp.minimize(problem, method="search")
+    x = cp.minimize(problem, method="exact").x
+    cp.minimize(problem, x, method="swap")
+    if isinstance(problem.g, cp.TopSum):
+        cp.certify(problem, x, level="swap")
+
+
+def _tracking() -> None:
+    from counterpoise.problems import SIT
+
+    A, y = _table()
+    problem = SIT(A, y, s=3, lam=1e3)
+    _pairs(problem)
+    _beyond_pairs(problem)
+    # Below the exactness threshold a search goes another way.
+    cp.minimize(problem.variant(lam=1e-3), method="search")
+    A, y = A / 100.0, y / 100.0
+    cp.IndexTracker(3, random_state=0).fit(A, y)
+    even = np.full(8, 1.0 / 8.0)
+    groups, limits = ["a"] * 4 + ["b"] * 4, {"a": (0.2, 0.8)}
+    for method in ("search", "swap", "bcd-g"):
+        cp.IndexTracker(
+            3,
+            min_weight=0.1,
+            max_weight=0.6,
+            groups=groups,
+            group_limits=limits,
+            previous_weights=even,
+            transaction_cost=0.001,
+            method=method,
+            random_state=0,
+        ).fit(A, y)
+
+
+def _components() -> None:
+    from scipy.sparse import csc_array
+
+    from counterpoise.problems import NNSPCA
+
+    A, _ = _table()
+    problem = NNSPCA(A, s=3, lam=1e3)
+    _pairs(problem)
+    _beyond_pairs(problem)
+    cp.minimize(problem.variant(lam=1e-3), method="search")
+    for X in (A, csc_array(A)):
+        for method in ("search", "swap"):
+            cp.NonnegativeSparsePCA(2, 3, method=method, random_state=0).fit(X)
+
+
+def _signs() -> None:
+    from counterpoise.problems import DCPB1, DCPB2
+
+    A, y = _table()
+    for kind in (DCPB1, DCPB2):
+        _beyond_pairs(kind(A, y, c=0, lam=1e3))
+        _pairs(kind(A, y, c=0, lam=1e3))
+    cp.BinaryLeastSquares(random_state=0).fit(A, y)
+    cp.balanced_split(A, 6, random_state=0)
+    cp.balanced_split(A, (4, 4, 4), strata=[0, 1] * 6, random_state=0)
+
+
+def _blocks() -> None:
+    from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
+
+    A, y = _table()
+    for problem in (SIT(A, y, s=3, lam=1e3), DCPB1(A, y, c=0, lam=1e3), DCPB2(A, y, c=0, lam=1e3)):
+        x = cp.minimize(problem, k=3).x
+        cp.certify(problem, x, k=3)
+        cp.minimize(problem, method="bcd-l", k=4)
+    cp.minimize(NNSPCA(A, s=3, lam=1e3), method="bcd-l", k=4)
+
+
+def _columns() -> None:
+    """Data of many columns, for which AᵀA is not kept, or only where it is sparse."""
+    from scipy.sparse import csc_array
+
+    A, y = _table()
+    sparse = csc_array(A)
+    for data, keeps_sparse in ((A, False), (sparse, False), (sparse, True)):
+        on_line = cp.LeastSquares(data, y, gram=False)
+        on_arc = cp.LeastSquares(data, 0.0, scale=-1.0, gram=False)
+        on_line.may_keep_sparse = on_arc.may_keep_sparse = keeps_sparse
+        for problem in (
+            cp.Problem(on_line, cp.Bounds(0.0, np.inf), cp.TopSum(3, 1e3), cp.Sum(1.0)),
+            cp.Problem(on_arc, cp.Bounds(0.0, np.inf) + cp.Linear(1e3), cp.TopSum(3, 1e3), cp.Sphere()),
+        ):
+            for method in ("bcd-g",) if keeps_sparse else ("bcd-g", "swap", "search"):
+                x = cp.minimize(problem, method=method).x
+            cp.certify(problem, x)
+
+
+RECIPES: dict[str, Callable[[], None]] = {
+    "tracking": _tracking,
+    "signs": _signs,
+    "components": _components,
+    "columns": _columns,
+    "blocks": _blocks,
+}
+
+
+class Prepared(NamedTuple):
+    """What :func:`compile_kernels` did.
+
+    Attributes
+    ----------
+    kernels : int
+        Compiled functions, by function and types, that are ready.
+    compiled : int
+        Those of them that were not in the cache before.
+    seconds : float
+    folder : Path or None
+        Where the cache is; None if no folder for it can be written.
+    lost : list of str
+        Functions that were compiled but did not reach the cache, for example because the disk is full.
+    """
+
+    kernels: int
+    compiled: int
+    seconds: float
+    folder: Path | None
+    lost: list[str]
+
+
+def compile_kernels(jobs: int | None = None, progress: Callable[[str, int], object] | None = None) -> Prepared:
+    """Compile all kernels that methods, problems and estimators use, in processes of their own, into the cache.
+
+    Parameters
+    ----------
+    jobs : int, optional
+        Processes at a time; by default one per core.
+    progress : callable, optional
+        Called with the name of a recipe that has begun and the number of those that are done.
+
+    Raises
+    ------
+    RuntimeError
+        If a process fails.
+    """
+    clock, todo, done = time.perf_counter(), list(reversed(RECIPES)), list[str]()
+
+    def work(worker: _Worker) -> None:
+        try:
+            while todo:
+                name = todo.pop()
+                if progress is not None:
+                    progress(name, len(done))
+                worker.ask(name)
+                done.append(name)
+        finally:
+            todo.clear()
+
+    count = min(jobs or os.cpu_count() or 1, len(RECIPES))
+    with ExitStack() as stack, ThreadPoolExecutor(count) as threads:
+        workers = [stack.enter_context(_Worker()) for _ in range(count)]
+        for each in [threads.submit(work, worker) for worker in workers]:
+            each.result()
+        # One after the other, because only now nobody else writes to the cache.
+        reports = [worker.ask(REPORT) for worker in workers]
+    ready = {kernel: False for report in reports for kernel in report["loaded"]}
+    ready |= {kernel: True for report in reports for kernel in report["compiled"]}
+    folder = next((Path(report["folder"]) for report in reports if report["folder"]), None)
+    lost = sorted({kernel.partition("(")[0] for report in reports for kernel in report["lost"]})
+    return Prepared(len(ready), sum(ready.values()), time.perf_counter() - clock, folder, lost)
+
+
+class _Worker:
+    """A process that runs recipes one after the other."""
+
+    def __init__(self) -> None:
+        paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "counterpoise.warm"],
+            env=environment,
+            text=True,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+
+    def __enter__(self) -> _Worker:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.process.communicate()
+
+    def ask(self, name: str) -> Any:
+        """Let the process run a recipe, or report, and return its answer."""
+        assert self.process.stdin is not None and self.process.stdout is not None
+        print(name, file=self.process.stdin, flush=True)
+        line = self.process.stdout.readline()
+        if not line:
+            said = (self.process.stderr.read() if self.process.stderr else "").strip().splitlines()
+            raise RuntimeError(f"The kernels of {name} could not be compiled: {said[-1] if said else 'killed'}")
+        return json.loads(line)
+
+
+def _report() -> dict[str, Any]:
+    """Return which kernels this process compiled or loaded, and where they are kept; keep those that got lost.
+
+    Of two processes that write to the index of a function at the same moment, one loses its entry.
+    """
+    from numba.core.dispatcher import Dispatcher
+
+    report: dict[str, Any] = {"compiled": [], "loaded": [], "lost": [], "folder": None}
+    modules = [module for name, module in sys.modules.items() if name.startswith("counterpoise.kernels.")]
+    functions: dict[str, Any] = {
+        f"{module.__name__.rpartition('.')[2]}.{name}": function
+        for module in modules
+        for name, function in vars(module).items()
+        if isinstance(function, Dispatcher) and function.py_func.__module__ == module.__name__
+        if function.stats.cache_path is not None
+    }
+    for name, function in functions.items():
+        report["folder"] = function.stats.cache_path
+        report["loaded"] += [f"{name}{types}" for types in function.stats.cache_hits]
+        for types in function.stats.cache_misses:
+            report["compiled"].append(f"{name}{types}")
+            if not _is_kept(function, types):
+                function._cache.save_overload(types, function.overloads[types])
+            if not _is_kept(function, types):
+                report["lost"].append(f"{name}{types}")
+    return report
+
+
+def _is_kept(function: Any, types: Any) -> bool:
+    """Return whether the index on disk has a function for these types."""
+    key = function._cache._index_key(types, function.targetctx.codegen())
+    return key in function._cache._cache_file._load_index()
+
+
+def _serve() -> None:
+    """Answer what comes in."""
+    from counterpoise import compiling
+
+    warnings.simplefilter("ignore")
+    with compiling.listening(lambda said: None):
+        for line in sys.stdin:
+            name = line.strip()
+            answer = _report() if name == REPORT else RECIPES[name]()
+            print(json.dumps(answer), flush=True)
+
+
+if __name__ == "__main__":
+    _serve()
