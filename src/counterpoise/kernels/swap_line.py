@@ -394,60 +394,6 @@ def _place_of(held, m, i):
     return -1
 
 
-@allocating
-def climb_down(problem, s, held, m, z, value, tol, floor, most_swaps, tries, swapped):
-    """Exchange, or fill up, while that gains more than tol·|value| + floor; return the new size, value and gap left.
-
-    Moves are tried from the most promising down, and every one that gains is taken, on the support as it then is:
-    scoring costs more than verifying. The gap is NaN if ``most_swaps`` were made; else no move gains more than it, of
-    all those whose promise is above ``tol``, or of the ``tries`` best.
-    """
-    n = len(problem.b)
-    gradient, schur, entry = np.empty(n), np.empty(n), np.empty(n)
-    M, Z = np.empty((s + 2, s + 2)), np.empty((s + 2, n))
-    best, out, into = np.empty(tries), np.empty(tries, dtype=np.int64), np.empty(tries, dtype=np.int64)
-    new_held, new_z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
-    is_held = np.zeros(n, dtype=np.bool_)
-    swapped[0] = 0
-    followed = -1  # exchanges that M, Z and ς have followed; −1 if they are not those of this support
-    while True:
-        mark(held, m, is_held)
-        gradient_at(problem, held, m, z, gradient)
-        if followed < 0 or followed >= REPRICINGS:
-            price(problem, held, m, M, Z, schur)
-            followed = 0
-        count = score(problem, held, m, z, m < s, gradient, is_held, M, Z, schur, 0.0, best, out, into)
-        enough = tol * abs(value) + floor
-        moved, gap = False, 0.0
-        for k in range(count):
-            out[k] = held[out[k]] if out[k] >= 0 else -1
-        for k in range(count):
-            if best[k] <= enough or swapped[0] >= most_swaps:
-                break
-            place = _place_of(held, m, out[k])
-            if _place_of(held, m, into[k]) >= 0 or (place < 0 and (out[k] >= 0 or m >= s)):
-                continue
-            size, _ = exchange(problem, held, m, z, place, into[k], new_held, new_z)
-            if size == 0:
-                continue
-            gain = value - value_on(problem, new_held, size, new_z)
-            if gain > enough:
-                same = size == m and place >= 0 and new_held[place] == into[k]
-                m, value, moved = size, value - gain, True
-                copy_support(new_held, new_z, m, held, z)
-                swapped[0] += 1
-                if not (same and followed >= 0 and reprice(problem, held, m, place, into[k], M, Z, schur, entry)):
-                    followed = -1
-                else:
-                    followed += 1
-                continue
-            gap = max(gap, gain)
-        if swapped[0] >= most_swaps:
-            return m, value, np.nan
-        if not moved:
-            return m, value, gap
-
-
 @outlined
 def largest(values, taken):
     """Return the place of the largest value that is not taken, −1 if all are."""
@@ -501,8 +447,15 @@ def unload(held, m, z, x):
 
 
 @entry_point
-def descend(problem, x, s, tol, floor, most_swaps, tries):
+def descend(problem, x, s, tol, floor, most_swaps, tries, found):
     """Go from x, in place, to a support that no exchange improves by more than tol·|value| + floor.
+
+    Moves are tried from the most promising down, and every one that gains is taken, on the support as it then is:
+    scoring costs more than verifying. With ``most_swaps`` = 0 x gets the best weights on its support. With −1 no move
+    is taken, and ``found`` becomes what the best exchange gains, who leaves (−1: nobody has to) and who enters (−1: no
+    exchange gains), a bound of what any gains, and 1 if that is proved. Promises are upper bounds, but for the ridge
+    and for what the small programs leave; they are verified from the largest down until none of the rest can be larger
+    than what was found, which may take more than ``tries``.
 
     Returns
     -------
@@ -510,65 +463,69 @@ def descend(problem, x, s, tol, floor, most_swaps, tries):
         f + h there, relative to 0; infinite if the s largest coordinates cannot hold the sum.
     swaps : int
     gap : float
-        The largest gain of the exchanges tried last, NaN if ``most_swaps`` ended the way.
+        The largest gain of the exchanges tried last, of those whose promise is enough or of the ``tries`` best; NaN if
+        ``most_swaps`` ended the way.
     """
-    n = len(x)
-    held, z, swapped = np.empty(min(s, n) + 1, dtype=np.int64), np.empty(min(s, n) + 1), np.zeros(1, dtype=np.int64)
-    m, _ = load(problem, x, s, held, z)
+    n, looks = len(x), most_swaps < 0
+    held, z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
+    m, violation = load(problem, x, s, held, z)
     if m == 0:
         return np.inf, 0, np.nan
     value = value_on(problem, held, m, z)
-    m, value, gap = climb_down(problem, s, held, m, z, value, tol, floor, most_swaps, tries, swapped)
-    unload(held, m, z, x)
-    return value, swapped[0], gap
-
-
-@entry_point
-def best_exchange(problem, x, s, tries):
-    """Return what the best weights on x's own support gain, what the best exchange gains beyond, who leaves and enters.
-
-    −1 for who leaves means that nobody has to, for who enters that no exchange gains. Promises are upper bounds, but
-    for the ridge and for what the small programs leave; they are verified from the largest down until none of the rest
-    can be larger than what was found. The last two values are a bound of own gain and exchange together, and whether
-    it was reached within ``tries``. x has at most s non-zeros.
-    """
-    n = len(x)
-    held, z = np.empty(min(s, n) + 1, dtype=np.int64), np.empty(min(s, n) + 1)
-    given = np.flatnonzero(x)
-    before = value_on(problem, given, len(given), x[given])
-    m, violation = load(problem, x, s, held, z)
-    if m == 0:
-        return np.nan, 0.0, -1, -1, np.nan, False
-    value = value_on(problem, held, m, z)
-    own = max(before - value, 0.0)
-    gradient, schur = np.empty(n), np.empty(n)
+    new_held, new_z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
+    gradient, schur, entry = np.empty(n), np.empty(n), np.empty(n)
     M, Z = np.empty((s + 2, s + 2)), np.empty((s + 2, n))
     best, out, into = np.empty(tries), np.empty(tries, dtype=np.int64), np.empty(tries, dtype=np.int64)
-    new_held, new_z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
     is_held = np.empty(n, dtype=np.bool_)
-    mark(held, m, is_held)
-    bend = 0.0
+    mass, bend = 0.0, 0.0
     for a in range(m):
+        mass += 2.0 * abs(z[a])
         bend = max(bend, problem.Q[held[a], held[a]])
-    gradient_at(problem, held, m, z, gradient)
-    price(problem, held, m, M, Z, schur)
     # No move is longer than the mass there is; the ridge bends it by no more than this.
-    mass = 2.0 * np.sum(np.abs(z[:m]))
-    slack = RIDGE * bend * mass * mass + violation * mass
-    count = score(problem, held, m, z, m < s, gradient, is_held, M, Z, schur, -slack, best, out, into)
-    top, most, leaves, enters = 0.0, violation * mass, -1, -1
-    for k in range(count):
-        if best[k] + slack <= top:
-            return own, top, leaves, enters, own + most, True
-        size, violation = exchange(problem, held, m, z, out[k], into[k], new_held, new_z)
-        if size == 0:
-            continue
-        gain = value - value_on(problem, new_held, size, new_z)
-        most = max(most, gain + violation * mass)
-        if gain > top:
-            top, enters = gain, into[k]
-            leaves = held[out[k]] if out[k] >= 0 else -1
-    return own, top, leaves, enters, own + most, count < tries
+    slack = RIDGE * bend * mass * mass + violation * mass if looks else 0.0
+    swaps, gap, moved = 0, np.nan, most_swaps != 0
+    followed = -1  # exchanges that M, Z and ς have followed; −1 if they are not those of this support
+    while moved:
+        mark(held, m, is_held)
+        gradient_at(problem, held, m, z, gradient)
+        if followed < 0 or followed >= REPRICINGS:
+            price(problem, held, m, M, Z, schur)
+            followed = 0
+        count = score(problem, held, m, z, m < s, gradient, is_held, M, Z, schur, -slack, best, out, into)
+        enough = tol * abs(value) + floor
+        moved, gap, bound, proved = False, 0.0, violation * mass, count < tries
+        leaves, enters = np.int64(-1), np.int64(-1)
+        for k in range(count):
+            out[k] = held[out[k]] if out[k] >= 0 else -1
+        for k in range(count):
+            if looks and best[k] + slack <= gap:
+                proved = True
+                break
+            if not looks and (best[k] <= enough or swaps >= most_swaps):
+                break
+            place = _place_of(held, m, out[k])
+            if _place_of(held, m, into[k]) >= 0 or (place < 0 and (out[k] >= 0 or m >= s)):
+                continue
+            size, violation = exchange(problem, held, m, z, place, into[k], new_held, new_z)
+            if size == 0:
+                continue
+            gain = value - value_on(problem, new_held, size, new_z)
+            bound = max(bound, gain + violation * mass)
+            if gain > enough and not looks:
+                same = size == m and place >= 0 and new_held[place] == into[k]
+                m, value, moved = size, value - gain, True
+                copy_support(new_held, new_z, m, held, z)
+                swaps += 1
+                follows = same and followed >= 0 and reprice(problem, held, m, place, into[k], M, Z, schur, entry)
+                followed = followed + 1 if follows else -1
+            elif gain > gap:
+                gap, leaves, enters = gain, out[k], into[k]
+        if looks:
+            found[0], found[1], found[2], found[3], found[4] = gap, leaves, enters, bound, proved
+        elif swaps >= most_swaps:
+            moved, gap = False, np.nan
+    unload(held, m, z, x)
+    return value, swaps, gap
 
 
 @outlined

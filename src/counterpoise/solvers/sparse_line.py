@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -61,6 +60,7 @@ class SparseLine:
         # What the value of any point on a support adds up, at most.
         size = float(0.5 * c * c * np.abs(diagonal).max() + c * np.abs(b).max() + (h.cost * np.abs(h.centre)).sum())
         self.support = swap_line.Support(Q, b, h, c, 64.0 * float(np.finfo(float).eps) * size)
+        self._unused = np.empty(5)
         self.order = np.argsort(0.5 * c * c * diagonal + c * self.support.b, kind="stable")
 
     def start(self, k: int, rng: np.random.Generator) -> Vector:
@@ -100,7 +100,7 @@ class SparseLine:
         """
         at, made, tries = np.array(x), 0, CLAIM_TRIES
         while True:
-            _, more, gap = swap_line.descend(self.support, at, self.s, 0.0, floor, swaps - made, tries)
+            _, more, gap = swap_line.descend(self.support, at, self.s, 0.0, floor, swaps - made, tries, self._unused)
             made += int(more)
             if math.isnan(gap):
                 return at, made, math.nan
@@ -117,7 +117,7 @@ class SparseLine:
     def weighted(self, x: Vector) -> Vector:
         """Return the best weights on the support of an s-sparse x."""
         at = np.array(x)
-        swap_line.descend(self.support, at, self.s, TOL, 0.0, 0, 1)
+        swap_line.descend(self.support, at, self.s, TOL, 0.0, 0, 1, self._unused)
         return at
 
     def gap(self, x: Vector) -> tuple[float, float, int, int, float]:
@@ -126,15 +126,24 @@ class SparseLine:
         Then who leaves (−1: nobody has to) and who enters (−1: no exchange gains), and a bound of what both together
         can gain.
         """
-        tries = CLAIM_TRIES
+        tries, found = CLAIM_TRIES, np.empty(5)
         while True:
-            found: Any = swap_line.best_exchange(self.support, np.array(x), self.s, tries)
-            own, gain, leaves, enters, bound, proved = found
-            if math.isnan(own):
+            at = np.array(x)
+            value = swap_line.descend(self.support, at, self.s, 0.0, 0.0, -1, tries, found)[0]
+            if math.isinf(value):
                 raise ValueError(f"What x holds cannot have the sum {self.support.c:g} within its bounds.")
+            gain, leaves, enters, bound, proved = found
             if proved:
-                return float(own), float(gain), int(leaves), int(enters), float(bound)
+                own = max(self._value(x) - float(value), 0.0)
+                return own, float(gain), int(leaves), int(enters), own + float(bound)
             tries *= MORE_TRIES
+
+    def _value(self, x: Vector) -> float:
+        """Return f + h relative to 0."""
+        held, Q, b, h = np.flatnonzero(x), self.support.Q, self.support.b, self.problem.separable
+        z, centre = x[held], h.centre[:, held]
+        kinks = (h.cost[:, held] * (np.abs(z - centre) - np.abs(centre))).sum()
+        return float(z @ (b[held] + 0.5 * (Q[np.ix_(held, held)] @ z)) + kinks)
 
     def _walked(self, x: Vector, rng: np.random.Generator) -> Vector:
         """Return the end of a descent from the best support of a walk."""
@@ -152,7 +161,8 @@ class SparseLine:
         at, limited = np.array(x), math.isfinite(self.limits.left())
         swaps = max(1, SLICE // (self.s * self.problem.n)) if limited else MOST_SWAPS
         while True:
-            value, _, gap = swap_line.descend(self.support, at, self.s, TOL, self.support.noise, swaps, tries)
+            how = TOL, self.support.noise, swaps, tries
+            value, _, gap = swap_line.descend(self.support, at, self.s, *how, self._unused)
             if not np.isfinite(value):
                 return np.array(x)
             if not math.isnan(gap) or not limited or self.limits.reached():
