@@ -146,7 +146,7 @@ def test_the_search_finds_the_optimum_under_every_rule(kind, rng):
         assert result.objective <= expected + 1e-6 * (1.0 + abs(expected))
         assert result.status is Status.CERTIFIED and result.cws_gap <= result.tolerance
         solved += 1
-    assert solved > 0
+    assert solved > 0 and refused > 0, (solved, refused)
 
 
 def test_the_weights_of_given_names_are_the_best(rng):
