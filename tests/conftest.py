@@ -16,7 +16,12 @@ COMPILED = not numba.config.DISABLE_JIT
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "compiled: needs compiled kernels; left out when the JIT is off")
+    config.addinivalue_line(
+        "markers", "compiled: needs compiled kernels, or shows nothing more without the JIT; left out when it is off"
+    )
+    config.addinivalue_line(
+        "markers", "slow: compiles from an empty cache, kills processes, starts clusters or fuzzes at length"
+    )
     config.addinivalue_line("markers", "browser: needs chromium on PATH; skipped where there is none")
 
 
@@ -24,7 +29,7 @@ def pytest_collection_modifyitems(items):
     if not COMPILED:
         for item in items:
             if "compiled" in item.keywords:
-                item.add_marker(pytest.mark.skip(reason="needs compiled kernels, the JIT is off"))
+                item.add_marker(pytest.mark.skip(reason="for compiled kernels, the JIT is off"))
 
 
 def make_problem(name, A, y, s, c, lam):

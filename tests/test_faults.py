@@ -105,6 +105,7 @@ print("right")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 def test_two_processes_compile_at_once(tmp_path):
     (tmp_path / "shared.py").write_text(
@@ -127,6 +128,7 @@ print(type(sweep.epoch._cache).__name__)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 def test_no_home_and_no_place_for_a_cache(tmp_path):
     """A package that cannot be written, and a home that does not exist."""
@@ -355,6 +357,7 @@ app(sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 def test_ctrl_c_in_a_process_keeps_the_best_point(folder):
     line = "solve data.npz --problem sit -s 3 --lam 10 --method search --max-time 60 --save found.npz --json"
@@ -373,6 +376,7 @@ def test_ctrl_c_in_a_process_keeps_the_best_point(folder):
         assert wrong == "Stopped before the end.\n" and not Path("found.npz").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 def test_a_worker_that_dies_is_one_sentence_and_its_command_goes_on(folder):
     psutil = pytest.importorskip("psutil")

@@ -56,7 +56,7 @@ def degenerate_simplex_point(rng, n):
 
 
 @pytest.mark.parametrize("name", ["SIT", "NNSPCA", "DCPB1", "DCPB2"])
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("part", [0, *(pytest.param(part, marks=pytest.mark.slow) for part in (1, 2, 3))])
 def test_paper_problems_against_a_grid(name, part, rng):
     for _ in range(scaled(2600, 40)):
         n = int(rng.integers(2, 9))

@@ -202,6 +202,7 @@ def test_the_swap_gap_of_components_of_many_columns(rng, small_pools, sparse, mo
         assert found.worst_swap == reference.worst_swap
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize(("make", "all_of"), [(large, whole), (components, whole_components)])
 def test_pairs_alone_are_claimed_where_lam_is_too_small(rng, small_pools, make, all_of):
     """Of points that hold more than s, because that is better, no exchange is claimed, but all pairs are looked at."""
@@ -330,6 +331,7 @@ def test_a_pair_that_is_bounded_does_not_gain(rng):
     assert not enter_arc._cannot_gain(0.0, -49.0, -50.0, -50.0, -1.0, 1.0, 1.0, 1.0, 1.0, 0.0)
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("single", [False, True])
 def test_components_are_certified_against_every_pair_whatever_lam(rng, small_pools, sparse, single):
