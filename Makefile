@@ -34,7 +34,7 @@ check: lint compile
 KERNELS := pair_steps roots topsum smooth blocks bcd certificates sparse_line sparse_arc binary_search search pool holdings \
 	dispatch
 test: lint compile
-	rm -f .coverage .coverage.*
+	rm -f .coverage .coverage.* build/failed
 	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -n $(WORKERS) -m "not compiled and not slow" $(KERNELS:%=tests/test_%.py)
 	mkdir -p build
 	{ $(BIN)/coverage run -m pytest -n $(WORKERS) -m "not slow" || touch build/failed; } | tee build/test.log
@@ -47,7 +47,9 @@ test: lint compile
 test-slow: compile
 	$(BIN)/pytest -n $(WORKERS) -m slow
 
-test-all: test-slow test
+test-all:
+	$(MAKE) test-slow
+	$(MAKE) test
 
 # The pages of results in a real browser; chromium is installed where it is absent and the system is Debian's.
 test-browser: $(STAMP)

@@ -46,6 +46,11 @@ def scaled(compiled, plain):
     return compiled if COMPILED else plain
 
 
+def parts(count, quick=1):
+    """Parts of a random sample, each with its own seed: the first ones run always, the others are slow."""
+    return [part if part < quick else pytest.param(part, marks=pytest.mark.slow) for part in range(count)]
+
+
 @pytest.fixture
 def rng(request):
     """A generator seeded by the test's name."""

@@ -324,7 +324,10 @@ class Presser:
 
 @pytest.mark.compiled
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(name, marks=pytest.mark.slow) if name in ("bench", "reproduce") else name for name in COMMANDS],
+)
 def test_ctrl_c_at_random_moments(folder, command, rng):
     line, written = COMMANDS[command]
     assert run(ADD).exit_code == 0

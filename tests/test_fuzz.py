@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import naive
-from conftest import COMPILED, scaled
+from conftest import COMPILED, parts, scaled
 from fuzz import estimators, generator, medium, optima, small, words
 from fuzz.claims import Examiner, Status
 from fuzz.reference import Case, best_pair
@@ -21,12 +21,7 @@ def told(one, index):
     return [f"fuzz index {index}, {check}, {run}: {detail}" for check, run, detail in one.findings]
 
 
-def mostly_slow(chunks, quick):
-    """Parts of a sample, of which the first ones run in every `make test` and all in `make test-slow`."""
-    return [chunk if chunk < quick else pytest.param(chunk, marks=pytest.mark.slow) for chunk in range(chunks)]
-
-
-@pytest.mark.parametrize("chunk", mostly_slow(8, 3))
+@pytest.mark.parametrize("chunk", parts(8, quick=3))
 def test_small_problems_against_brute_force(chunk):
     size = scaled(150, 3)
     found = [
@@ -36,7 +31,7 @@ def test_small_problems_against_brute_force(chunk):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("chunk", mostly_slow(3, 1))
+@pytest.mark.parametrize("chunk", parts(3))
 def test_larger_problems_against_what_must_not_matter(chunk):
     found = [line for k in range(4 * chunk, 4 * chunk + 4) for line in told(medium.examine(SEED, k, plain=True), k)]
     assert not found, "\n".join(found)

@@ -132,7 +132,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_search_finds_the_optimum_under_every_rule(kind, rng):
     solved = refused = 0
-    for _ in range(scaled(60, 8)):
+    for _ in range(scaled(60, 12)):
         problem = draw(rng, n=int(rng.integers(3, 8)), s=int(rng.integers(1, 4)), **KINDS[kind])
         expected = optimum(problem)
         if expected is None:

@@ -215,6 +215,9 @@ def test_pairs_alone_are_claimed_where_lam_is_too_small(rng, small_pools, make, 
 
 @pytest.mark.parametrize("make", [large, components])
 def test_a_search_among_many_columns(rng, small_pools, make, monkeypatch):
+    monkeypatch.setattr(
+        "counterpoise.supervision.GRACE", 60.0
+    )  # the last search ends by itself, however slow the machine
     monkeypatch.setattr(sys.modules["counterpoise.solvers.search"], "POOLED", 8)
     problem = make(rng, s=3)
     descent = cp.minimize(problem)
