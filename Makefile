@@ -2,11 +2,11 @@
 PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
-# Two tests at a time; each compiles its own kernels once, then they share the cache on disk.
+# Tests at a time; they share the kernels that `counterpoise compile` puts into the cache on disk.
 WORKERS ?= 2
 
-.PHONY: venv demo test test-browser test-lowest test-newest wheel-smoke fuzz soak lint bench bench-search \
-	bench-estimators benchopt docs clean
+.PHONY: venv demo compile check test test-slow test-all test-browser test-lowest test-newest wheel-smoke fuzz soak lint \
+	bench bench-search bench-estimators benchopt docs clean
 
 venv: $(STAMP)
 
@@ -18,15 +18,38 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)
 	$(BIN)/counterpoise demo
 
-# The tests of kernels run twice: as plain Python, where coverage sees them, and compiled, with all others.
-KERNELS := test_pair_steps test_roots test_topsum test_smooth test_blocks test_bcd test_certificates test_sparse_line \
-	test_sparse_arc test_binary_search test_search test_pool test_holdings test_dispatch
-test: lint
-	rm -f .coverage .coverage.*
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -n $(WORKERS) -m "not compiled" $(KERNELS:%=tests/%.py)
-	$(BIN)/coverage run -m pytest -n $(WORKERS)
+# All kernels into the cache, each compiled once and not by every worker.
+compile: $(STAMP)
+	$(BIN)/counterpoise compile --jobs $(WORKERS)
+
+# For the edit loop, a minute and a half: lint, types, and arithmetic, terms, checks, files and command lines.
+CHECKS := checks problem constraint smooth topsum roots bcd certificates baselines theorems sparse_arc binary_search \
+	binary_estimators files returns loaders sets report docs clock cli cli_certify cli_pca cli_split
+check: lint compile
+	NUMBA_DISABLE_JIT=1 $(BIN)/pytest -q -m "not compiled and not slow" tests/test_topsum.py tests/test_pair_steps.py
+	$(BIN)/pytest -q -n $(WORKERS) -m "not slow" $(CHECKS:%=tests/test_%.py)
+
+# All tests but those marked slow, which `make test-slow` runs and `make test-all` adds. Tests of kernels run twice: as
+# plain Python, where coverage sees them, and compiled, with all others. The last line is that of the compiled run.
+KERNELS := pair_steps roots topsum smooth blocks bcd certificates sparse_line sparse_arc binary_search search pool holdings \
+	dispatch
+test: lint compile
+	rm -f .coverage .coverage.* build/failed
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -n $(WORKERS) -m "not compiled and not slow" $(KERNELS:%=tests/test_%.py)
+	mkdir -p build
+	{ $(BIN)/coverage run -m pytest -n $(WORKERS) -m "not slow" || touch build/failed; } | tee build/test.log
+	@if [ -e build/failed ]; then rm build/failed; exit 1; fi
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
+	@tail -n 1 build/test.log
+
+# Empty caches, killed processes, clusters, benchopt, long fuzz samples: about five minutes.
+test-slow: compile
+	$(BIN)/pytest -n $(WORKERS) -m slow
+
+test-all:
+	$(MAKE) test-slow
+	$(MAKE) test
 
 # The pages of results in a real browser; chromium is installed where it is absent and the system is Debian's.
 test-browser: $(STAMP)
@@ -61,7 +84,7 @@ test-newest:
 		hypothesis
 	build/newest/bin/python -m pytest -n $(WORKERS) $(VERSIONS:%=tests/%.py)
 
-# Random problems against brute force and invariants, docs/fuzz.rst; two minutes of it are part of the tests.
+# Random problems against brute force and invariants, docs/fuzz.rst; a fixed sample of them is part of the tests.
 FUZZ_PROBLEMS ?= 100000
 FUZZ_SEED ?= 0
 fuzz: $(STAMP)

@@ -16,8 +16,12 @@ COMPILED = not numba.config.DISABLE_JIT
 
 
 def pytest_configure(config):
-    config.addinivalue_line("markers", "compiled: needs compiled kernels; left out when the JIT is off")
-    config.addinivalue_line("markers", "slow: takes minutes, or a cold cache of kernels; left out of the edit loop")
+    config.addinivalue_line(
+        "markers", "compiled: needs compiled kernels, or shows nothing more without the JIT; left out when it is off"
+    )
+    config.addinivalue_line(
+        "markers", "slow: compiles from an empty cache, kills processes, starts clusters or fuzzes at length"
+    )
     config.addinivalue_line("markers", "browser: needs chromium on PATH; skipped where there is none")
 
 
@@ -25,7 +29,7 @@ def pytest_collection_modifyitems(items):
     if not COMPILED:
         for item in items:
             if "compiled" in item.keywords:
-                item.add_marker(pytest.mark.skip(reason="needs compiled kernels, the JIT is off"))
+                item.add_marker(pytest.mark.skip(reason="for compiled kernels, the JIT is off"))
 
 
 def make_problem(name, A, y, s, c, lam):
@@ -40,6 +44,11 @@ def make_problem(name, A, y, s, c, lam):
 def scaled(compiled, plain):
     """How many cases to run: kernels as plain Python are a thousand times slower."""
     return compiled if COMPILED else plain
+
+
+def parts(count, quick=1):
+    """Parts of a random sample, each with its own seed: the first ones run always, the others are slow."""
+    return [part if part < quick else pytest.param(part, marks=pytest.mark.slow) for part in range(count)]
 
 
 @pytest.fixture

@@ -172,6 +172,7 @@ def binary_optimum(A, y, c):
 def least_on_box_and_sum(H, b, lo, hi, total):
     """min ½zᵀHz + bᵀz over lo ≤ z ≤ hi, 1ᵀz = total, H definite or not: the stationary point of every face."""
     k = len(b)
+    bordered = np.block([[H, np.ones((k, 1))], [np.ones((1, k)), np.zeros((1, 1))]])
     best, best_z = np.inf, None
     for face in itertools.product((0, 1, 2), repeat=k):
         face = np.array(face)
@@ -181,13 +182,15 @@ def least_on_box_and_sum(H, b, lo, hi, total):
             continue
         spare = total - z[~free].sum()
         if free.any():
-            m = int(free.sum())
-            system = np.block([[H[np.ix_(free, free)], np.ones((m, 1))], [np.ones((1, m)), np.zeros((1, 1))]])
-            right = np.r_[-b[free] - H[np.ix_(free, ~free)] @ z[~free], spare]
+            if not lo[free].sum() - 1e-9 <= spare <= hi[free].sum() + 1e-9:
+                continue
+            at = np.append(np.flatnonzero(free), k)
+            system = bordered[at[:, None], at]
+            right = np.append(-b[free] - H[free][:, ~free] @ z[~free], spare)
             solution = np.linalg.lstsq(system, right, rcond=None)[0]
             if np.abs(system @ solution - right).max() > 1e-8 * (1 + np.abs(right).max()):
                 continue
-            z[free] = solution[:m]
+            z[free] = solution[:-1]
         elif abs(spare) > 1e-9:
             continue
         if (z >= lo - 1e-10).all() and (z <= hi + 1e-10).all():

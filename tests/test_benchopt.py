@@ -19,6 +19,7 @@ pytest.importorskip("benchopt")
 from benchopt.benchmark import Benchmark
 from benchopt.utils.run_context import RunContext
 
+pytestmark = pytest.mark.slow
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks"
 
 

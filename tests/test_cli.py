@@ -93,15 +93,11 @@ def test_bad_values_get_one_sentence(arguments, sentence):
 
 
 @pytest.mark.parametrize("arguments", [("demo", "--hold", "few"), ("demo", "--what", "1"), ("nonsense",)])
-def test_usage_errors_get_one_line_in_a_process(arguments):
-    process = subprocess.run(
-        [sys.executable, "-m", "counterpoise.cli", *arguments], capture_output=True, text=True, timeout=600
-    )
-    assert process.returncode == 2
-    assert process.stdout == ""
-    assert process.stderr.count("\n") == 1
-    assert arguments[-2 if len(arguments) > 1 else -1] in process.stderr
-    assert "Traceback" not in process.stderr
+def test_usage_errors_get_one_line(arguments):
+    found = run(*arguments)
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert found.stderr.count("\n") == 1
+    assert arguments[-2 if len(arguments) > 1 else -1] in found.stderr
 
 
 def test_a_bug_is_not_dressed_up_as_a_bad_option(monkeypatch):
@@ -137,15 +133,24 @@ def test_a_gap_of_zero_is_said_plainly():
     assert _by_more_than(0.0) == "at all"
 
 
-def process(*arguments):
-    """Run the command as a user does."""
-    command = [sys.executable, "-m", "counterpoise.cli", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=600)
+def test_a_process_ends_with_the_code_and_the_line_of_its_error():
+    """As a user runs it, not through the runner of the tests."""
+
+    def process(*arguments):
+        command = [sys.executable, "-m", "counterpoise.cli", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=600)
+
+    usage = process("demo", "--hold", "few")
+    assert (usage.returncode, usage.stdout) == (2, "")
+    assert usage.stderr.count("\n") == 1 and "--hold" in usage.stderr and "Traceback" not in usage.stderr
+    debug = process("demo", "--hold", "0", "--debug")
+    assert debug.returncode == 1
+    assert "Traceback" in debug.stderr and "--hold is 0" in debug.stderr
 
 
 def test_demo_prints_json_only():
-    found = process("demo", *SMALL, "--json")
-    assert (found.returncode, found.stderr) == (0, "")
+    found = run("demo", *SMALL, "--json")
+    assert (found.exit_code, found.stderr) == (0, "")
     said = json.loads(found.stdout)
     market = simulate_market(n_days=120, n_stocks=60)
     result = cp.minimize(SIT(market.returns, market.index, s=5, lam=1e3))
@@ -156,19 +161,16 @@ def test_demo_prints_json_only():
     assert said["second_call"] > 0.0
 
 
-def test_demo_can_be_quiet_and_show_where_an_error_arose():
+def test_demo_can_be_quiet():
     assert run("demo", *SMALL, "-q").output == ""
-    found = process("demo", "--hold", "0", "--debug")
-    assert found.returncode == 1
-    assert "Traceback" in found.stderr and "--hold is 0" in found.stderr
 
 
 def test_data_is_listed_as_json(tmp_path):
     (tmp_path / "blocks").mkdir()
     np.savez(tmp_path / "blocks" / "small-a.npz", A=np.ones((3, 4)), seed=3)
     (tmp_path / "blocks" / "broken-a.npz").write_bytes(b"no archive")
-    found = process("data", "--data", tmp_path, "--json")
-    assert (found.returncode, found.stderr) == (0, "")
+    found = run("data", "--data", str(tmp_path), "--json")
+    assert (found.exit_code, found.stderr) == (0, "")
     said = json.loads(found.stdout)
     rows = {row["set"]: row for row in said["sets"]}
     assert said["folder"] == str(tmp_path)

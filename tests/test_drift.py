@@ -39,14 +39,15 @@ def wander_arc(problem, x, steps, every, rng):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_ten_million_steps(name, rng):
+@pytest.mark.parametrize("steps", [10**6, pytest.param(10**7, marks=pytest.mark.slow)])
+def test_millions_of_steps(name, steps, rng):
     problem, _, _ = build(name, rng, n=50, m=30)
     x = problem.start(0)
     terms = problem.terms()
     sweep.start(terms, x)
     wander = wander_arc if name == "NNSPCA" else wander_line
     # The cadence of a run is max(1000, 4n) accepted steps; stop in the middle of an interval.
-    wander(terms, x, 10**7 + 500 if COMPILED else 2500, 1000, rng)
+    wander(terms, x, steps + 500 if COMPILED else 2500, 1000, rng)
     assert problem.violation(x) <= 1e-12
     exact = problem.f.gradient(x)
     assert np.abs(terms.f.gradient - exact).max() <= 1e-9 * np.abs(exact).max()

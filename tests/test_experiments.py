@@ -212,7 +212,7 @@ def test_a_failing_method_does_not_lose_the_others(tiny, folder, tmp_path):
     assert {name for name, _ in failed} == {"slow"} and "k is 50" in failed[0][1]
 
 
-@pytest.mark.parametrize("backend", ["loky", "threading", "dask"])
+@pytest.mark.parametrize("backend", ["loky", "threading", pytest.param("dask", marks=pytest.mark.slow)])
 def test_backends_agree_with_one_process(tiny, folder, tmp_path, backend):
     if backend == "dask":
         pytest.importorskip("distributed", reason="distributed is not installed")
@@ -224,6 +224,7 @@ def test_backends_agree_with_one_process(tiny, folder, tmp_path, backend):
         assert len(objectives(serial)) == len(tasks)
 
 
+@pytest.mark.slow
 def test_a_cluster_starts_beside_another_one_and_listens_on_this_machine_alone():
     distributed = pytest.importorskip("distributed", reason="distributed is not installed")
     with contextlib.ExitStack() as stack:
@@ -238,6 +239,7 @@ def test_a_cluster_starts_beside_another_one_and_listens_on_this_machine_alone()
         assert scheduler.address.startswith("tcp://127.0.0.1:")
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_and_ends_with_the_same_records(tiny, folder, tmp_path):
     path, output = tiny(starts=range(8), iterations=400), tmp_path / "out"
     command = [sys.executable, "-m", "counterpoise.cli", "reproduce", str(path), "--data", str(folder), "--jobs", "1"]

@@ -105,6 +105,7 @@ print("right")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 def test_two_processes_compile_at_once(tmp_path):
     (tmp_path / "shared.py").write_text(
@@ -127,6 +128,7 @@ print(type(sweep.epoch._cache).__name__)
 """
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 def test_no_home_and_no_place_for_a_cache(tmp_path):
     """A package that cannot be written, and a home that does not exist."""
@@ -322,7 +324,10 @@ class Presser:
 
 @pytest.mark.compiled
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize("command", COMMANDS)
+@pytest.mark.parametrize(
+    "command",
+    [pytest.param(name, marks=pytest.mark.slow) if name in ("bench", "reproduce") else name for name in COMMANDS],
+)
 def test_ctrl_c_at_random_moments(folder, command, rng):
     line, written = COMMANDS[command]
     assert run(ADD).exit_code == 0
@@ -355,6 +360,7 @@ app(sys.argv[1:])
 """
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 def test_ctrl_c_in_a_process_keeps_the_best_point(folder):
     line = "solve data.npz --problem sit -s 3 --lam 10 --method search --max-time 60 --save found.npz --json"
@@ -373,6 +379,7 @@ def test_ctrl_c_in_a_process_keeps_the_best_point(folder):
         assert wrong == "Stopped before the end.\n" and not Path("found.npz").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 def test_a_worker_that_dies_is_one_sentence_and_its_command_goes_on(folder):
     psutil = pytest.importorskip("psutil")

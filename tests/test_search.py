@@ -88,6 +88,7 @@ def test_the_enumeration_itself_finds_the_optimum(rng, name):
         assert problem.objective(x) == pytest.approx(best, rel=1e-7, abs=1e-9)
 
 
+@pytest.mark.compiled
 def test_exact_with_bounds_and_turnover(rng):
     for _ in range(scaled(8, 2)):
         n, s = 7, 3
@@ -132,6 +133,7 @@ def test_exact_refuses_the_hopeless_and_the_undefined(rng):
         exact(instance("SIT", rng, lam=1e-3))
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", ["SIT", "DCPB2"])
 def test_workers_do_not_change_the_bits(rng, name):
     problem = instance(name, rng, n=12)
@@ -142,6 +144,7 @@ def test_workers_do_not_change_the_bits(rng, name):
     assert (search(problem, work=20, seed=3).x == alone.x).all()
 
 
+@pytest.mark.compiled
 def test_small_penalties_are_searched_as_they_are(rng):
     """Below the exact regime the best point is dense; the search must not be worse than descents from many starts."""
     for name in NAMES:
@@ -152,6 +155,7 @@ def test_small_penalties_are_searched_as_they_are(rng):
             assert result.objective <= many + 1e-7 * (1.0 + abs(many))
 
 
+@pytest.mark.compiled
 def test_limits_callbacks_and_starts(rng):
     problem = instance("SIT", rng)
     seen = []
@@ -206,6 +210,7 @@ def test_a_failing_job_costs_only_itself(rng, monkeypatch):
     assert result.status is cp.Status.CERTIFIED and result.nit == 32
 
 
+@pytest.mark.compiled
 def test_a_search_takes_kinks_at_any_lam(rng):
     for lam in (0.0, 1e-3, 1.0, LARGE):
         A, y = rng.standard_normal((14, 9)), rng.standard_normal(14)
@@ -339,6 +344,7 @@ def test_swap_ends_where_the_largest_cannot_hold_the_sum():
     assert result.x.tolist() == [1.0, 0.0, 0.0]
 
 
+@pytest.mark.compiled
 @pytest.mark.parametrize("name", ["DCPB1", "DCPB2"])
 def test_swap_on_binary_problems_is_never_worse_than_pairs(rng, name):
     better = 0
@@ -407,7 +413,8 @@ def test_a_path_needs_one_list(rng, given, sentence):
 # Clusters, proofs by another solver, graphs
 
 
-@pytest.mark.parametrize("backend", ["loky", "dask"])
+@pytest.mark.compiled
+@pytest.mark.parametrize("backend", ["loky", pytest.param("dask", marks=pytest.mark.slow)])
 def test_any_backend_of_joblib_gives_the_same_bits(rng, backend):
     if backend == "dask":
         pytest.importorskip("distributed", reason="distributed is not installed")
@@ -418,6 +425,7 @@ def test_any_backend_of_joblib_gives_the_same_bits(rng, backend):
     assert (alone.x == together.x).all()
 
 
+@pytest.mark.compiled
 def test_scip_agrees_with_the_enumeration(rng):
     pytest.importorskip("pyscipopt", reason="pyscipopt is not installed")
     for name in ("SIT", "DCPB1", "DCPB2"):

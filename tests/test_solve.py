@@ -415,16 +415,18 @@ def test_the_line_shows_objective_and_gap(folder, shown):
     assert found.exit_code == 0
 
 
-def test_in_a_process_without_a_traceback(folder):
+def test_in_a_process(folder):
     command = [sys.executable, "-m", "counterpoise.cli", "solve"]
     run = {"capture_output": True, "text": True, "timeout": 120}
     good = subprocess.run([*command, str(folder / "both.npz"), *SIT_OPTIONS, "--json"], **run)
     assert good.returncode == 0, good.stderr
     assert json.loads(good.stdout)["best"] == "bcd-g"
     assert good.stderr == ""
-    bad = subprocess.run([*command, str(folder / "both.npz"), "-s", "3"], **run)
-    assert bad.returncode == 2
-    assert bad.stdout == ""
+
+
+def test_the_problem_is_required(folder):
+    bad = solve(folder / "both.npz", "-s", "3")
+    assert (bad.exit_code, bad.stdout) == (2, "")
     assert bad.stderr.count("\n") == 1 and "--problem" in bad.stderr
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize as scipy_minimize
 
 import counterpoise as cp
-from conftest import scaled
+from conftest import parts, scaled
 from counterpoise.kernels import swap_line, tabu_line
 from counterpoise.problems import SIT
 from counterpoise.solvers.sparse_line import SparseLine
@@ -303,10 +303,11 @@ def test_a_walk_never_loses_ground(rng, variant):
 
 @pytest.mark.compiled
 @pytest.mark.parametrize("variant", VARIANTS[:5])
-def test_one_walk_leaves_local_optima_for_the_optimum(rng, variant):
+@pytest.mark.parametrize("part", parts(2))
+def test_one_walk_leaves_local_optima_for_the_optimum(rng, variant, part):
     """From the worst of many local optima; each of the cases has one above the optimum."""
     reached = cases = 0
-    while cases < 12:
+    while cases < 6:
         problem = random_problem(rng, n=9, **variant)
         line = SparseLine(problem)
         ends = [line.descend(problem.start(k)) for k in range(12)]

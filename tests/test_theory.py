@@ -221,6 +221,7 @@ def test_tables_and_figures_show_every_number(recwarn):
     assert not recwarn.list
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 def test_the_whole_measurement_is_the_same_for_the_same_seed(monkeypatch):
     monkeypatch.setattr(theory, "NAMES", ("SIT",))

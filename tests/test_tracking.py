@@ -21,7 +21,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import counterpoise as cp
-from conftest import scaled
+from conftest import parts, scaled
 from counterpoise.estimators import tracking as module
 from counterpoise.estimators.options import price_columns
 from counterpoise.estimators.tracking import IndexTracker
@@ -224,9 +224,10 @@ def test_each_rule_against_all_sets_of_names(rng, rules):
     assert possible
 
 
-def test_mixed_rules_against_all_sets_of_names(rng):
+@pytest.mark.parametrize("part", parts(3))
+def test_mixed_rules_against_all_sets_of_names(rng, part):
     """Infeasible ones among them: both must agree on that, too."""
-    count, possible = scaled(250, 30), 0
+    count, possible = scaled(84, 30), 0
     for _ in range(count):
         rules = {rule for rule in RULES if rng.random() < 0.5}
         possible += compare(*random_case(rng, rules, n=int(rng.integers(4, 8))))
@@ -242,9 +243,10 @@ def test_other_methods_keep_the_rules(rng, method):
 
 
 @pytest.mark.parametrize("kind", ["copies", "cash", "few days"])
-def test_names_that_cannot_be_told_apart(rng, kind):
+@pytest.mark.parametrize("part", parts(3))
+def test_names_that_cannot_be_told_apart(rng, kind, part):
     """Copies of a name, a name that never moves, fewer days than names: the weights are not unique, the optimum is."""
-    for _ in range(scaled(60, 8)):
+    for _ in range(scaled(20, 8)):
         case, options = random_case(rng, {rule for rule in RULES if rng.random() < 0.4})
         if kind == "copies":
             case.R[:, 1] = case.R[:, 0]
