@@ -9,12 +9,14 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+import numba
 import numpy as np
 import pytest
 
 import counterpoise as cp
 from conftest import scaled
-from counterpoise.kernels.concave import change, slope_floor
+from counterpoise.kernels import dispatch
+from counterpoise.kernels.concave import ConcaveQuadratic, change, slope_floor
 from counterpoise.kernels.dispatch import fingerprint, has_body, implements, verb
 
 ROOT = Path(__file__).parent.parent
@@ -55,13 +57,51 @@ def test_verbs_have_defaults_and_bodies():
     assert slope_floor((1.0,), np.zeros(1), 0) == (-1e300, 0.0)
 
 
-def test_registering_a_body_from_outside_changes_the_fingerprint():
+def test_a_body_from_outside_changes_the_fingerprint_of_what_uses_it_alone():
     class Later(NamedTuple):
         lam: float
 
-    before = fingerprint()
+    def of(*terms):
+        return fingerprint("counterpoise.kernels.sweep", [numba.typeof(term) for term in terms])
+
+    mine, theirs = (Later(1.0), 2.0), (ConcaveQuadratic(1.0), 2.0)
+    before = of(mine), of(theirs), of(3)
     implements(change, Later)(lambda g, x, i, a, j, b: 0.0)
-    assert fingerprint() != before
+    assert of(mine) != before[0]
+    assert (of(theirs), of(3)) == before[1:]
+
+
+def test_the_fingerprint_covers_every_module_that_an_entry_point_is_made_of(tmp_path, monkeypatch):
+    """Copies of the kernels, of which one is edited: the entry points that import it have another fingerprint."""
+    folder = tmp_path / "kernels"
+    shutil.copytree(PACKAGE / "kernels", folder, ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(dispatch, "__file__", str(folder / "dispatch.py"))
+    users = {
+        "topsum": {"sweep", "block"},
+        "line": {"sweep", "block", "swap_line", "tabu_line", "holdings", "enumerate"},
+        "swap_line": {"swap_line", "tabu_line", "swap_arc", "holdings", "enumerate"},
+        "holdings": {"holdings"},
+        "exchange": {"exchange"},
+        "dispatch": {"sweep", "block", "swap_line", "tabu_line", "swap_arc", "holdings", "enumerate", "exchange"},
+    }
+
+    def all_of_them():
+        dispatch._text_of.cache_clear()
+        dispatch._imports_of.cache_clear()
+        return {name: fingerprint(f"counterpoise.kernels.{name}", []) for name in users["dispatch"]}
+
+    before = all_of_them()
+    assert len(set(before.values())) == len(before)
+    for edited, affected in users.items():
+        with (folder / f"{edited}.py").open("a") as file:
+            file.write("\nEDITED = True\n")
+        after = all_of_them()
+        changed = {name for name in after if after[name] != before[name]}
+        assert affected <= changed, edited
+        assert "sweep" in affected or "sweep" not in changed, edited
+        before = after
+    dispatch._text_of.cache_clear()
+    dispatch._imports_of.cache_clear()
 
 
 def load_example():

@@ -4,8 +4,8 @@ A *term* is a NamedTuple of numbers and arrays. A *verb* is a function such as `
 whose body depends on the type of its first argument. :func:`implements` registers a body, also from
 outside the package; the same lookup serves compiled code and plain Python (``NUMBA_DISABLE_JIT=1``).
 
-Only entry points are cached on disk, and their cache key contains :func:`fingerprint`, a hash of every
-kernel source and of every registered body. Editing any of them is a cache miss, never a stale hit.
+Only entry points are cached on disk, and their cache key contains :func:`fingerprint`, a hash of the sources that they
+are made of. Editing one of them is a cache miss, never a stale hit.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import functools
 import hashlib
 import inspect
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -184,10 +185,11 @@ def entry_point(function: Function) -> Function:
 
 
 class _StampedCache(FunctionCache):  # type: ignore[misc]
-    """Numba's disk cache with the fingerprint of all sources in its key, and files that are checked."""
+    """Numba's disk cache with the fingerprint of the sources in its key, and files that are checked."""
 
     def __init__(self, function: Function) -> None:
         super().__init__(function)
+        self._module = function.__module__
         locator = self._impl.locator
         self._cache_file = _CheckedFile(
             cache_path=locator.get_cache_path(),
@@ -196,7 +198,7 @@ class _StampedCache(FunctionCache):  # type: ignore[misc]
         )
 
     def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        return (*super()._index_key(sig, codegen), fingerprint())
+        return (*super()._index_key(sig, codegen), fingerprint(self._module, sig))
 
     def _save_overload(self, sig: Any, data: Any) -> None:
         # A disk that is full or read-only costs the next process a compilation, and not this one its run.
@@ -242,16 +244,54 @@ def _checksum(content: bytes) -> bytes:
     return hashlib.blake2b(content, digest_size=CHECKSUM).digest()
 
 
-def fingerprint() -> str:
-    """Hash of the kernel sources and of every body registered from outside."""
-    extra = "".join(_registered_sources[key] for key in sorted(_registered_sources))
-    return hashlib.sha256((_package_sources() + extra).encode()).hexdigest()
+def fingerprint(module: str, types: Any) -> str:
+    """Return a hash of the sources of an entry point in a module, called with arguments of the given Numba types.
+
+    These are the kernel modules that it imports, directly or not, those in which the classes of its terms stand, and
+    the bodies that were registered for these classes from outside.
+    """
+    classes = _classes_in(types)
+    names = {_kernel_name(module), "dispatch"} | {_kernel_name(each.__module__) for each in classes}
+    known, texts = set[str](), list[str]()
+    while names - known:
+        name = min(names - known)
+        known.add(name)
+        names |= _imports_of(name)
+        texts.append(_text_of(name))
+    for (verb_name, term), source in sorted(_registered_sources.items()):
+        if term in {f"{each.__module__}.{each.__qualname__}" for each in classes}:
+            texts += [verb_name, term, source]
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
+
+
+def _classes_in(types: Any) -> set[type]:
+    """Return the classes of all NamedTuples in nested types."""
+    found = set[type]()
+    for each in types:
+        if hasattr(each, "instance_class"):
+            found.add(each.instance_class)
+        found |= _classes_in(getattr(each, "types", ()))
+    return found
+
+
+def _kernel_name(module: str) -> str:
+    """Return the last part of a module's name, "" for one outside the kernels, of which Numba itself keeps track."""
+    package, _, name = module.rpartition(".")
+    return name if package == __package__ else ""
 
 
 @functools.cache
-def _package_sources() -> str:
-    files = sorted(Path(__file__).parent.glob("*.py"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+def _text_of(name: str) -> str:
+    return (Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8") if name else ""
+
+
+@functools.cache
+def _imports_of(name: str) -> frozenset[str]:
+    """Return the kernel modules that the text of a kernel module names."""
+    text = _text_of(name)
+    listed = ",".join(re.findall(r"from counterpoise\.kernels import \(?([\w,\s]+)", text))
+    named = {*re.findall(r"counterpoise\.kernels\.(\w+)", text), *re.findall(r"\w+", listed)}
+    return frozenset(each for each in named if (Path(__file__).parent / f"{each}.py").is_file())
 
 
 def _source_of(function: Function) -> str:
