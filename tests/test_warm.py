@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
+import pkgutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from numba.core.dispatcher import Dispatcher
 from typer.testing import CliRunner
 
-from counterpoise import warm
+from counterpoise import kernels, warm
 from counterpoise.cli import app
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import startup
+
+# Of sparse data in single precision, and one that only tests call.
+UNPREPARED = {"columns.add_columns", "exchange.changes"}
+
+
+def entry_points():
+    """Return the names of all kernels that Python calls."""
+    names = set()
+    for info in pkgutil.iter_modules(kernels.__path__):
+        module = importlib.import_module(f"counterpoise.kernels.{info.name}")
+        for name, function in vars(module).items():
+            if (
+                isinstance(function, Dispatcher)
+                and function.__module__ == module.__name__
+                and function.stats.cache_path
+            ):
+                names.add(f"{info.name}.{name}")
+    return names
 
 
 def compile_into(folder, *options):
@@ -37,6 +58,8 @@ def test_nothing_is_left_to_compile(tmp_path):
     made = compile_into(tmp_path, "--jobs", "2")
     assert made["kernels"] == made["compiled"] > 20
     assert Path(made["folder"]).is_relative_to(tmp_path)
+    kept = {file.name.partition("-")[0] for file in Path(made["folder"]).glob("*.nbi")}
+    assert entry_points() - kept == UNPREPARED
     for name, row in startup.ROWS.items():
         if not row.script.startswith("counterpoise ") and name not in startup.NO_KERNELS:
             assert startup.run(row.script, tmp_path, (30, 12), recorded=True).compiled == [], name

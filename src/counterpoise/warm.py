@@ -28,11 +28,11 @@ REPORT = "report"
 RULES = ("hybrid", "cyclic", "random", "greedy", "semi-greedy")
 
 
-def _table(rows: int = 12, columns: int = 8) -> tuple[Any, Any]:
-    """Return A and y, which depends on the first columns."""
+def _table(columns: int = 30) -> tuple[Any, Any]:
+    """Return A and y; with few columns searches enumerate all supports and leave kernels out."""
     rng = np.random.default_rng(0)
-    A = rng.standard_normal((rows, columns))
-    return A, A[:, :4].mean(axis=1) + 0.1 * rng.standard_normal(rows)
+    A = rng.standard_normal((20, columns))
+    return A, A[:, :4].mean(axis=1) + 0.1 * rng.standard_normal(len(A))
 
 
 def _pairs(problem: cp.Problem) -> None:
@@ -50,8 +50,7 @@ def _pairs(problem: cp.Problem) -> None:
 def _beyond_pairs(problem: cp.Problem) -> None:
     """Run the methods and the certificate that look at more than pairs."""
     cp.minimize(problem, method="search")
-    x = cp.minimize(problem, method="exact").x
-    cp.minimize(problem, x, method="swap")
+    x = cp.minimize(problem, method="swap").x
     if isinstance(problem.g, cp.TopSum):
         cp.certify(problem, x, level="swap")
 
@@ -63,12 +62,13 @@ def _tracking() -> None:
     problem = SIT(A, y, s=3, lam=1e3)
     _pairs(problem)
     _beyond_pairs(problem)
+    cp.minimize(SIT(*_table(8), s=3, lam=1e3), method="exact")
     # Below the exactness threshold a search goes another way.
     cp.minimize(problem.variant(lam=1e-3), method="search")
     A, y = A / 100.0, y / 100.0
     cp.IndexTracker(3, random_state=0).fit(A, y)
-    even = np.full(8, 1.0 / 8.0)
-    groups, limits = ["a"] * 4 + ["b"] * 4, {"a": (0.2, 0.8)}
+    even = np.full(30, 1.0 / 30.0)
+    groups, limits = ["a"] * 15 + ["b"] * 15, {"a": (0.2, 0.8)}
     for method in ("search", "swap", "bcd-g"):
         cp.IndexTracker(
             3,
@@ -92,6 +92,7 @@ def _components() -> None:
     problem = NNSPCA(A, s=3, lam=1e3)
     _pairs(problem)
     _beyond_pairs(problem)
+    cp.minimize(NNSPCA(_table(8)[0], s=3, lam=1e3), method="exact")
     cp.minimize(problem.variant(lam=1e-3), method="search")
     for X in (A, csc_array(A)):
         for method in ("search", "swap"):
@@ -105,9 +106,10 @@ def _signs() -> None:
     for kind in (DCPB1, DCPB2):
         _beyond_pairs(kind(A, y, c=0, lam=1e3))
         _pairs(kind(A, y, c=0, lam=1e3))
+        cp.minimize(kind(*_table(8), c=0, lam=1e3), method="exact")
     cp.BinaryLeastSquares(random_state=0).fit(A, y)
-    cp.balanced_split(A, 6, random_state=0)
-    cp.balanced_split(A, (4, 4, 4), strata=[0, 1] * 6, random_state=0)
+    cp.balanced_split(A, 10, random_state=0)
+    cp.balanced_split(A, (8, 6, 6), strata=[0, 1] * 10, random_state=0)
 
 
 def _blocks() -> None:
