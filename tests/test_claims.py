@@ -270,12 +270,20 @@ class _Stuck:
         self.release, self.inside = threading.Event(), threading.Event()
         from counterpoise.kernels import sweep
 
+        self.kernel, self.threads = sweep.epoch, []
         monkeypatch.setattr(sweep, "epoch", self)
 
     def __call__(self, *args):
+        self.threads.append(threading.current_thread())
         self.inside.set()
         self.release.wait(60.0)
-        return 1, 0, False
+        return self.kernel(*args)
+
+    def end(self):
+        """Let the run that was given up come to its end, before another test begins."""
+        self.release.set()
+        for thread in self.threads:
+            thread.join(60.0)
 
 
 @pytest.mark.parametrize("method", ["bcd-g", "swap", "search"])
@@ -285,7 +293,7 @@ def test_a_limit_is_kept_while_a_kernel_is_at_work(rng, method, monkeypatch):
     result = cp.minimize(problem, method=method, max_time=0.05)
     assert stuck.inside.is_set() and not stuck.release.is_set()
     assert result.status is cp.Status.TIME_LIMIT and problem.violation(result.x) <= 1e-12
-    stuck.release.set()
+    stuck.end()
 
 
 @pytest.mark.skipif(not hasattr(signal, "pthread_kill"), reason="needs signals")
@@ -302,7 +310,7 @@ def test_an_interrupt_is_obeyed_while_a_kernel_is_at_work(rng, method, monkeypat
     result = cp.minimize(problem, method=method, max_time=60.0)
     assert not stuck.release.is_set() and result.status is cp.Status.INTERRUPTED
     assert problem.violation(result.x) <= 1e-12
-    stuck.release.set()
+    stuck.end()
 
 
 def test_an_interrupted_certificate_raises(rng, monkeypatch):
@@ -341,7 +349,7 @@ def test_a_run_that_was_left_behind_does_not_wait_for_its_callback(rng, monkeypa
     stuck = _Stuck(monkeypatch)
     assert cp.minimize(problem, max_time=0.05, callback=lambda progress: None).status is cp.Status.TIME_LIMIT
     left = [thread for thread in threading.enumerate() if thread.name == "counterpoise"]
-    stuck.release.set()
+    stuck.end()
     for thread in left:
         thread.join(60.0)
         assert not thread.is_alive()
