@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 # Roughly what the first fit of an estimator compiles, on a laptop.
-SECONDS = 20
+SECONDS = 30
 
 logger = logging.getLogger("counterpoise")
 _listeners: list[Callable[[str], object]] = []
