@@ -267,3 +267,17 @@ def test_every_recorded_point_is_feasible(name, rng):
     cp.minimize(problem, x0=points[0], working_set="random", callback=lambda p: points.append(p.x) and False)
     assert len(points) > 2
     assert max(problem.violation(x) for x in points) <= 1e-10
+
+
+def test_a_rule_of_ones_own_may_make_arrays(rng):
+    """Kernels of the package make none; what users write may."""
+
+    def steepest(problem, x, theta, floor, rng):
+        order = np.argsort(problem.f.gradient)
+        first = int(rng.random() * 2)
+        return order[first], order[len(x) - 1 - int(rng.random() * 3)]
+
+    problem, case, _ = build("SIT", rng, n=12, m=8)
+    result = cp.minimize(problem, working_set=steepest)
+    assert result.status is cp.Status.CERTIFIED
+    assert largest_gap(case, result.x, "line") <= result.tolerance + 1e-9 * case.size(result.x)

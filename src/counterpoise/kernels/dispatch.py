@@ -102,7 +102,10 @@ def outlined(function: Function) -> Function:
 
 
 def allocating(function: Function) -> Function:
-    """Compile an inner function, as :func:`outlined`, that makes arrays."""
+    """Compile an inner function, as :func:`outlined`, that makes arrays or is returned some by a function it calls.
+
+    Numba refuses to make arrays in the others, but would not tell that one that is returned there is never freed.
+    """
     return _inner(function, _nrt=True)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from counterpoise.certificates import check_blocks, check_enumeration, convex_gap
 from counterpoise.checks import Vector, number, whole_number
 from counterpoise.kernels import block, select, sweep
-from counterpoise.kernels.dispatch import has_body, implements, kernel
+from counterpoise.kernels.dispatch import allocating, has_body, implements
 from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import faces, pool
@@ -268,7 +268,7 @@ def _rule_from_function(function: Callable[..., Any]) -> Any:
 @functools.cache
 def _rule_type(body: Callable[..., Any]) -> Any:
     """Return a NamedTuple type whose ``select`` is ``body``."""
-    compiled = kernel(body)
+    compiled = allocating(body)
     rule_type = type(f"Rule_{body.__name__}", (_FunctionRule,), {"__slots__": (), "__module__": body.__module__})
 
     @implements(select.select, rule_type)
