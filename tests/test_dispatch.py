@@ -104,6 +104,22 @@ def test_the_fingerprint_covers_every_module_that_an_entry_point_is_made_of(tmp_
     dispatch._imports_of.cache_clear()
 
 
+EDITED = """
+from pathlib import Path
+from counterpoise.kernels import dispatch
+file = Path(dispatch.__file__).with_name("topsum.py")
+file.write_text(file.read_text() + "\\nEDITED = True\\n")
+print(dispatch.fingerprint("counterpoise.kernels.sweep", []))
+"""
+
+
+def test_a_process_whose_sources_are_edited_keeps_its_kernels_under_the_old_key(tmp_path):
+    copy = tmp_path / "src" / "counterpoise"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    first, second = (run(EDITED, tmp_path, PYTHONPATH=tmp_path / "src") for _ in range(2))
+    assert first == fingerprint("counterpoise.kernels.sweep", []) != second
+
+
 def load_example():
     namespace = {"__name__": "own_penalty_example"}
     code = compile(

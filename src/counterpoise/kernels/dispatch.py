@@ -304,3 +304,8 @@ def _source_of(function: Function) -> str:
         return Path(file).read_text(encoding="utf-8")
     code = function.__code__
     return repr((code.co_code, code.co_consts, code.co_names))
+
+
+# Read now, because a file that is edited while this process runs is not what this process compiles.
+for _file in Path(__file__).parent.glob("*.py"):
+    _text_of(_file.stem)
