@@ -7,7 +7,7 @@ import multiprocessing
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-# Roughly what the first fit of an estimator compiles, on a laptop.
+# Roughly what the first fit of a tracker compiles for, by benchmarks/startup.py.
 SECONDS = 30
 
 logger = logging.getLogger("counterpoise")

@@ -102,17 +102,17 @@ def outlined(function: Function) -> Function:
 
 
 def allocating(function: Function) -> Function:
-    """Compile an inner function, as :func:`outlined`, that makes arrays or is returned some by a function it calls.
+    """Compile an inner function, as :func:`outlined`, that makes arrays or calls a function that returns one.
 
-    Numba refuses to make arrays in the others, but would not tell that one that is returned there is never freed.
+    In other kernels Numba refuses to make arrays, but it does not notice a returned array, which would never be freed.
     """
     return _inner(function, _nrt=True)
 
 
 class _Inner(CPUDispatcher):  # type: ignore[misc]
-    """A compiled function without the wrapper by which Python calls it: that takes as long to compile as the function.
+    """A compiled function without the wrapper that Python needs to call it; a wrapper takes long to compile.
 
-    Called from Python nevertheless, as tests do, it is made part of a function that has one.
+    If Python calls it nevertheless, as tests do, a function with a wrapper is compiled around it.
     """
 
     _outer: Function | None = None
@@ -261,8 +261,9 @@ def fingerprint(module: str, types: Any) -> str:
         known.add(name)
         names |= _imports_of(name)
         texts.append(_text_of(name))
+    terms = {f"{each.__module__}.{each.__qualname__}" for each in classes}
     for (verb_name, term), source in sorted(_registered_sources.items()):
-        if term in {f"{each.__module__}.{each.__qualname__}" for each in classes}:
+        if term in terms:
             texts += [verb_name, term, source]
     return hashlib.sha256("\0".join(texts).encode()).hexdigest()
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from counterpoise.kernels.dispatch import allocating, entry_point, outlined
-from counterpoise.kernels.swap_line import copy_support, invert_definite
+from counterpoise.kernels.swap_line import copy_support, invert_definite, mark
 
 # Relative: what counts as being on a limit, and as a slope that is worth a step.
 AT_LIMIT, FLAT_SLOPE = 1e-12, 1e-13
@@ -488,9 +488,7 @@ def climb_down(rules, s, held, m, z, value, tol, tries, rounds):
     best, out, into = np.empty(tries), np.empty(tries, dtype=np.int64), np.empty(tries, dtype=np.int64)
     new_held, new_z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
     for _ in range(rounds if tries else 0):
-        is_held[:] = False
-        for a in range(m):
-            is_held[held[a]] = True
+        mark(held, m, is_held)
         slopes_at(rules, held, m, z, gradient)
         count = score(rules, held, m, z, s, gradient, is_held, best, out, into)
         moved = False
@@ -507,9 +505,7 @@ def climb_down(rules, s, held, m, z, value, tol, tries, rounds):
             if found < value - tol * abs(value):
                 m, value, moved = size, found, True
                 copy_support(new_held, new_z, m, held, z)
-                is_held[:] = False
-                for a in range(m):
-                    is_held[held[a]] = True
+                mark(held, m, is_held)
         if not moved:
             # A name at its least weight may do better without it; its promise is too crude to tell.
             for a in range(m):
