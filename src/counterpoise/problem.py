@@ -14,8 +14,15 @@ from counterpoise.kernels import concave as concave_kernels
 from counterpoise.kernels.dispatch import has_body
 from counterpoise.kernels.pair import WORK_ROWS, Terms
 from counterpoise.terms.concave import ConcaveQuadratic, ConcaveTerm
-from counterpoise.terms.constraint import as_constraint, distance_to_bounds
-from counterpoise.terms.separable import SeparableTerm, compile_separable, separable_value
+from counterpoise.terms.constraint import as_constraint
+from counterpoise.terms.separable import (
+    SeparableTerm,
+    compile_separable,
+    distance_to_bounds,
+    is_gapped,
+    separable_size,
+    separable_value,
+)
 from counterpoise.terms.smooth import LeastSquares, Quadratic
 
 # Feasibility tolerance, relative to the largest |xᵢ| of any feasible point.
@@ -28,8 +35,8 @@ class Problem:
     Parameters
     ----------
     f : LeastSquares or Quadratic
-    h : Bounds, Linear, AbsoluteDeviation or a sum of them, optional
-    g : TopSum, Norm2, ConcaveQuadratic or a term of your own, optional
+    h : Bounds, Linear, Ridge, AbsoluteDeviation, SemiContinuous, a term of your own, or a sum of them, optional
+    g : TopSum, AtMost, Norm2, ConcaveQuadratic or a term of your own, optional
     u : Sum or Sphere
     constant : float
         Added to the objective, never to the steps.
@@ -64,12 +71,13 @@ class Problem:
             )
         if h is not None and not isinstance(h, SeparableTerm):
             raise TypeError(
-                f"h is a {type(h).__name__}; it must be Bounds, Linear, AbsoluteDeviation or a sum of them."
+                f"h is a {type(h).__name__}; it must be Bounds, Linear, Ridge, AbsoluteDeviation, SemiContinuous, a "
+                "SeparableTerm of your own, or a sum of them."
             )
         self.f, self.h, self.u = f, h, as_constraint(u)
         self.g: ConcaveTerm = ConcaveQuadratic(0.0) if g is None else g
         self.n, self.constant, self.name = f.n, float(constant), name
-        self.separable = compile_separable(h, self.n)
+        self.separable, self._separable_constant = compile_separable(h, self.n)
         self.u.check(self.separable)
         self._check_step()
 
@@ -101,32 +109,46 @@ class Problem:
     def violation(self, x: Any) -> float:
         """Return the distance from feasibility: the larger of that to the bounds and |u|."""
         x = vector(x, "x", self.n)
-        return max(distance_to_bounds(self.separable, x), self.u.violation(x))
+        missed = max(distance_to_bounds(self.separable, x), self.u.violation(x))
+        # A g that is a constraint says how far x is from keeping it.
+        return max(missed, self.g.violation(x)) if hasattr(self.g, "violation") else missed
+
+    @cached_property
+    def is_convex_set(self) -> bool:
+        """Whether the bounds and a g that is a constraint leave a convex part of {u(x) = 0}."""
+        return not is_gapped(self.separable) and (not hasattr(self.g, "violation") or self.g.s >= self.n)
 
     def project(self, x: Any) -> Vector:
-        """Return a feasible point nearest to x."""
-        return self.u.project(vector(x, "x", self.n), self.separable)
+        """Return a feasible point nearest to x; with ``AtMost`` or ``SemiContinuous`` one near to x."""
+        near = self.u.project(vector(x, "x", self.n), self.separable)
+        if self.is_convex_set or self.is_feasible(near):
+            return near
+        from counterpoise.rules import near_point
+
+        return near_point(self, near)
 
     def start(self, seed: int | None = 0) -> Vector:
         """Return a random feasible point."""
-        return self.u.random(self.separable, np.random.default_rng(random_seed(seed)))
+        x = self.u.random(self.separable, np.random.default_rng(random_seed(seed)))
+        return x if self.is_convex_set else self.project(x)
 
     def value_and_resolution(self, x: Vector) -> tuple[float, float]:
         """Return F(x) and its rounding error: ε times the sum of the magnitudes of all terms.
 
         For f this sum is ½Σ|xᵢ||Q_ij||xⱼ| + Σ|pᵢxᵢ| + |f(0)|, or an upper bound on it, even where f(x) itself is small.
         """
-        h, magnitude = self.separable, np.abs(x)
+        h = self.separable
         f, g = self.f.value(x), self.g.value(x)
         # The last term is the effect of rounding x itself, which does not vanish with x.
-        size = self.f.size(x) + abs(g) + abs(self.constant) + self._least_size
-        size += float(np.abs(h.weight) @ magnitude + (h.cost * (magnitude + np.abs(h.centre))).sum())
-        return f + separable_value(h, x) + g + self.constant, float(np.finfo(float).eps) * size
+        size = self.f.size(x) + separable_size(h, x) + abs(g) + abs(self.constant) + self._least_size
+        constant = self.constant + self._separable_constant
+        return f + separable_value(h, x) + g + constant, float(np.finfo(float).eps) * size
 
     @cached_property
     def _least_size(self) -> float:
         """Change of f by rounding of x, over ε: ε·max|Q_ii|·(largest feasible |xᵢ|)²."""
-        return float(np.finfo(float).eps) * (float(self.f.reach.max()) * self.scale) ** 2
+        bend = float((self.f.reach**2 + self.separable.bend).max())
+        return float(np.finfo(float).eps) * bend * self.scale**2
 
     @cached_property
     def scale(self) -> float:

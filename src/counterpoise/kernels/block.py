@@ -14,7 +14,7 @@ from counterpoise.kernels.arc import Arc
 from counterpoise.kernels.concave import ConcaveQuadratic, Norm2, TopSum, repositioned, subslope
 from counterpoise.kernels.dispatch import allocating, allocating_verb, entry_point, implements, kernel, outlined, verb
 from counterpoise.kernels.line import Line
-from counterpoise.kernels.pair import note_step, refresh_if_due
+from counterpoise.kernels.pair import followed, note_step, refresh_if_due
 from counterpoise.kernels.separable import slope_right
 from counterpoise.kernels.smooth import curvature, load_slopes, moved, slope
 
@@ -513,9 +513,9 @@ def block_step(problem, x, block, theta, kind, best_z):
     lo, hi, here = np.empty(k), np.empty(k), np.empty(k)
     for a in range(k):
         i = block[a]
-        q[a], lo[a], hi[a], here[a] = slope(f, i) + h.weight[i], h.lo[i], h.hi[i], x[i]
+        q[a], lo[a], hi[a], here[a] = slope(f, i) + slope_right(h, i, x[i]), h.lo[i], h.hi[i], x[i]
         for c in range(k):
-            H[a, c] = f.diagonal[i] + theta if a == c else curvature(f, i, block[c])
+            H[a, c] = f.diagonal[i] + h.bend[i] + theta if a == c else curvature(f, i, block[c])
     for a in range(k):
         total = q[a]
         for c in range(k):
@@ -567,6 +567,7 @@ def accept_block(problem, x, block, z):
             moved(problem.f, i, z[a] - x[i], block[0], 0.0)
     for a in range(k):
         repositioned(problem.g, block[a], x[block[a]], z[a])
+        followed(problem.u, block[a], z[a] - x[block[a]])
         x[block[a]] = z[a]
 
 

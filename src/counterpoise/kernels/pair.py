@@ -46,6 +46,8 @@ def accept(problem, x, i, new_i, j, new_j):
     moved(problem.f, i, new_i - x[i], j, new_j - x[j])
     repositioned(problem.g, i, x[i], new_i)
     repositioned(problem.g, j, x[j], new_j)
+    followed(problem.u, i, new_i - x[i])
+    followed(problem.u, j, new_j - x[j])
     x[i] = new_i
     x[j] = new_j
 
@@ -56,6 +58,7 @@ def refresh(problem, x):
     repair(problem.u, problem.h, x)
     load(problem.f, x)
     load(problem.g, x)
+    load(problem.u, x)
 
 
 @kernel
@@ -114,6 +117,11 @@ def good_pair(g, problem, x, theta, floor, best, row):
 def violating_pair(u, problem, x, as_printed, rng):
     """Return the pair that most violates first-order optimality, or (−1, −1); ``as_printed`` by the paper's measure."""
     raise NotImplementedError
+
+
+@verb
+def followed(u, i, step):
+    """Follow the move of xᵢ by ``step``; a constraint that keeps nothing of x does nothing."""
 
 
 @verb

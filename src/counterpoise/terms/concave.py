@@ -51,10 +51,42 @@ class TopSum:
     def kernel(self, lo: Vector, hi: Vector) -> kernels.TopSum:
         """Return the term with room for the order of |x|."""
         n = len(lo)
-        if self.s > n:
-            raise ValueError(f"s is {self.s}, but there are {n} coordinates; it must be between 1 and {n}.")
         order = np.empty(n, dtype=np.int64)
-        return kernels.TopSum(self.s, self.lam, bool((lo < 0).any()), order, np.empty_like(order), np.empty(n))
+        return kernels.TopSum(_checked(self.s, n), self.lam, bool((lo < 0).any()), order, np.empty_like(order), np.empty(n))
+
+
+class AtMost:
+    """g(x) = 0 if at most s coordinates are not 0, else ∞: the number of non-zeros as a constraint.
+
+    It is the limit of :class:`TopSum` for λ → ∞, without a λ to choose.
+    """
+
+    lam = np.inf
+
+    def __init__(self, s: int) -> None:
+        self.s = whole_number(s, "s", 1)
+
+    def value(self, x: Vector) -> float:
+        """Return 0; :meth:`violation` tells whether x has too many non-zeros."""
+        return 0.0
+
+    def violation(self, x: Vector) -> float:
+        """Return the (s + 1)-th largest |xᵢ|, which is 0 if at most s coordinates are not 0."""
+        return 0.0 if self.s >= len(x) else float(np.sort(np.abs(x))[::-1][self.s])
+
+    def subgradient(self, x: Vector, slope: Vector) -> Vector:
+        """Return 0: a move that leaves the zeros at 0 has no cost."""
+        return np.zeros(len(x))
+
+    def kernel(self, lo: Vector, hi: Vector) -> kernels.AtMost:
+        """Return the term with a counter of non-zeros."""
+        return kernels.AtMost(_checked(self.s, len(lo)), np.zeros(1, dtype=np.int64))
+
+
+def _checked(s: int, n: int) -> int:
+    if s > n:
+        raise ValueError(f"s is {s}, but there are {n} coordinates; it must be between 1 and {n}.")
+    return s
 
 
 class Norm2:
