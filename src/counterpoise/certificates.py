@@ -17,7 +17,7 @@ from counterpoise.problem import Problem
 from counterpoise.supervision import supervised
 from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
 from counterpoise.terms.constraint import Sum
-from counterpoise.terms.separable import one_sided_slopes
+from counterpoise.terms.separable import is_gapped, nearest_admitted, one_sided_slopes, smooth_slopes
 from counterpoise.terms.smooth import LeastSquares
 
 MOST_ENUMERATED = 6
@@ -53,8 +53,9 @@ class Certificate:
         0 if none were asked for.
     convex_gap : float or None
         An upper bound on F(x) − F*. If F is convex (f convex and no g, on ``Sum``), F* is the minimum of F. With
-        ``TopSum``, bounds of at least 0 and an x of at most s non-zeros, F* is the least F over points whose non-zeros
-        are among those of x. None otherwise.
+        ``AtMost``, or ``TopSum`` and bounds of at least 0, and an x of at most s non-zeros, F* is the least F over points
+        whose non-zeros are among those of x. Semicontinuous coordinates stay 0, or at or above their floors. None
+        otherwise.
     swap_gap : float or None
         With ``level="swap"``: the largest decrease of f + h that was found, by better weights on the support of x and
         then the exchange of one held coordinate for one outside.
@@ -122,7 +123,7 @@ def certify(
     violation = problem.violation(x)
     if violation > 1e-6 * max(problem.scale, 1e-300):
         raise ValueError(f"x violates the constraints by {violation:g}; certify problem.project(x) instead.")
-    at = np.clip(x, problem.separable.lo, problem.separable.hi)
+    at = nearest_admitted(problem.separable, x)
     theta, k = number(theta, "theta", 0.0), whole_number(k, "k", 2, problem.n)
     blocks: dict[str, Any] = {}
     if scan == "pruned" and theta == 0.0 and k == 2 and _prices_columns(problem):
@@ -194,48 +195,53 @@ def _block_gap(
 def convex_members(problem: Problem, x: Vector) -> Any:
     """Return coordinates over which F is convex while the others stay fixed; None if no such set is known.
 
-    These are all coordinates if there is no g, or if g = −λ‖x‖_[s] with s ≥ n, which is −λ times the sum; otherwise the
-    non-zeros of x, if they are at most s: g is constant over the x ≥ 0 with these non-zeros.
+    These are all coordinates if there is no g, or if g leaves all of them free; otherwise the non-zeros of x, if g is
+    constant over the points with no other non-zeros (``g.s`` at least as many). A semicontinuous coordinate is a member
+    if it is not 0, and then stays at or above its floor.
     """
     g, h = problem.g, problem.separable
-    members = np.arange(problem.n)
+    members = np.flatnonzero((x != 0.0) | (h.floor <= h.lo))
     if g.lam > 0.0:
-        if not isinstance(g, TopSum) or (h.lo < 0.0).any():
+        s = getattr(g, "s", None)
+        if s is None or ((h.lo < 0.0).any() and math.isfinite(g.lam)):
             return None
-        members = members if g.s >= problem.n else np.flatnonzero(x)
-        if len(members) > g.s:
-            return None
+        if s < problem.n:
+            members = np.flatnonzero(x)
+            if len(members) > s:
+                return None
     # Checked last, because for a given Q it takes a factorisation.
-    return members if isinstance(problem.u, Sum) and problem.f.is_convex else None
+    return members if problem.u.is_line and problem.f.is_convex else None
 
 
 def convex_gap(problem: Problem, x: Vector) -> float | None:
     """Return an upper bound on F(x) − F*, F* the least F if only :func:`convex_members` move; None without members.
 
-    By convexity F(x) − F(z) ≤ ⟨∇f(x), x − z⟩ + h(x) − h(z) (the Frank–Wolfe gap). The z that maximises the right side
-    on {lo ≤ z ≤ hi, 1ᵀz = 1ᵀx} is found by filling the pieces of h in the order of their slopes.
+    By convexity F(x) − F(z) ≤ ⟨∇f(x), x − z⟩ + h(x) − h(z) (the Frank–Wolfe gap), where the smooth part of h counts to
+    f. The z that maximises the right side is found by filling the pieces of h in the order of their slopes.
     """
     members = convex_members(problem, x)
     return None if members is None else _linear_gap(problem, x, members, problem.f.gradient(x))
 
 
 def _linear_gap(problem: Problem, x: Vector, members: Any, gradient: Vector) -> float:
-    h, at, total = problem.separable, x[members], gradient[members] + problem.separable.weight[members]
-    lo, hi, centre, cost = h.lo[members], h.hi[members], h.centre[:, members], h.cost[:, members]
-    if not np.isfinite(lo).all():
-        at, total, lo, hi, centre = -at, -total, -hi, -lo, -centre
-    edges = np.sort(np.vstack([lo, np.clip(centre, lo, hi), hi]), axis=0)
+    slopes, h, tree = gradient + smooth_slopes(problem.separable, x), problem.separable, problem.u.tree(problem.n)
+    lo, hi, centre, cost = np.maximum(h.lo, h.floor), h.hi, h.centre, h.cost
+    if not np.isfinite(lo[members]).all():
+        x, slopes, lo, hi, centre, tree = -x, -slopes, -hi, -lo, -centre, tree.mirrored()
+    total, base = float(x.sum()), x.copy()
+    base[members] = lo[members]
+    edges = np.sort(np.vstack([lo, np.clip(centre, lo, hi), hi]), axis=0)[:, members]
+    cost, centre = cost[:, members], centre[:, members]
     kinked = np.where(edges[:-1, None, :] >= centre[None], cost[None], -cost[None]).sum(axis=1)
-    slopes, lengths = (total + kinked).ravel(), (edges[1:] - edges[:-1]).ravel()
-    order = np.argsort(slopes, kind="stable")
-    before = np.concatenate([[0.0], np.cumsum(lengths[order])[:-1]])
-    amounts = np.zeros(len(slopes))
-    amounts[order] = np.clip(max(float((at - lo).sum()), 0.0) - before, 0.0, lengths[order])
-    z = lo + amounts.reshape(edges[:-1].shape).sum(axis=0)
-    used = slopes[amounts > 0.0]
+    pieces = (slopes[members] + kinked).ravel()
+    # No piece can hold more than what the sum leaves.
+    lengths = np.minimum((edges[1:] - edges[:-1]).ravel(), max(total - float(base.sum()), 0.0))
+    z = tree.cheapest(pieces, lengths, np.tile(members, len(edges) - 1), base, total)
+    used = pieces[(z > base)[np.tile(members, len(edges) - 1)]]
     # Both points have the same sum, so a common slope can be subtracted, which reduces rounding error near an optimum.
-    shared = float(used.max()) if len(used) else 0.0
-    gap = (total - shared) * (at - z) + (cost * (np.abs(at - centre) - np.abs(z - centre))).sum(axis=0)
+    shared = float(np.median(used)) if len(used) else 0.0
+    at, end = x[members], z[members]
+    gap = (slopes[members] - shared) * (at - end) + (cost * (np.abs(at - centre) - np.abs(end - centre))).sum(axis=0)
     return max(float(gap.sum()), 0.0)
 
 
@@ -243,19 +249,21 @@ def critical_residual(problem: Problem, x: Vector) -> float:
     """Return how far 0 is from ∇f + ∂h + ∂g + N_Ω at x.
 
     On Sum: the largest left slope of a coordinate that can fall minus the smallest right slope of one that
-    can rise (0 if none). On Sphere: the largest component of G − (xᵀG)x that is not excused by xᵢ = 0.
-    Where ∂g has several vertices the best one is used, so 0 proves criticality.
+    can rise at its cost (0 if none). On Sphere: the largest component of G − (xᵀG)x that is not excused by xᵢ = 0.
+    Where ∂g has several vertices the best one is used, so 0 proves criticality. Zeros that ``AtMost`` keeps at 0, and
+    semicontinuous coordinates at 0, cannot rise.
     """
     h = problem.separable
     gradient = problem.f.gradient(x)
     left, right = one_sided_slopes(h, x)
     concave = problem.g.subgradient(x, gradient + right)
-    if isinstance(problem.u, Sum):
-        falls, rises = x > h.lo, x < h.hi
-        if not falls.any() or not rises.any():
-            return 0.0
-        excess = (gradient + left + concave)[falls].max() - (gradient + right + concave)[rises].min()
-        return max(0.0, float(excess))
+    if problem.u.is_line:
+        zero = x == 0.0
+        stays = zero & ((h.floor > h.lo) | (hasattr(problem.g, "violation") and int((~zero).sum()) >= problem.g.s))
+        falls, rises = (x > np.maximum(h.lo, h.floor)) & ~stays, (x < h.hi) & ~stays
+        rising = np.where(rises, gradient + right + concave, np.inf)
+        falling = np.where(falls, gradient + left + concave, -np.inf)
+        return problem.u.tree(problem.n).best_transfer(x, rising, falling, problem.scale).rate
     total = gradient + right + concave
     residual = total - (x @ total) * x
     return float(np.max(np.where(x > 0, np.abs(residual), np.maximum(-residual, 0.0))))
@@ -269,14 +277,17 @@ def exactness_threshold(problem: Problem, theta: float = 0.0) -> float | None:
     * TopSum on Sphere: √2·max‖Gx‖∞, G = AᵀA.
     * ConcaveQuadratic on Sum: ¼·max α + ½θ makes every pair concave.
     * Norm2 on Sum with −b ≤ x ≤ b: ½·max α·√n·b.
+    * AtMost: 0, because sparsity is a constraint.
 
     Here α = Q_ii + Q_jj − 2Q_ij. Without a Gram matrix the maxima are replaced by bounds from column norms.
     """
     g, h = problem.g, problem.separable
     on_line = isinstance(problem.u, Sum)
+    if g.lam == math.inf:
+        return 0.0
     if isinstance(g, TopSum):
         return _sparse_threshold_line(problem) if on_line else _sparse_threshold_arc(problem)
-    if len(h.centre) or not on_line:
+    if len(h.centre) or h.bend.any() or is_gapped(h) or problem.u.groups or not on_line:
         return None
     if isinstance(g, ConcaveQuadratic):
         return 0.25 * _largest_alpha(problem) + 0.5 * theta
@@ -311,10 +322,12 @@ def _sparse_threshold_line(problem: Problem) -> float | None:
     s = problem.g.kernel(h.lo, h.hi).s
     # The receiver must have room: with one common upper bound and s·hi ≥ c one of the s largest has it.
     common = (h.hi == h.hi[0]).all() and s * float(h.hi[0]) >= u.c
-    if (h.lo != 0.0).any() or not common:
+    if (h.lo != 0.0).any() or not common or is_gapped(h) or u.groups:
         return None
     slope = h.weight[None, :]
+    # Slopes of h differ by this much at most, on its kinks and on its curved pieces up to x = c.
     kinks = 2.0 * float(h.cost.sum(axis=0).max(initial=0.0))
+    kinks += u.c * float((h.bend + np.maximum(h.curve, 0.0).sum(axis=0)).max())
     if _uses_columns(problem):
         assert isinstance(problem.f, LeastSquares)
         length = math.sqrt(float(np.abs(problem.f.diagonal).max()))
@@ -359,6 +372,10 @@ def check_blocks(problem: Problem) -> None:
         )
     if len(problem.separable.centre):
         raise ValueError("block steps take no AbsoluteDeviation: its kinks would cut the block; use bcd-g with k = 2.")
+    if is_gapped(problem.separable):
+        raise ValueError("block steps take no SemiContinuous: a block would have a state for every zero; use bcd-g.")
+    if problem.u.groups:
+        raise ValueError("block steps take no limits of groups, which would cut the block; use bcd-g with k = 2.")
 
 
 def check_enumeration(problem: Problem, k: int) -> None:

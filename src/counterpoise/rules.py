@@ -50,22 +50,12 @@ class Rules(NamedTuple):
 
     def can_hold(self, held: Any) -> bool:
         """Whether values of these coordinates alone keep all rules: an interval for every group, and c in their sum."""
-        at = np.asarray(held, dtype=np.int64)
-        leaf, parent, _ = self._tree
-        low = np.bincount(leaf[at], self.least[at], len(parent))
-        high = np.bincount(leaf[at], self.most[at], len(parent))
-        slack = ROUNDING * self.size
-        for k, group in enumerate(self.u.groups):
-            least, most = max(low[k], group.least), min(high[k], group.most)
-            if least > most + slack:
-                return False
-            low[parent[k]] += least
-            high[parent[k]] += most
-        return bool(low[-1] <= self.u.c + slack and high[-1] >= self.u.c - slack)
-
-    @property
-    def _tree(self) -> tuple[Any, Any, Any]:
-        return self.u.tree(self.n)
+        at, slack = np.asarray(held, dtype=np.int64), ROUNDING * self.size
+        try:
+            low, high = self.u.tree(self.n).reach(self.least[at], self.most[at], slack, at)
+        except ValueError:
+            return False
+        return low <= self.u.c + slack and high >= self.u.c - slack
 
     def count_sets(self) -> int:
         """Return how many sets of coordinates there are to choose from."""
@@ -101,15 +91,12 @@ class Rules(NamedTuple):
         held = [int(i) for i in np.flatnonzero(self.must)]
         taken = set(held)
         order = [int(i) for i in order if self._open[i] and not self.must[i]]
-        leaf, parent, _ = self._tree
-        most = np.array([*(group.most for group in self.u.groups), self.u.c])
+        tree = self.u.tree(self.n)
+        most = np.append(tree.most[:-1], self.u.c)
         low, high = np.zeros(len(most)), np.zeros(len(most))
 
         def chain(i: int) -> Iterator[int]:
-            k = int(leaf[i])
-            while k >= 0:
-                yield k
-                k = int(parent[k])
+            return tree.chain(int(tree.leaf[i]))
 
         def take(i: int) -> None:
             for k in chain(i):

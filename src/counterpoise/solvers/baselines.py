@@ -24,6 +24,7 @@ from counterpoise.solvers.run import EPOCH_SECONDS, Epoch, Progress, Run
 from counterpoise.supervision import supervised
 from counterpoise.terms.concave import ConcaveQuadratic
 from counterpoise.terms.constraint import Sphere, Sum
+from counterpoise.terms.separable import smooth_slopes
 from counterpoise.terms.smooth import LeastSquares, Quadratic
 
 Update = Callable[[Vector], Vector]
@@ -196,10 +197,10 @@ class Model:
     """A problem as these methods see it: ∇f, the slope of h, the norm of Q, and the argmin of a step."""
 
     def __init__(self, problem: Problem) -> None:
-        if len(problem.separable.centre):
+        if problem.separable.cost.any() or not problem.is_convex_set:
             raise ValueError(
-                "h contains an AbsoluteDeviation, whose kinks psg, mscr and pdca cannot step over; "
-                'they take Bounds and Linear, method "bcd-g" takes all.'
+                "h contains AbsoluteDeviation or SemiContinuous, or g is AtMost, whose kinks and gaps psg, mscr and pdca "
+                'cannot step over; they take Bounds, Linear and Ridge, method "bcd-g" takes all.'
             )
         self.problem, self.f = problem, problem.f
         self.by_gram = isinstance(self.f, Quadratic) or (self.f.gram and self.f.n**2 <= 2 * _stored(self.f))
@@ -213,18 +214,26 @@ class Model:
     def slope(self, x: Vector) -> Vector:
         """Return ∇f(x) + ∇h by the cheaper of Qx + p and σAᵀ(Ax − y)."""
         gradient = self.f.Q @ x + self.f.p if self.by_gram else self.f.gradient(x)
-        return np.asarray(gradient + self.problem.separable.weight, dtype=np.float64)
+        return np.asarray(gradient + smooth_slopes(self.problem.separable, x), dtype=np.float64)
 
     def argmin(self, x: Vector, G: Vector, L: float) -> Vector:
         """Return the minimiser of ⟨G, z⟩ + ½L‖z − x‖² over the feasible set."""
         u, h = self.problem.u, self.problem.separable
         if L > 0.0:
             return u.project(x - G / L, h)
+        if u.groups:
+            spare = np.minimum(h.hi - h.lo, u.c - float(h.lo.sum()))
+            return u.tree(self.f.n).cheapest(G, spare, np.arange(self.f.n), h.lo, u.c)
         return u.project(-G, h) if isinstance(u, Sphere) else greedy_fill(G, h, u.c, x)
 
     @cached_property
     def norm(self) -> float:
-        """‖Q‖, the largest eigenvalue of |Q|: for least squares |σ|·‖A‖²."""
+        """‖Q‖, the largest eigenvalue of |Q|: for least squares |σ|·‖A‖²; and the largest bend of h."""
+        h = self.problem.separable
+        return self._norm_of_f + float((h.bend + np.maximum(h.curve, 0.0).sum(axis=0)).max())
+
+    @cached_property
+    def _norm_of_f(self) -> float:
         if isinstance(self.f, Quadratic):
             return _largest_eigenvalue(lambda v: self.f.Q @ v, self.f.n)
         A, (m, n) = self.f.A, self.f.A.shape
@@ -240,6 +249,8 @@ class Model:
         """Whether f, or f + g if that is a quadratic too, is concave."""
         g = self.problem.g
         shift = 2.0 * g.lam if with_g and isinstance(g, ConcaveQuadratic) else 0.0
+        if self.problem.separable.bend.any() or self.problem.separable.curve.any():
+            return False
         if isinstance(self.f, LeastSquares):
             return self.f.scale < 0.0 or self.norm <= shift
         return _is_semidefinite(shift * np.eye(self.f.n) - self.f.Q, self.norm)

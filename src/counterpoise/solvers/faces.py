@@ -18,10 +18,10 @@ import numpy as np
 
 from counterpoise.certificates import convex_gap, convex_members
 from counterpoise.checks import Vector
-from counterpoise.kernels.separable import Separable
 from counterpoise.problem import Problem
 from counterpoise.supervision import Limits
 from counterpoise.terms.constraint import Sum
+from counterpoise.terms.separable import bends, one_sided_slopes, take
 
 # Added to the diagonal, relative to its mean, so that a singular Q still gives a step.
 RIDGE = 1e-10
@@ -40,6 +40,7 @@ def walk_on_faces(problem: Problem, x: Vector, steps: int, limits: Limits | None
         raise TypeError(f"faces belong to Sum; u is {type(problem.u).__name__}.")
     Q, h, c = problem.f.Q, problem.separable, problem.u.c
     lo, hi, linear = h.lo, h.hi, problem.f.p + h.weight
+    Q = Q + np.diag(h.bend) if h.bend.any() else Q
     ridge = RIDGE * float(np.trace(Q)) / problem.n
     margin = AT_BOUND * (hi - lo)
     side = np.where(x >= hi - margin, 1, np.where(x <= lo + margin, -1, 0))
@@ -101,10 +102,12 @@ class _Face:
     """The coordinates that may move, the bounds and kinks of h (the walls) of each, and the gradient of f."""
 
     def __init__(self, problem: Problem, x: Vector, members: np.ndarray) -> None:
-        h = problem.separable
         self.problem, self.members, self.z = problem, members, x[members].copy()
-        self.h = Separable(h.lo[members], h.hi[members], h.weight[members], h.centre[:, members], h.cost[:, members])
+        h = take(problem.separable, members)
+        # A semicontinuous member is above its floor, and stays there.
+        self.h = h._replace(lo=np.maximum(h.lo, h.floor))
         self.H = problem.f.hessian(members)
+        self.x, self.tree = x, problem.u.tree(problem.n)
         self.walls = np.sort(np.vstack([self.h.lo, np.clip(self.h.centre, self.h.lo, self.h.hi), self.h.hi]), axis=0)
 
     def refresh(self, x: Vector) -> None:
@@ -116,11 +119,6 @@ class _Face:
         below = np.where(self.walls < self.z, self.walls, -np.inf).max(axis=0)
         above = np.where(self.walls > self.z, self.walls, np.inf).min(axis=0)
         return below, above
-
-    def _kink_slopes(self, right: bool) -> Vector:
-        beyond = self.z >= self.h.centre if right else self.z > self.h.centre
-        slopes: Vector = self.h.weight + np.where(beyond, self.h.cost, -self.h.cost).sum(axis=0)
-        return slopes
 
     def take_newton_steps(self, limits: Limits) -> None:
         """Take Newton steps on the face until two full steps in a row meet no wall."""
@@ -138,44 +136,67 @@ class _Face:
                 room = np.where(step > 0.0, (above[free] - z) / step, (below[free] - z) / step)
             room[step == 0.0] = np.inf
             first = int(np.argmin(room))
-            length = min(1.0, float(room[first]))
+            length = min(1.0, float(room[first]), self._room_of_groups(free, step))
             self._move(free, length * step)
-            if length < 1.0:
+            if length == float(room[first]) < 1.0:
                 self.z[free[first]] = above[free[first]] if step[first] > 0.0 else below[free[first]]
                 whole = 0
             else:
-                whole += 1
+                whole = whole + 1 if length == 1.0 else 0
+
+    def _point(self) -> Vector:
+        self.x[self.members] = self.z
+        return self.x
+
+    def _room_of_groups(self, free: np.ndarray, step: Vector) -> float:
+        """Return how much of a step the limits of the groups leave."""
+        if not self.tree.groups:
+            return np.inf
+        along = np.zeros(len(self.x))
+        along[self.members[free]] = step
+        sums, shifts = self.tree.sums(self._point()), self.tree.sums(along)
+        # What rounding adds to a group that keeps its sum is no way towards a limit.
+        shifts[np.abs(shifts) <= 1e-12 * float(np.abs(step).sum())] = 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            room = np.where(shifts > 0.0, (self.tree.most - sums) / shifts, (self.tree.least - sums) / shifts)
+        return max(float(np.min(room[shifts != 0.0], initial=np.inf)), 0.0)
 
     def _newton(self, free: np.ndarray) -> Vector | None:
         """Return the step from z to the minimiser on the face, with 1ᵀstep = 0; None if it cannot be computed."""
         from scipy.linalg import cho_factor, cho_solve
 
         H = self.H[np.ix_(free, free)]
+        H[np.diag_indices(len(free))] += bends(self.h, self.z)[free]
         H[np.diag_indices(len(free))] += RIDGE * 1e-2 * float(np.abs(np.diag(H)).max()) + 1e-300
-        slope = (self.gradient + self._kink_slopes(right=True))[free]
-        slope = slope - slope.mean()
+        # The sum of every cell stays: its slopes count relative to their mean.
+        _, cell = np.unique(self.tree.cells(self._point(), self.problem.scale)[self.members[free]], return_inverse=True)
+        size = np.bincount(cell)
+        slope = (self.gradient + one_sided_slopes(self.h, self.z)[1])[free]
+        slope = slope - (np.bincount(cell, slope) / size)[cell]
         try:
             factor = cho_factor(H, check_finite=False)
         except np.linalg.LinAlgError:
             return None
-        both = cho_solve(factor, np.column_stack([slope, np.ones(len(free))]), check_finite=False)
-        step: Vector = both[:, 0].sum() / both[:, 1].sum() * both[:, 1] - both[:, 0]
-        step -= step.mean()
+        rows = (cell == np.arange(len(size))[:, None]).astype(np.float64)
+        both = cho_solve(factor, np.column_stack([slope, rows.T]), check_finite=False)
+        try:
+            shared = np.linalg.solve(rows @ both[:, 1:], rows @ both[:, 0])
+        except np.linalg.LinAlgError:
+            return None
+        step: Vector = both[:, 1:] @ shared - both[:, 0]
+        step -= (np.bincount(cell, step) / size)[cell]
         return step if np.isfinite(step).all() and float(slope @ step) < 0.0 else None
 
     def free_pairs(self) -> bool:
         """Step on the pairs that violate optimality most, as far as the next wall; return whether any moved."""
         moved = False
         for _ in range(FREED):
-            right = np.where(self.z < self.h.hi, self.gradient + self._kink_slopes(right=True), np.inf)
-            left = np.where(self.z > self.h.lo, self.gradient + self._kink_slopes(right=False), -np.inf)
-            i, j = int(np.argmin(right)), int(np.argmax(left))
-            descent = float(left[j] - right[i])
-            if not descent > 0.0 or i == j:
+            i, j, descent, most = self._best_transfer()
+            if i < 0:
                 break
             below, above = self._cells()
-            bend = float(self.H[i, i] + self.H[j, j] - 2.0 * self.H[i, j])
-            longest = min(float(above[i] - self.z[i]), float(self.z[j] - below[j]))
+            bend = float(self.H[i, i] + self.H[j, j] - 2.0 * self.H[i, j] + bends(self.h, self.z)[[i, j]].sum())
+            longest = min(float(above[i] - self.z[i]), float(self.z[j] - below[j]), most)
             step = min(descent / bend, longest) if bend > 0.0 else longest
             if not (np.isfinite(step) and self.z[i] + step > self.z[i]):
                 break
@@ -184,6 +205,18 @@ class _Face:
             self._move(np.array([i, j]), np.array([step, -step]))
             self.z[i], self.z[j], moved = end_i, end_j, True
         return moved
+
+    def _best_transfer(self) -> tuple[int, int, float, float]:
+        """Return who takes and who gives, at which rate F falls, and how much the groups allow; −1 if none gains."""
+        left, right = one_sided_slopes(self.h, self.z)
+        rising, falling = np.full(len(self.x), np.inf), np.full(len(self.x), -np.inf)
+        rising[self.members] = np.where(self.z < self.h.hi, self.gradient + right, np.inf)
+        falling[self.members] = np.where(self.z > self.h.lo, self.gradient + left, -np.inf)
+        best = self.tree.best_transfer(self._point(), rising, falling, self.problem.scale)
+        if best.i < 0 or best.i == best.j:
+            return -1, -1, 0.0, 0.0
+        i, j = (int(np.searchsorted(self.members, k)) for k in (best.i, best.j))
+        return i, j, best.rate, self._room_of_groups(np.array([i, j]), np.array([1.0, -1.0]))
 
     def _move(self, places: np.ndarray, step: Vector) -> None:
         self.z[places] += step

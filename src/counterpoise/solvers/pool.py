@@ -25,7 +25,7 @@ from counterpoise.solvers.sparse_arc import NegativeGram, serves
 from counterpoise.terms import smooth
 from counterpoise.terms.concave import TopSum
 from counterpoise.terms.constraint import Sum
-from counterpoise.terms.separable import AbsoluteDeviation, Bounds, Linear, one_sided_slopes
+from counterpoise.terms.separable import as_term, is_gapped, one_sided_slopes, take
 from counterpoise.terms.smooth import LeastSquares, Quadratic
 
 # How many columns come into a pool by their slopes, by their gains, by their promises.
@@ -89,10 +89,7 @@ class Pool:
 
     def restricted(self, pool: Any) -> Problem:
         """Return the problem on the pool's columns, with their Gram matrix."""
-        p, h = self.problem, self.problem.separable
-        terms: Any = Bounds(h.lo[pool], h.hi[pool]) + Linear(h.weight[pool])
-        for centre, cost in zip(h.centre, h.cost, strict=True):
-            terms = terms + AbsoluteDeviation(centre[pool], cost[pool])
+        p, terms = self.problem, as_term(take(self.problem.separable, pool))
         f, constant = self._restricted_f(pool)
         return Problem(f, terms, TopSum(min(self.s, len(pool)), self.lam), p.u, p.constant + constant, p.name)
 

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from counterpoise.checks import LARGEST, Vector, number
 from counterpoise.kernels import concave
 from counterpoise.kernels.arc import Arc
 from counterpoise.kernels.line import GroupedLine, Line
 from counterpoise.kernels.separable import Separable
-
-
-class Group(NamedTuple):
-    """Coordinates whose sum lies between two limits."""
-
-    name: Any
-    members: npt.NDArray[np.int64]
-    least: float
-    most: float
+from counterpoise.terms.groups import Group, Tree, with_limits
+from counterpoise.terms.separable import take
 
 
 class Sum:
@@ -38,6 +30,7 @@ class Sum:
     def __init__(self, c: float = 1.0) -> None:
         self.c = number(c, "c", most=LARGEST)
         self.groups: tuple[Group, ...] = ()
+        self._tree: Tree | None = None
 
     def within(self, groups: Any, limits: Mapping[Any, Any]) -> Sum:
         """Return the constraint with limits on sums over groups, which must be disjoint or nested.
@@ -58,41 +51,24 @@ class Sum:
         ['banks', 'energy', 'financials']
         """
         made = Sum(self.c)
-        more = [Group(name, _members(groups, name), *_limits(name, pair)) for name, pair in limits.items()]
-        made.groups = tuple(sorted((*self.groups, *more), key=lambda group: len(group.members)))
-        for k, group in enumerate(made.groups):
-            for other in made.groups[k + 1 :]:
-                both = np.isin(group.members, other.members)
-                if both.any() and not both.all():
-                    raise ValueError(
-                        f"groups {group.name!r} and {other.name!r} share coordinate {group.members[both][0]}, but neither "
-                        "holds the other; groups must be disjoint or nested."
-                    )
+        made.groups = with_limits(self.groups, groups, limits)
         return made
 
     def kernel(self, h: Separable) -> Line | GroupedLine:
         """Return u for kernels."""
         if not self.groups:
             return Line(self.c, self.scale(h))
-        leaf, parent, depth = self.tree(len(h.lo))
-        least = np.array([*(group.least for group in self.groups), -np.inf])
-        most = np.array([*(group.most for group in self.groups), np.inf])
-        return GroupedLine(self.c, self.scale(h), leaf, parent, depth, least, most, np.zeros(len(least)))
+        tree = self.tree(len(h.lo))
+        count = len(tree.parent)
+        return GroupedLine(
+            self.c, self.scale(h), tree.leaf, tree.parent, tree.depth, tree.least, tree.most, np.zeros(count)
+        )
 
-    def tree(self, n: int) -> tuple[Any, Any, Any]:
-        """Return the innermost group of every coordinate, and the parent and depth of every group; the last is the root.
-
-        Children come before their parents.
-        """
-        count = len(self.groups)
-        leaf, parent = np.full(n, count), np.full(count + 1, count)
-        parent[count] = -1
-        depth = np.zeros(count + 1, dtype=np.int64)
-        for k in range(count - 1, -1, -1):  # larger groups first
-            parent[k] = leaf[self.groups[k].members[0]]
-            depth[k] = depth[parent[k]] + 1
-            leaf[self.groups[k].members] = k
-        return leaf, parent, depth
+    def tree(self, n: int) -> Tree:
+        """Return the groups as a tree over n coordinates, whose root is the whole sum."""
+        if self._tree is None or len(self._tree.leaf) != n:
+            self._tree = Tree(self.groups, n)
+        return self._tree
 
     def scale(self, h: Separable) -> float:
         """Return the largest |xᵢ| of all feasible points: the unit in which rounding of x is measured."""
@@ -105,12 +81,7 @@ class Sum:
 
     def check(self, h: Separable) -> None:
         """Refuse bounds and limits that leave no point, or an unbounded set."""
-        for group in self.groups:
-            if group.members.max() >= len(h.lo):
-                raise ValueError(
-                    f"group {group.name!r} holds coordinate {group.members.max()}, but there are {len(h.lo)} coordinates."
-                )
-        least, most = self._reach(h)
+        least, most = self.tree(len(h.lo)).reach(h.lo, h.hi, 1e-12 * max(1.0, abs(self.c)))
         slack = 1e-12 * max(1.0, abs(self.c))
         if self.c < least - slack or self.c > most + slack:
             raise ValueError(
@@ -123,81 +94,23 @@ class Sum:
                 "or a finite hi for every coordinate, in Bounds(lo, hi)."
             )
 
-    def _reach(self, h: Separable) -> tuple[float, float]:
-        """Return the least and the largest sum; refuse a group whose limits its coordinates cannot keep."""
-        leaf, parent, _ = self.tree(len(h.lo))
-        low, high = (np.bincount(leaf, bound, len(parent)) for bound in (h.lo, h.hi))
-        for k, group in enumerate(self.groups):
-            slack = 1e-12 * max(1.0, abs(self.c))
-            if low[k] > group.most + slack or high[k] < group.least - slack:
-                raise ValueError(
-                    f"the sum over group {group.name!r} must be between {group.least:g} and {group.most:g}, but its "
-                    f"coordinates reach from {low[k]:g} to {high[k]:g}."
-                )
-            low[parent[k]] += max(low[k], group.least)
-            high[parent[k]] += min(high[k], group.most)
-        return float(low[-1]), float(high[-1])
-
-    def sums(self, x: Vector) -> Vector:
-        """Return the sums of x over the groups."""
-        return np.array([float(x[group.members].sum()) for group in self.groups])
-
     def violation(self, x: Vector) -> float:
         """Return |1ᵀx − c|, or by how much a group misses its limits if that is more."""
         missed = abs(float(np.sum(x, dtype=np.longdouble) - np.longdouble(self.c)))
-        for group, total in zip(self.groups, self.sums(x), strict=True):
-            missed = max(missed, group.least - float(total), float(total) - group.most)
+        for group in self.groups:
+            total = float(x[group.members].sum())
+            missed = max(missed, group.least - total, total - group.most)
         return missed
 
     def project(self, z: Vector, h: Separable) -> Vector:
         """Return the feasible point nearest to z."""
-        return self._project_by_groups(z, h) if self.groups else self._project(z, h)
+        if not self.groups:
+            return self._project(z, h)
 
-    def _project_by_groups(self, z: Vector, h: Separable) -> Vector:
-        """Shift z by a sum of multipliers, one of each group that meets a limit.
+        def on_sum(total: float, z: Vector, at: Any) -> Vector:
+            return Sum(total)._project(z, take(h, at))
 
-        From the root down: the sum of a group is non-decreasing in the shift of its parent. Where it misses a limit, the
-        group gets a shift of its own, at which its sum is that limit. Shifts are found by bisection.
-        """
-        leaf, parent, _ = self.tree(len(z))
-        count = len(self.groups)
-        own = [np.flatnonzero(leaf == k) for k in range(count + 1)]
-        children: list[list[int]] = [[] for _ in range(count + 1)]
-        for k in range(count):
-            children[parent[k]].append(k)
-        least = [*(group.least for group in self.groups), self.c]
-        most = [*(group.most for group in self.groups), self.c]
-        ends = np.concatenate([h.lo - z, h.hi - z])
-        reach = float(np.abs(ends[np.isfinite(ends)]).max(initial=0.0)) + abs(self.c) + float(np.abs(z).max()) + 1.0
-
-        def inside(k: int, shift: float) -> float:
-            total = float(np.clip(z[own[k]] + shift, h.lo[own[k]], h.hi[own[k]]).sum())
-            return total + sum(min(max(inside(c, shift), least[c]), most[c]) for c in children[k])
-
-        x = np.empty(len(z))
-
-        def place(k: int, shift: float) -> None:
-            total = inside(k, shift)
-            target = min(max(total, least[k]), most[k])
-            if total != target:
-                low, high = -4.0 * reach, 4.0 * reach
-                for _ in range(200):
-                    shift = 0.5 * (low + high)
-                    low, high = (shift, high) if inside(k, shift) < target else (low, shift)
-                shift = high
-            for c in children[k]:
-                place(c, shift)
-            # What bisection leaves of the limit is made up by the coordinates of the group itself.
-            at = own[k]
-            if len(at):
-                rest = sum(float(x[self.groups[c].members].sum()) for c in children[k])
-                wanted = min(max(inside(k, shift), least[k]), most[k]) - rest
-                some = Separable(*(part[..., at] for part in h))
-                wanted = min(max(wanted, float(some.lo.sum())), float(some.hi.sum()))
-                x[at] = Sum(wanted)._project(z[at] + shift, some) if len(at) > 1 else wanted
-
-        place(count, 0.0)
-        return x
+        return self.tree(len(z)).project(z, h.lo, h.hi, self.c, on_sum)
 
     def _project(self, z: Vector, h: Separable) -> Vector:
         """Return the point of {1ᵀx = c, lo ≤ x ≤ hi} nearest to z, exactly.
@@ -342,35 +255,6 @@ def _sum_of_others(bounds: Vector) -> Vector:
         # Only the coordinate whose own bound is infinite has finite others.
         others = np.where(np.isfinite(bounds), np.sum(bounds[~np.isfinite(bounds)]), others)
     return others
-
-
-def _members(groups: Any, name: Any) -> npt.NDArray[np.int64]:
-    """Return the coordinates of a group, sorted."""
-    if isinstance(groups, Mapping):
-        if name not in groups:
-            raise ValueError(f"limits names group {name!r}, which is not among the groups.")
-        members = np.unique(np.asarray(groups[name], dtype=np.int64))
-    else:
-        members = np.flatnonzero([label == name for label in groups]).astype(np.int64)
-    if not len(members):
-        raise ValueError(f"group {name!r} is empty; every group with limits needs a coordinate.")
-    if members[0] < 0:
-        raise ValueError(f"group {name!r} holds coordinate {members[0]}; coordinates are counted from 0.")
-    return members
-
-
-def _limits(name: Any, pair: Any) -> tuple[float, float]:
-    """Return (least, most) from one number or two."""
-    what = f"the limit of group {name!r}"
-    if np.ndim(pair) == 0 and pair is not None:
-        return (number(pair, what),) * 2
-    if np.shape(pair) != (2,):
-        raise ValueError(f"{what} is {pair!r}; it must be one number or (least, most).")
-    least = -np.inf if pair[0] is None or pair[0] == -np.inf else number(pair[0], what)
-    most = np.inf if pair[1] is None or pair[1] == np.inf else number(pair[1], what)
-    if least > most:
-        raise ValueError(f"the limits of group {name!r} are ({least:g}, {most:g}); the first must not be above the second.")
-    return least, most
 
 
 def as_constraint(u: Any) -> Constraint:

@@ -313,3 +313,11 @@ def distance_to_bounds(h: SeparableKernel, x: Vector) -> float:
     """Return the largest amount by which a coordinate leaves its bounds, or its distance from 0 and its floor."""
     gap = np.minimum(np.abs(x), h.floor - x)[h.floor > h.lo]
     return float(max(np.max(h.lo - x, initial=0.0), np.max(x - h.hi, initial=0.0), np.max(gap, initial=0.0)))
+
+
+def nearest_admitted(h: SeparableKernel, x: Vector) -> Vector:
+    """Return x with every coordinate at the nearest value that it may have."""
+    at = np.clip(x, h.lo, h.hi)
+    gap = (at > 0.0) & (at < h.floor) & (h.floor > h.lo)
+    at[gap] = np.where(at < 0.5 * h.floor, 0.0, h.floor)[gap]
+    return at
