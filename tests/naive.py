@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from typing import NamedTuple
 
 import numpy as np
 
@@ -335,3 +336,142 @@ def pdca_points(case, x, L, count, c=None, extrapolate=False):
         x, before = new, x
         points.append(x)
     return points
+
+
+# Quadratic problems with pieces, floors, a number of non-zeros and groups, by their definition.
+
+
+class Spec(NamedTuple):
+    """½xᵀQx + pᵀx + Σhᵢ(xᵢ) − penalty·‖x‖_[s], or at most s non-zeros if penalty is None; 1ᵀx = c, limits of groups."""
+
+    Q: np.ndarray
+    p: np.ndarray
+    lo: np.ndarray
+    hi: np.ndarray
+    floor: np.ndarray
+    weight: np.ndarray
+    bend: np.ndarray
+    knots: np.ndarray
+    cost: np.ndarray
+    curve: np.ndarray
+    s: int
+    penalty: float | None
+    groups: tuple
+    c: float
+
+
+def objective(spec, x):
+    """F(x), term by term."""
+    total = 0.5 * x @ spec.Q @ x + spec.p @ x
+    for i in range(len(x)):
+        total += spec.weight[i] * x[i] + 0.5 * spec.bend[i] * x[i] ** 2
+        for k in range(len(spec.knots)):
+            beyond = x[i] - spec.knots[k, i]
+            total += spec.cost[k, i] * abs(beyond) + 0.5 * spec.curve[k, i] * max(beyond, 0.0) ** 2
+    if spec.penalty is not None:
+        total -= spec.penalty * sum(sorted(abs(x))[::-1][: spec.s])
+    return total
+
+
+def violation(spec, x):
+    """How far x is from keeping every rule; ∞ for too many non-zeros."""
+    missed = abs(x.sum() - spec.c)
+    for i in range(len(x)):
+        inside = max(spec.lo[i] - x[i], x[i] - spec.hi[i], 0.0)
+        if spec.floor[i] > spec.lo[i]:
+            inside = max(inside, min(abs(x[i]), max(spec.floor[i] - x[i], 0.0)))
+        missed = max(missed, inside)
+    for members, least, most in spec.groups:
+        missed = max(missed, least - x[members].sum(), x[members].sum() - most)
+    if spec.penalty is None and np.count_nonzero(x) > spec.s:
+        return np.inf
+    return missed
+
+
+def best_transfer(spec, x, i, j):
+    """The least F over feasible x + η(eᵢ − eⱼ), by a grid with all points where something changes, refined."""
+    special = [-x[i], x[j], spec.floor[i] - x[i], x[j] - spec.floor[j], spec.lo[i] - x[i], spec.hi[i] - x[i]]
+    special += [x[j] - spec.lo[j], x[j] - spec.hi[j]]
+    special += [*(spec.knots[:, i] - x[i]), *(x[j] - spec.knots[:, j])]
+    for members, least, most in spec.groups:
+        total = x[members].sum()
+        special += [least - total, most - total, total - least, total - most]
+    special = np.array([eta for eta in special if np.isfinite(eta)])
+    grid = np.unique(np.concatenate([special, np.linspace(special.min() - 1e-9, special.max() + 1e-9, 200)]))
+    best, at = np.inf, 0.0
+    for _ in range(4):
+        for eta in grid:
+            moved = x.copy()
+            moved[i], moved[j] = x[i] + eta, x[j] - eta
+            if eta == -x[i]:
+                moved[i] = 0.0
+            if eta == x[j]:
+                moved[j] = 0.0
+            if violation(spec, moved) <= 1e-12:
+                value = objective(spec, moved)
+                if value < best:
+                    best, at = value, eta
+        width = grid[1:] - grid[:-1]
+        reach = width[max(np.searchsorted(grid, at) - 1, 0) :][:2].max()
+        grid = np.linspace(at - reach, at + reach, 60)
+    return best, at
+
+
+def has_feasible(spec):
+    """Whether any support has a feasible point, by linear programs over all supports."""
+    from scipy.optimize import linprog
+
+    n = len(spec.lo)
+    for support in itertools.product((False, True), repeat=n):
+        held = np.array(support)
+        if spec.penalty is None and held.sum() > spec.s:
+            continue
+        if ((spec.lo > 0) & ~held).any():
+            continue
+        least, most = np.where(held, np.maximum(spec.lo, spec.floor), 0.0), np.where(held, spec.hi, 0.0)
+        if (least > most).any():
+            continue
+        rows, limits = [], []
+        for members, low, high in spec.groups:
+            row = np.zeros(n)
+            row[members] = 1.0
+            rows += [row, -row]
+            limits += [high, -low]
+        found = linprog(
+            np.zeros(n),
+            A_ub=np.array(rows) if rows else None,
+            b_ub=limits or None,
+            A_eq=np.ones((1, n)),
+            b_eq=[spec.c],
+            bounds=list(zip(least, most, strict=True)),
+        )
+        if found.status == 0:
+            return True
+    return False
+
+
+def least_on_support(spec, x):
+    """The least F over points whose non-zeros are those of x, each at or above its floor, by SLSQP from several starts."""
+    from scipy.optimize import minimize
+
+    held = x != 0.0
+    if spec.s >= len(x):
+        held = held | (spec.floor <= spec.lo)
+    least, most = np.where(held, np.maximum(spec.lo, spec.floor), 0.0), np.where(held, spec.hi, 0.0)
+    rows = [{"type": "eq", "fun": lambda z: z.sum() - spec.c}]
+    for members, low, high in spec.groups:
+        rows.append({"type": "ineq", "fun": lambda z, m=members, b=low: z[m].sum() - b})
+        rows.append({"type": "ineq", "fun": lambda z, m=members, b=high: b - z[m].sum()})
+    best = np.inf
+    for start in (x, np.clip(np.full(len(x), spec.c / max(held.sum(), 1)), least, most)):
+        found = minimize(
+            lambda z: objective(spec, z),
+            start,
+            bounds=list(zip(least, most, strict=True)),
+            constraints=rows,
+            options={"ftol": 1e-13, "maxiter": 300},
+        )
+        z = np.clip(found.x, least, most)
+        if abs(z.sum() - spec.c) <= 1e-9 and violation(spec._replace(s=len(x)), z) <= 1e-9:
+            best = min(best, objective(spec, z))
+    return best

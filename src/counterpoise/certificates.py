@@ -14,15 +14,11 @@ from counterpoise.kernels import block, sweep
 from counterpoise.kernels.dispatch import has_body
 from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem
+from counterpoise.registry import serving, strategy_for
 from counterpoise.supervision import supervised
-from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
-from counterpoise.terms.constraint import Sum
 from counterpoise.terms.separable import is_gapped, nearest_admitted, one_sided_slopes, smooth_slopes
-from counterpoise.terms.smooth import LeastSquares
 
 MOST_ENUMERATED = 6
-# Rows of Q per block, where all rows are read.
-ROWS = 512
 
 
 @dataclasses.dataclass(frozen=True)
@@ -126,8 +122,12 @@ def certify(
     at = nearest_admitted(problem.separable, x)
     theta, k = number(theta, "theta", 0.0), whole_number(k, "k", 2, problem.n)
     blocks: dict[str, Any] = {}
-    if scan == "pruned" and theta == 0.0 and k == 2 and _prices_columns(problem):
-        gap, i, j, di, dj = _best_priced_pair(problem, at)
+    strategy = strategy_for(problem)
+    pool = None if strategy is None else strategy.pool_for(problem)
+    if scan == "pruned" and theta == 0.0 and k == 2 and hasattr(pool, "best_pair"):
+        # Very many columns on the sphere are scanned by products with them.
+        at[:] = problem.project(at)
+        gap, i, j, di, dj = pool.best_pair(at)
     else:
         terms = problem.terms()
         sweep.start(terms, at)  # moves `at` onto its bounds and u(x) = 0, which it may miss by rounding
@@ -136,9 +136,7 @@ def certify(
         if k > 2:
             blocks = _block_gap(problem, terms, at, theta, k, whole_number(n_blocks, "n_blocks", 1), seed)
     if level == "swap":
-        from counterpoise.solvers.swap import swap_gap  # the solvers stand above this module
-
-        own, gain, leaves, enters, bound = swap_gap(problem, at)
+        own, gain, leaves, enters, bound = swap_gap(problem, at, pool)
         blocks |= {"swap_gap": own + gain, "swap_bound": bound}
         blocks["worst_swap"] = (leaves, enters) if enters >= 0 else None
     threshold = exactness_threshold(problem)
@@ -156,19 +154,22 @@ def certify(
     )
 
 
-def _prices_columns(problem: Problem) -> bool:
-    """Return whether pairs are scanned by products with columns, as on the sphere with very many columns."""
-    from counterpoise.solvers import pool  # the solvers stand above this module
+def swap_gap(problem: Problem, x: Vector, pool: Any = None) -> tuple[float, float, int, int, float]:
+    """Return what the best weights on the support of an s-sparse x gain, and what an exchange gains beyond.
 
-    return not isinstance(problem.u, Sum) and pool.applies(problem)
-
-
-def _best_priced_pair(problem: Problem, x: Vector) -> tuple[float, int, int, float, float]:
-    """Return what :func:`sweep.scan` returns; x is projected onto the sphere in place."""
-    from counterpoise.solvers.pool import ArcPool
-
-    x[:] = problem.project(x)
-    return ArcPool(problem).best_pair(x)
+    Then who leaves (−1: nobody has to) and who enters (−1: no exchange gains), and a proved bound of what both together
+    can gain. With a ``pool`` the columns are priced without the Gram matrix.
+    """
+    strategy = serving(problem, "swap")
+    if not strategy.has_supports:
+        raise ValueError(
+            f"exchanges of members of a support need a g that leaves s coordinates free; g is {type(problem.g).__name__}."
+        )
+    held, s = np.count_nonzero(x), problem.g.s
+    if held > s:
+        raise ValueError(f"x has {held} non-zeros; exchanges are defined for at most s = {s}.")
+    found: tuple[float, float, int, int, float] = (strategy(problem) if pool is None else pool).gap(x)
+    return found
 
 
 def _block_gap(
@@ -279,87 +280,14 @@ def exactness_threshold(problem: Problem, theta: float = 0.0) -> float | None:
     * Norm2 on Sum with −b ≤ x ≤ b: ½·max α·√n·b.
     * AtMost: 0, because sparsity is a constraint.
 
-    Here α = Q_ii + Q_jj − 2Q_ij. Without a Gram matrix the maxima are replaced by bounds from column norms.
+    Here α = Q_ii + Q_jj − 2Q_ij. Without a Gram matrix the maxima are replaced by bounds from column norms. None where
+    no theorem covers the problem.
     """
-    g, h = problem.g, problem.separable
-    on_line = isinstance(problem.u, Sum)
-    if g.lam == math.inf:
+    if problem.g.lam == math.inf:
         return 0.0
-    if isinstance(g, TopSum):
-        return _sparse_threshold_line(problem) if on_line else _sparse_threshold_arc(problem)
-    if len(h.centre) or h.bend.any() or is_gapped(h) or problem.u.groups or not on_line:
-        return None
-    if isinstance(g, ConcaveQuadratic):
-        return 0.25 * _largest_alpha(problem) + 0.5 * theta
-    if isinstance(g, Norm2):
-        reach = float(h.hi[0])
-        if (h.hi != reach).any() or (h.lo != -reach).any():
-            return None
-        return 0.5 * (_largest_alpha(problem) + 2.0 * theta) * math.sqrt(problem.n) * reach
-    return None
-
-
-def _uses_columns(problem: Problem) -> bool:
-    return isinstance(problem.f, LeastSquares) and not problem.f.gram
-
-
-def _largest_alpha(problem: Problem) -> float:
-    """Return max(Q_ii + Q_jj − 2Q_ij), or the bound 4·max Q_ii where Q is not formed."""
-    diagonal = problem.f.diagonal
-    if _uses_columns(problem):
-        return 4.0 * max(float(diagonal.max()), 0.0)
-    largest = 0.0
-    for first in range(0, problem.n, ROWS):
-        rows = slice(first, first + ROWS)
-        largest = max(largest, float((diagonal[rows, None] + diagonal[None, :] - 2.0 * problem.f.Q[rows]).max()))
-    return largest
-
-
-def _sparse_threshold_line(problem: Problem) -> float | None:
-    """Return the threshold of TopSum on the line; None where bounds may block the move of the proof."""
-    h, u = problem.separable, problem.u
-    assert isinstance(u, Sum)
-    s = problem.g.kernel(h.lo, h.hi).s
-    # The receiver must have room: with one common upper bound and s·hi ≥ c one of the s largest has it.
-    common = (h.hi == h.hi[0]).all() and s * float(h.hi[0]) >= u.c
-    if (h.lo != 0.0).any() or not common or is_gapped(h) or u.groups:
-        return None
-    slope = h.weight[None, :]
-    # Slopes of h differ by this much at most, on its kinks and on its curved pieces up to x = c.
-    kinks = 2.0 * float(h.cost.sum(axis=0).max(initial=0.0))
-    kinks += u.c * float((h.bend + np.maximum(h.curve, 0.0).sum(axis=0)).max())
-    if _uses_columns(problem):
-        assert isinstance(problem.f, LeastSquares)
-        length = math.sqrt(float(np.abs(problem.f.diagonal).max()))
-        size = math.sqrt(abs(problem.f.scale))
-        residual = u.c * length + size * float(np.linalg.norm(problem.f.y))
-        return 2.0 * length * residual + float(np.ptp(h.weight)) + kinks
-    # The gradient is affine, so its spread is largest at a vertex c·e_k of the simplex.
-    spread = max(
-        float(np.ptp(u.c * problem.f.Q[first : first + ROWS] + problem.f.p[None, :] + slope, axis=1).max())
-        for first in range(0, problem.n, ROWS)
-    )
-    return spread + kinks
-
-
-def _sparse_threshold_arc(problem: Problem) -> float | None:
-    """Return √2·max‖Gx‖∞ over non-negative unit x: the norms of the positive and negative parts of G's rows.
-
-    It holds for h = λ1ᵀx, which cancels the pull of g on the s largest.
-    """
-    if (problem.separable.weight != problem.g.lam).any() or problem.f.value(np.zeros(problem.n)) != 0.0:
-        return None
-    if _uses_columns(problem):
-        largest = math.sqrt(problem.n) * float(np.abs(problem.f.diagonal).max())
-    elif np.any(problem.f.p):
-        return None
-    else:
-        largest = 0.0
-        for first in range(0, problem.n, ROWS):
-            rows = problem.f.Q[first : first + ROWS]
-            for part in (np.maximum(rows, 0.0), np.minimum(rows, 0.0)):
-                largest = max(largest, math.sqrt(float(np.einsum("ij,ij->i", part, part).max())))
-    return math.sqrt(2.0) * largest
+    strategy = strategy_for(problem, any_lam=True)
+    threshold: float | None = None if strategy is None else strategy.threshold(problem, theta)
+    return threshold
 
 
 def check_blocks(problem: Problem) -> None:
@@ -381,22 +309,24 @@ def check_blocks(problem: Problem) -> None:
 def check_enumeration(problem: Problem, k: int) -> None:
     """Refuse blocks whose states cannot all be tried, or for which trying all of them proves nothing."""
     check_blocks(problem)
-    base = 2 if isinstance(problem.g, TopSum) else 3
+    sparse = hasattr(problem.g, "s")
+    base = 2 if sparse else 3
     if k > MOST_ENUMERATED:
         raise ValueError(
             f"k is {k}: a block has {base}^{k} = {base**k:,} states, which are enumerated up to k = {MOST_ENUMERATED}; "
             'method="bcd-l" takes larger blocks.'
         )
-    if not isinstance(problem.u, Sum):
+    if not problem.u.is_line:
         raise ValueError('BCD-g on Sphere solves pairs only, k = 2; method="bcd-l" takes larger blocks.')
-    if isinstance(problem.g, TopSum) and not problem.f.is_convex:
+    name = type(problem.g).__name__
+    if sparse and not problem.f.is_convex:
         raise ValueError(
-            "BCD-g with k > 2 and TopSum needs a convex f: each state is then a convex program; use k = 2."
+            f"BCD-g with k > 2 and {name} needs a convex f: each state is then a convex program; use k = 2."
         )
-    if isinstance(problem.g, TopSum) and (problem.separable.lo < 0).any():
-        raise ValueError("BCD-g with k > 2 and TopSum needs x ≥ 0: otherwise each state has a sign as well.")
-    if isinstance(problem.g, Norm2):
+    if sparse and (problem.separable.lo < 0).any():
+        raise ValueError(f"BCD-g with k > 2 and {name} needs x ≥ 0: otherwise each state has a sign as well.")
+    if getattr(problem.g, "states_are_vertices", False):
         threshold = exactness_threshold(problem)
         if threshold is None or problem.g.lam < threshold:
             need = "bounds −b ≤ x ≤ b" if threshold is None else f"lam at least {threshold:.6g}"
-            raise ValueError(f"BCD-g with k > 2 and Norm2 needs {need}, where all states are vertices; use k = 2.")
+            raise ValueError(f"BCD-g with k > 2 and {name} needs {need}, where all states are vertices; use k = 2.")

@@ -16,16 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.checks import Vector, is_sparse, number
+from counterpoise.checks import Vector, number
 from counterpoise.clock import working_seconds
 from counterpoise.kernels.separable import Separable
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers.run import EPOCH_SECONDS, Epoch, Progress, Run
 from counterpoise.supervision import supervised
-from counterpoise.terms.concave import ConcaveQuadratic
-from counterpoise.terms.constraint import Sphere, Sum
 from counterpoise.terms.separable import smooth_slopes
-from counterpoise.terms.smooth import LeastSquares, Quadratic
 
 Update = Callable[[Vector], Vector]
 Callback = Callable[[Progress], Any]
@@ -137,7 +134,7 @@ def mscr(
     _choose(split, "split", ("paper", "convex"))
     run = Run(problem, x0, tol, _limit(max_iter, max_time, MAX_ITER), max_time, seed, callback)
     model = Model(problem)
-    if split == "paper" and isinstance(problem.g, ConcaveQuadratic) and model.is_concave(with_g=True):
+    if split == "paper" and model.bend_of_g and model.is_concave(with_g=True):
         rule = _proximal_rule(model, 0.0)
     else:
         rule = _relaxation_rule(model, exact=inner == "exact", expired=_deadline(run))
@@ -203,13 +200,14 @@ class Model:
                 'cannot step over; they take Bounds, Linear and Ridge, method "bcd-g" takes all.'
             )
         self.problem, self.f = problem, problem.f
-        self.by_gram = isinstance(self.f, Quadratic) or (self.f.gram and self.f.n**2 <= 2 * _stored(self.f))
+        # −λ‖x‖² bends F as f does.
+        self.bend_of_g = float(getattr(problem.g, "bend", 0.0))
+        self.by_gram = self.f.gram and self.f.n**2 <= self.f.gradient_cost
 
     @property
     def stride(self) -> int:
         """How many iterations pass between two scored points: by the size of the data, not the clock, for same bits."""
-        cost = self.f.n**2 if isinstance(self.f, Quadratic) else 2 * _stored(self.f)
-        return int(min(max(WINDOW_COST // cost, 1), WINDOW))
+        return int(min(max(WINDOW_COST // self.f.gradient_cost, 1), WINDOW))
 
     def slope(self, x: Vector) -> Vector:
         """Return ∇f(x) + ∇h by the cheaper of Qx + p and σAᵀ(Ax − y)."""
@@ -221,10 +219,10 @@ class Model:
         u, h = self.problem.u, self.problem.separable
         if L > 0.0:
             return u.project(x - G / L, h)
-        if u.groups:
+        if u.groups:  # only a line has groups
             spare = np.minimum(h.hi - h.lo, u.c - float(h.lo.sum()))
             return u.tree(self.f.n).cheapest(G, spare, np.arange(self.f.n), h.lo, u.c)
-        return u.project(-G, h) if isinstance(u, Sphere) else greedy_fill(G, h, u.c, x)
+        return greedy_fill(G, h, u.c, x) if u.is_line else u.project(-G, h)
 
     @cached_property
     def norm(self) -> float:
@@ -234,11 +232,7 @@ class Model:
 
     @cached_property
     def _norm_of_f(self) -> float:
-        if isinstance(self.f, Quadratic):
-            return _largest_eigenvalue(lambda v: self.f.Q @ v, self.f.n)
-        A, (m, n) = self.f.A, self.f.A.shape
-        product = (lambda v: A @ (A.T @ v)) if m < n else (lambda v: A.T @ (A @ v))
-        return abs(self.f.scale) * _largest_eigenvalue(product, min(m, n))
+        return _largest_eigenvalue(*self.f.square)
 
     @property
     def is_convex(self) -> bool:
@@ -247,13 +241,12 @@ class Model:
 
     def is_concave(self, with_g: bool = False) -> bool:
         """Whether f, or f + g if that is a quadratic too, is concave."""
-        g = self.problem.g
-        shift = 2.0 * g.lam if with_g and isinstance(g, ConcaveQuadratic) else 0.0
+        shift = -self.bend_of_g if with_g else 0.0
         if self.problem.separable.bend.any() or self.problem.separable.curve.any():
             return False
-        if isinstance(self.f, LeastSquares):
-            return self.f.scale < 0.0 or self.norm <= shift
-        return _is_semidefinite(shift * np.eye(self.f.n) - self.f.Q, self.norm)
+        if self.f.is_concave or self.norm <= shift:
+            return True
+        return not self.f.is_convex and _is_semidefinite(shift * np.eye(self.f.n) - self.f.Q, self.norm)
 
 
 def greedy_fill(G: Vector, h: Separable, c: float, x: Vector) -> Vector:
@@ -419,7 +412,7 @@ def _extrapolated_rule(model: Model, L: float) -> Update:
 def _relaxation_rule(model: Model, exact: bool, expired: Callable[[], bool]) -> Update:
     """Return MSCR's update x → (nearly) argmin f(z) + h(z) + ⟨z, g′(x)⟩."""
     L = 0.0 if model.is_concave() else model.norm
-    accelerate = exact and isinstance(model.problem.u, Sum) and model.is_convex
+    accelerate = exact and model.problem.u.is_line and model.is_convex
     limit, tol = (INNER_LIMIT, INNER_TOL) if exact else (PAPER_STAGES, 0.0)
 
     def update(x: Vector) -> Vector:
@@ -449,11 +442,6 @@ def _reach(G: Vector, L: float) -> float:
 def _deadline(run: Run) -> Callable[[], bool]:
     """Return a function that says whether the run is to stop."""
     return lambda: run.limits.reached() is not None
-
-
-def _stored(f: LeastSquares) -> int:
-    """Return how many entries of A a product visits."""
-    return int(f.A.nnz) if is_sparse(f.A) else f.m * f.n
 
 
 def _largest_eigenvalue(product: Callable[[Any], Any], side: int) -> float:

@@ -20,7 +20,6 @@ from counterpoise.certificates import convex_gap, convex_members
 from counterpoise.checks import Vector
 from counterpoise.problem import Problem
 from counterpoise.supervision import Limits
-from counterpoise.terms.constraint import Sum
 from counterpoise.terms.separable import bends, one_sided_slopes, take
 
 # Added to the diagonal, relative to its mean, so that a singular Q still gives a step.
@@ -36,8 +35,6 @@ ROUNDS_EACH, ROUNDS, FREED, LARGEST_FACE = 0.2, 40, 16, 3000
 
 def walk_on_faces(problem: Problem, x: Vector, steps: int, limits: Limits | None = None) -> Vector:
     """Return the best point of at most ``steps`` Newton steps from x, on ``Sum`` with finite bounds and a matrix Q."""
-    if not isinstance(problem.u, Sum):
-        raise TypeError(f"faces belong to Sum; u is {type(problem.u).__name__}.")
     Q, h, c = problem.f.Q, problem.separable, problem.u.c
     lo, hi, linear = h.lo, h.hi, problem.f.p + h.weight
     Q = Q + np.diag(h.bend) if h.bend.any() else Q

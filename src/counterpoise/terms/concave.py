@@ -6,6 +6,7 @@ A term of your own is a NamedTuple with ``value(x)``, ``subgradient(x, slope)`` 
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
@@ -41,6 +42,10 @@ class TopSum:
         """Return −λ‖x‖_[s]."""
         return -self.lam * float(np.sort(np.abs(x))[::-1][: self.s].sum())
 
+    def of(self, n: int) -> TopSum:
+        """Return the term for n of the coordinates."""
+        return TopSum(min(self.s, n), self.lam)
+
     def subgradient(self, x: Vector, slope: Vector) -> Vector:
         """Return −λ sign(x) on the s largest |xᵢ|; among equals those of the largest slope are taken."""
         top = np.lexsort((-slope, -np.abs(x)))[: self.s]
@@ -74,6 +79,10 @@ class AtMost:
         """Return the (s + 1)-th largest |xᵢ|, which is 0 if at most s coordinates are not 0."""
         return 0.0 if self.s >= len(x) else float(np.sort(np.abs(x))[::-1][self.s])
 
+    def of(self, n: int) -> AtMost:
+        """Return the term for n of the coordinates."""
+        return AtMost(min(self.s, n))
+
     def subgradient(self, x: Vector, slope: Vector) -> Vector:
         """Return 0: a move that leaves the zeros at 0 has no cost."""
         return np.zeros(len(x))
@@ -91,6 +100,13 @@ def _checked(s: int, n: int) -> int:
 
 class Norm2:
     """g(x) = −λ‖x‖₂."""
+
+    states_are_vertices = True
+
+    def threshold(self, alpha: float, lo: Vector, hi: Vector) -> float | None:
+        """Return ½α√n·b, above which at most one coordinate is off its bounds ±b, α the largest curvature of a pair."""
+        reach = float(hi[0])
+        return 0.5 * alpha * math.sqrt(len(lo)) * reach if (hi == reach).all() and (lo == -reach).all() else None
 
     def __init__(self, lam: float) -> None:
         self.lam = number(lam, "lam", 0.0, LARGEST_SQUARE)
@@ -112,12 +128,21 @@ class Norm2:
 class ConcaveQuadratic:
     """g(x) = −λ‖x‖²."""
 
+    def threshold(self, alpha: float, lo: Vector, hi: Vector) -> float | None:
+        """Return ¼α, above which every pair is concave, α the largest curvature of a pair."""
+        return 0.25 * alpha
+
     def __init__(self, lam: float) -> None:
         self.lam = number(lam, "lam", 0.0, LARGEST_SQUARE)
 
     def value(self, x: Vector) -> float:
         """Return −λ‖x‖²."""
         return -self.lam * float(x @ x)
+
+    @property
+    def bend(self) -> float:
+        """The second derivative −2λ in every direction."""
+        return -2.0 * self.lam
 
     def subgradient(self, x: Vector, slope: Vector) -> Vector:
         """Return −2λx."""

@@ -138,6 +138,11 @@ class LeastSquares:
         """Whether f is convex: σ > 0."""
         return self.scale > 0.0
 
+    @property
+    def is_concave(self) -> bool:
+        """Whether f is known to be concave: σ < 0."""
+        return self.scale < 0.0
+
     @cached_property
     def reach(self) -> Vector:
         """Numbers wᵢ with |Q_ij| ≤ wᵢwⱼ: the lengths of the columns, times √|σ|."""
@@ -148,6 +153,19 @@ class LeastSquares:
         """Return a bound of the sum of the magnitudes of all that f(x) adds up: ½(Σwᵢ|xᵢ| + √|σ|‖y‖)²."""
         along = float(self.reach @ np.abs(x)) + math.sqrt(2.0 * abs(self.value_at_zero))
         return 0.5 * along * along
+
+    @property
+    def gradient_cost(self) -> int:
+        """How many entries of A a gradient visits."""
+        return 2 * (int(self.A.nnz) if is_sparse(self.A) else self.m * self.n)
+
+    @property
+    def square(self) -> tuple[Callable[[Any], Any], int]:
+        """The product with a matrix that has the largest |eigenvalue| of Q, σAᵀA or σAAᵀ, and its side."""
+        A, scale = self.A, self.scale
+        if self.m < self.n:
+            return lambda v: scale * (A @ (A.T @ v)), self.m
+        return lambda v: scale * (A.T @ (A @ v)), self.n
 
     def hessian(self, members: Any) -> Vector:
         """Return the rows and columns of Q that belong to ``members``, without the rest of Q if it is not kept."""
@@ -255,7 +273,8 @@ class Quadratic:
     p : array of length n, or a number
     """
 
-    is_known = True
+    is_known = gram = True
+    is_concave = False  # or not known
     value_at_zero = 0.0
 
     def __init__(self, Q: Any, p: Any = 0.0) -> None:
@@ -306,6 +325,16 @@ class Quadratic:
         """Return a bound of the sum of the magnitudes of all that f(x) adds up."""
         along = float(self.reach @ np.abs(x))
         return 0.5 * along * along + float(np.abs(self.p) @ np.abs(x))
+
+    @property
+    def gradient_cost(self) -> int:
+        """How many entries of Q a gradient visits."""
+        return self.n**2
+
+    @property
+    def square(self) -> tuple[Callable[[Any], Any], int]:
+        """The product with Q, and its side."""
+        return lambda v: self.Q @ v, self.n
 
     def hessian(self, members: Any) -> Vector:
         """Return the rows and columns of Q that belong to ``members``."""
