@@ -360,60 +360,59 @@ class Spec(NamedTuple):
     c: float
 
 
+def objectives(spec, points):
+    """F of every row, term by term."""
+    total = 0.5 * np.einsum("ki,ij,kj->k", points, spec.Q, points) + points @ (spec.p + spec.weight)
+    total += 0.5 * points**2 @ spec.bend
+    for knot, cost, curve in zip(spec.knots, spec.cost, spec.curve, strict=True):
+        total += np.abs(points - knot) @ cost + 0.5 * np.maximum(points - knot, 0.0) ** 2 @ curve
+    return total if spec.penalty is None else total - spec.penalty * top_sum(points, spec.s)
+
+
 def objective(spec, x):
-    """F(x), term by term."""
-    total = 0.5 * x @ spec.Q @ x + spec.p @ x
-    for i in range(len(x)):
-        total += spec.weight[i] * x[i] + 0.5 * spec.bend[i] * x[i] ** 2
-        for k in range(len(spec.knots)):
-            beyond = x[i] - spec.knots[k, i]
-            total += spec.cost[k, i] * abs(beyond) + 0.5 * spec.curve[k, i] * max(beyond, 0.0) ** 2
-    if spec.penalty is not None:
-        total -= spec.penalty * sum(sorted(abs(x))[::-1][: spec.s])
-    return total
+    return float(objectives(spec, x[None, :])[0])
+
+
+def violations(spec, points):
+    """How far every row is from keeping every rule; ∞ for too many non-zeros."""
+    missed = np.abs(points.sum(axis=1) - spec.c)
+    inside = np.maximum(np.maximum(spec.lo - points, points - spec.hi), 0.0)
+    gap = np.minimum(np.abs(points), np.maximum(spec.floor - points, 0.0))
+    missed = np.maximum(missed, np.where(spec.floor > spec.lo, np.maximum(inside, gap), inside).max(axis=1))
+    for members, least, most in spec.groups:
+        total = points[:, members].sum(axis=1)
+        missed = np.maximum(missed, np.maximum(least - total, total - most))
+    if spec.penalty is None:
+        missed = np.where(np.count_nonzero(points, axis=1) > spec.s, np.inf, missed)
+    return missed
 
 
 def violation(spec, x):
-    """How far x is from keeping every rule; ∞ for too many non-zeros."""
-    missed = abs(x.sum() - spec.c)
-    for i in range(len(x)):
-        inside = max(spec.lo[i] - x[i], x[i] - spec.hi[i], 0.0)
-        if spec.floor[i] > spec.lo[i]:
-            inside = max(inside, min(abs(x[i]), max(spec.floor[i] - x[i], 0.0)))
-        missed = max(missed, inside)
-    for members, least, most in spec.groups:
-        missed = max(missed, least - x[members].sum(), x[members].sum() - most)
-    if spec.penalty is None and np.count_nonzero(x) > spec.s:
-        return np.inf
-    return missed
+    return float(violations(spec, x[None, :])[0])
 
 
 def best_transfer(spec, x, i, j):
     """The least F over feasible x + η(eᵢ − eⱼ), by a grid with all points where something changes, refined."""
     special = [-x[i], x[j], spec.floor[i] - x[i], x[j] - spec.floor[j], spec.lo[i] - x[i], spec.hi[i] - x[i]]
-    special += [x[j] - spec.lo[j], x[j] - spec.hi[j]]
+    special += [x[j] - spec.lo[j], x[j] - spec.hi[j], 0.0]
     special += [*(spec.knots[:, i] - x[i]), *(x[j] - spec.knots[:, j])]
     for members, least, most in spec.groups:
         total = x[members].sum()
         special += [least - total, most - total, total - least, total - most]
     special = np.array([eta for eta in special if np.isfinite(eta)])
-    grid = np.unique(np.concatenate([special, np.linspace(special.min() - 1e-9, special.max() + 1e-9, 200)]))
+    grid = np.unique(np.concatenate([special, np.linspace(special.min() - 1e-9, special.max() + 1e-9, 400)]))
     best, at = np.inf, 0.0
-    for _ in range(4):
-        for eta in grid:
-            moved = x.copy()
-            moved[i], moved[j] = x[i] + eta, x[j] - eta
-            if eta == -x[i]:
-                moved[i] = 0.0
-            if eta == x[j]:
-                moved[j] = 0.0
-            if violation(spec, moved) <= 1e-12:
-                value = objective(spec, moved)
-                if value < best:
-                    best, at = value, eta
-        width = grid[1:] - grid[:-1]
-        reach = width[max(np.searchsorted(grid, at) - 1, 0) :][:2].max()
-        grid = np.linspace(at - reach, at + reach, 60)
+    for _ in range(5):
+        points = np.repeat(x[None, :], len(grid), axis=0)
+        points[:, i], points[:, j] = x[i] + grid, x[j] - grid
+        points[grid == -x[i], i] = 0.0
+        points[grid == x[j], j] = 0.0
+        values = np.where(violations(spec, points) <= 1e-12, objectives(spec, points), np.inf)
+        k = int(np.argmin(values))
+        if values[k] < best:
+            best, at = float(values[k]), float(grid[k])
+        reach = float(np.diff(grid)[max(k - 1, 0) : k + 1].max(initial=1e-12))
+        grid = np.linspace(at - reach, at + reach, 200)
     return best, at
 
 
@@ -451,12 +450,25 @@ def has_feasible(spec):
 
 
 def least_on_support(spec, x):
-    """The least F over points whose non-zeros are those of x, each at or above its floor, by SLSQP from several starts."""
+    """The least F over points whose non-zeros are those of x, each at or above its floor."""
+    held = x != 0.0
+    return least_on(spec, held | (spec.floor <= spec.lo) if spec.s >= len(x) else held, x)
+
+
+def optimum(spec):
+    """The least F of all supports; ∞ if none has a feasible point."""
+    best = np.inf
+    for support in itertools.product((False, True), repeat=len(spec.lo)):
+        held = np.array(support)
+        if held.sum() <= spec.s and held.any():
+            best = min(best, least_on(spec, held, np.zeros(len(held))))
+    return best
+
+
+def least_on(spec, held, x):
+    """The least F over points that are 0 where nothing is held, by SLSQP from two starts."""
     from scipy.optimize import minimize
 
-    held = x != 0.0
-    if spec.s >= len(x):
-        held = held | (spec.floor <= spec.lo)
     least, most = np.where(held, np.maximum(spec.lo, spec.floor), 0.0), np.where(held, spec.hi, 0.0)
     rows = [{"type": "eq", "fun": lambda z: z.sum() - spec.c}]
     for members, low, high in spec.groups:

@@ -115,6 +115,83 @@ def test_certified_points_have_no_better_pair(seed):
             assert value - best <= result.tolerance + 1e-8, (spec, value, best)
 
 
+KINDS = {
+    "bounds": set(),
+    "least weights": {"floor"},
+    "groups": {"groups"},
+    "turnover": {"cost"},
+    "names": {"must", "floor"},
+    "ridge": {"bend", "curve", "cost"},
+    "all": {"floor", "groups", "cost", "must", "bend"},
+}
+
+
+def tracking_spec(rng, n, s, rules):
+    """Draw a portfolio of at most s of n names under some rules."""
+    A, y = rng.standard_normal((12, n)), rng.standard_normal(12)
+    hi = rng.choice([0.4, 0.6, 1.0], n)
+    floor = np.minimum(rng.choice([0.0, 0.1, 0.3], n), hi) if "floor" in rules else np.zeros(n)
+    lo = np.zeros(n)
+    if "must" in rules:
+        held = int(rng.integers(n))
+        lo[held] = floor[held] = max(floor[held], 0.05)
+    groups = []
+    if "groups" in rules:
+        labels = rng.integers(-1, 3, n)
+        for k in range(3):
+            if (labels == k).any():
+                groups.append((np.flatnonzero(labels == k), *np.sort(np.round(rng.random(2), 1))))
+    knots = np.round(rng.dirichlet(np.ones(n)), 2)[None, :] if "cost" in rules else np.zeros((0, n))
+    cost = rng.choice([0.0, 0.5, 3.0], (len(knots), n))
+    return naive.Spec(
+        Q=A.T @ A, p=-A.T @ y, lo=lo, hi=hi, floor=floor, weight=np.zeros(n),
+        bend=rng.choice([0.0, 2.0], n) if "bend" in rules else np.zeros(n), knots=knots, cost=cost,
+        curve=rng.choice([0.0, 4.0], (len(knots), n)) if "curve" in rules else np.zeros((len(knots), n)),
+        s=s, penalty=None, groups=tuple(groups), c=1.0,
+    )  # fmt: skip
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("kind", KINDS)
+def test_search_and_swap_under_every_rule(kind):
+    rng = np.random.default_rng(len(kind))
+    solved = 0
+    for _ in range(25):
+        spec = tracking_spec(rng, int(rng.integers(3, 7)), int(rng.integers(1, 4)), KINDS[kind])
+        expected = naive.optimum(spec)
+        if not np.isfinite(expected):
+            with pytest.raises(ValueError):
+                cp.minimize(problem_of(spec), method="search")
+            continue
+        problem = problem_of(spec)
+        room = 1e-6 * (1.0 + abs(expected))
+        for method in ("search", "swap", "bcd-g"):
+            result = cp.minimize(problem, method=method)
+            assert naive.violation(spec, result.x) <= 1e-10
+            assert result.objective == pytest.approx(naive.objective(spec, result.x), abs=1e-10)
+            assert result.success and result.cws_gap <= result.tolerance
+            assert (np.diff(result.history[:, 2]) <= 0.0).all()
+            assert result.history[-1, 2] <= result.objective <= result.history[-1, 2] + result.tolerance
+            assert result.objective >= expected - room
+            if method == "search":
+                assert result.objective <= expected + room, (spec, result.objective, expected)
+            if result.status is cp.Status.SWAP_OPTIMAL:
+                _check_exchanges(spec, result)
+        solved += 1
+    assert solved > 5
+
+
+def _check_exchanges(spec, result):
+    """No exchange of one held coordinate for one outside gains, by solving each of them."""
+    held = result.x != 0.0
+    for j, i in itertools.product(np.flatnonzero(held), np.flatnonzero(~held)):
+        other = held.copy()
+        other[j], other[i] = False, True
+        if spec.lo[j] <= 0.0:
+            best = naive.least_on(spec, other, np.where(other, result.x, 0.0))
+            assert best >= result.objective - result.swap_gap - 1e-7, (spec, j, i)
+
+
 def test_first_points_exist_whenever_the_rules_allow_one():
     found = refused = 0
     rng = np.random.default_rng(7)

@@ -14,7 +14,7 @@ from counterpoise.kernels import block, sweep
 from counterpoise.kernels.dispatch import has_body
 from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem
-from counterpoise.registry import serving, strategy_for
+from counterpoise.registry import pool_for, serving, strategy_for
 from counterpoise.supervision import supervised
 from counterpoise.terms.separable import is_gapped, nearest_admitted, one_sided_slopes, smooth_slopes
 
@@ -122,8 +122,7 @@ def certify(
     at = nearest_admitted(problem.separable, x)
     theta, k = number(theta, "theta", 0.0), whole_number(k, "k", 2, problem.n)
     blocks: dict[str, Any] = {}
-    strategy = strategy_for(problem)
-    pool = None if strategy is None else strategy.pool_for(problem)
+    pool = pool_for(problem)
     if scan == "pruned" and theta == 0.0 and k == 2 and hasattr(pool, "best_pair"):
         # Very many columns on the sphere are scanned by products with them.
         at[:] = problem.project(at)
@@ -285,7 +284,7 @@ def exactness_threshold(problem: Problem, theta: float = 0.0) -> float | None:
     """
     if problem.g.lam == math.inf:
         return 0.0
-    strategy = strategy_for(problem, any_lam=True)
+    strategy = strategy_for(problem)
     threshold: float | None = None if strategy is None else strategy.threshold(problem, theta)
     return threshold
 

@@ -26,14 +26,20 @@ def register(g: type, u: type, strategy: Any) -> None:
     _strategies[g, u] = strategy
 
 
-def strategy_for(problem: Any, any_lam: bool = False) -> Any:
-    """Return the strategy class for the terms of a problem, or None; λ = 0 leaves no g that a strategy could use."""
+def strategy_for(problem: Any) -> Any:
+    """Return the strategy class for the terms of a problem, or None."""
     found = _strategies.get((type(problem.g), type(problem.u)))
     if isinstance(found, str):
         module, name = found.split(":")
         found = getattr(import_module(module), name)
         register(type(problem.g), type(problem.u), found)
-    return found if any_lam or problem.g.lam > 0.0 else None
+    return found
+
+
+def pool_for(problem: Any) -> Any:
+    """Return what prices the columns of a problem with very many of them, or None."""
+    strategy = strategy_for(problem)
+    return None if strategy is None else strategy.pool_for(problem)
 
 
 def serving(problem: Any, method: str) -> Any:

@@ -15,7 +15,7 @@ from counterpoise.kernels import block, select, sweep
 from counterpoise.kernels.dispatch import allocating, has_body, implements
 from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem, Result, Status
-from counterpoise.registry import strategy_for
+from counterpoise.registry import pool_for
 from counterpoise.solvers import faces, pool
 from counterpoise.solvers.run import Epoch, Progress, Run
 from counterpoise.supervision import supervised
@@ -88,8 +88,7 @@ def bcd_g(
     theta = number(theta, "theta", 0.0)
     if k > 2:
         return _descend_by_blocks(run, theta, k, block.ENUMERATED, working_set)
-    strategy = strategy_for(problem)
-    columns = strategy.pool_for(problem) if working_set is None and strategy is not None else None
+    columns = pool_for(problem) if working_set is None else None
     if columns is not None:
         return pool.pooled(run, columns, _on_pool(theta, run.tol, seed), x0 is not None, Status.CERTIFIED)
     return run.finish(*pair_stage(run, run.start, theta, "hybrid" if working_set is None else working_set))

@@ -13,7 +13,7 @@ import numpy as np
 from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import Vector, number, whole_number, worker_count
 from counterpoise.problem import Problem, Result, Status
-from counterpoise.registry import serving, strategy_for
+from counterpoise.registry import pool_for, serving, strategy_for
 from counterpoise.solvers.baselines import pdca
 from counterpoise.solvers.bcd import bcd_g
 from counterpoise.solvers.faces import walk_on_faces
@@ -182,8 +182,7 @@ def search(
         raise ValueError("max_time is 0; a search needs a positive budget.")
     n_jobs = worker_count(n_jobs)
     run = Run(problem, x0, tol, None, max_time, seed, callback)
-    strategy = strategy_for(problem)
-    columns = None if strategy is None else strategy.pool_for(problem)
+    columns = pool_for(problem)
     if columns is not None:
         return _on_pool(run, columns, work, n_jobs, x0 is not None)
     return _Search(run, work, n_jobs, x0 is not None).result()
