@@ -156,7 +156,7 @@ def tracking_spec(rng, n, s, rules):
 def test_search_and_swap_under_every_rule(kind):
     rng = np.random.default_rng(len(kind))
     solved = 0
-    for _ in range(25):
+    for _ in range(40):
         spec = tracking_spec(rng, int(rng.integers(3, 7)), int(rng.integers(1, 4)), KINDS[kind])
         expected = naive.optimum(spec)
         if not np.isfinite(expected):

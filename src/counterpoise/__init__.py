@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from counterpoise.solvers.exact import prove
     from counterpoise.solvers.path import Path, path
     from counterpoise.terms.concave import AtMost, ConcaveQuadratic, Norm2, TopSum
-    from counterpoise.terms.constraint import Sphere, Sum
+    from counterpoise.terms.constraint import Constraint, Sphere, Sum
     from counterpoise.terms.separable import (
         AbsoluteDeviation,
         Bounds,
@@ -40,6 +40,7 @@ __all__ = [
     "Bounds",
     "Certificate",
     "ConcaveQuadratic",
+    "Constraint",
     "IndexTracker",
     "LeastSquares",
     "Linear",
@@ -79,7 +80,7 @@ _MODULES = {
     "solvers.exact": ("prove",),
     "solvers.path": ("Path", "path"),
     "terms.concave": ("AtMost", "ConcaveQuadratic", "Norm2", "TopSum"),
-    "terms.constraint": ("Sphere", "Sum"),
+    "terms.constraint": ("Constraint", "Sphere", "Sum"),
     "terms.separable": ("AbsoluteDeviation", "Bounds", "Linear", "Pieces", "Ridge", "SemiContinuous", "SeparableTerm"),
     "terms.smooth": ("LeastSquares", "Quadratic"),
 }

@@ -34,7 +34,7 @@ class Certificate:
     worst_step : tuple of float, or None
         By how much the two coordinates then move.
     critical_residual : float
-        The first-order residual; 0 at a critical point.
+        The first-order residual; 0 at a critical point. NaN for a constraint of your own.
     violation : float
         The distance from the bounds and from u(x) = 0.
     exact_lam : float or None
@@ -264,6 +264,8 @@ def critical_residual(problem: Problem, x: Vector) -> float:
         rising = np.where(rises, gradient + right + concave, np.inf)
         falling = np.where(falls, gradient + left + concave, -np.inf)
         return problem.u.tree(problem.n).best_transfer(x, rising, falling, problem.scale).rate
+    if not hasattr(problem.u, "is_sphere"):
+        return math.nan
     total = gradient + right + concave
     residual = total - (x @ total) * x
     return float(np.max(np.where(x > 0, np.abs(residual), np.maximum(-residual, 0.0))))
@@ -303,6 +305,13 @@ def check_blocks(problem: Problem) -> None:
         raise ValueError("block steps take no SemiContinuous: a block would have a state for every zero; use bcd-g.")
     if problem.u.groups:
         raise ValueError("block steps take no limits of groups, which would cut the block; use bcd-g with k = 2.")
+    u_type = type(problem.u.kernel(problem.separable))
+    for needed in (block.solve_state, block.stays):
+        if not has_body(needed, u_type):
+            raise TypeError(
+                f"{type(problem.u).__name__} has no block step: register a body of `{needed.__name__}` for "
+                f"{u_type.__name__} with counterpoise.kernels.dispatch.implements."
+            )
 
 
 def check_enumeration(problem: Problem, k: int) -> None:

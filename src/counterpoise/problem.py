@@ -12,7 +12,7 @@ import numpy as np
 from counterpoise.checks import Vector, random_seed, vector
 from counterpoise.kernels import concave as concave_kernels
 from counterpoise.kernels.dispatch import has_body
-from counterpoise.kernels.pair import WORK_ROWS, Terms
+from counterpoise.kernels.pair import WORK_ROWS, Terms, pair_step, repair
 from counterpoise.terms.concave import ConcaveQuadratic, ConcaveTerm
 from counterpoise.terms.constraint import as_constraint
 from counterpoise.terms.separable import (
@@ -20,6 +20,7 @@ from counterpoise.terms.separable import (
     compile_separable,
     distance_to_bounds,
     is_gapped,
+    keeps_floors,
     separable_size,
     separable_value,
 )
@@ -37,7 +38,7 @@ class Problem:
     f : LeastSquares or Quadratic
     h : Bounds, Linear, Ridge, AbsoluteDeviation, SemiContinuous, a term of your own, or a sum of them, optional
     g : TopSum, AtMost, Norm2, ConcaveQuadratic or a term of your own, optional
-    u : Sum or Sphere
+    u : Sum, Sphere or a constraint of your own
     constant : float
         Added to the objective, never to the steps.
     name : str
@@ -89,9 +90,15 @@ class Problem:
                 f"g is a {type(g).__name__}; it must be TopSum, Norm2, ConcaveQuadratic or a term with value(x), "
                 "subgradient(x, slope) and kernel(lo, hi)."
             )
-        kernel_type = type(g.kernel(self.separable.lo, self.separable.hi))
+        kernel_type, u_type = type(g.kernel(self.separable.lo, self.separable.hi)), type(self.u.kernel(self.separable))
+        for needed in (pair_step, repair):
+            if not has_body(needed, u_type):
+                raise TypeError(
+                    f"{u} has no `{needed.__name__}`: register a body of it for {u_type.__name__} with "
+                    "counterpoise.kernels.dispatch.implements."
+                )
         for needed in (verb, concave_kernels.change):
-            if not has_body(needed, kernel_type):
+            if needed is not None and not has_body(needed, kernel_type):
                 raise TypeError(
                     f"{type(g).__name__} has no exact pair step on {u}: register a body of "
                     f"`{needed.__name__}` for {kernel_type.__name__} with counterpoise.kernels.dispatch.implements."
@@ -157,8 +164,14 @@ class Problem:
 
     def is_feasible(self, x: Vector) -> bool:
         """Return whether x is within its bounds and u(x) = 0, up to the rounding error of a sum of n terms."""
+        # What has to be 0 is 0, not small.
+        if not self.is_convex_set and not (keeps_floors(self.separable, x) and self._keeps_number(x)):
+            return False
         # A sum of n terms rounds by about √n·ε of their total: 4e-16 of it is far above what exact steps leave.
         return self.violation(x) <= FEASIBLE * max(self.scale, 4e-4 * float(np.abs(x).sum()))
+
+    def _keeps_number(self, x: Vector) -> bool:
+        return not hasattr(self.g, "violation") or np.count_nonzero(x) <= self.g.s
 
     def variant(self, **changes: float) -> Problem:
         """Return the same problem with other constants of g, such as ``s`` or ``lam``; f and its AᵀA are shared.

@@ -376,7 +376,8 @@ def _restore_sum(sum_wanted, scale, h, x):
         return
     for zeros in range(2):
         for i in range(len(x)):
-            if missing == 0.0:
+            # A zero is not worth rounding: it may be one of those that have to stay.
+            if missing == 0.0 or (zeros == 1 and abs(missing) <= dust):
                 return
             if (x[i] == 0.0) == (zeros == 1):
                 moved = min(max(x[i] + missing, floor[i] if zeros == 0 else lo[i]), hi[i])

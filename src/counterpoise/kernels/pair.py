@@ -84,14 +84,17 @@ def pair_step(u, problem, x, i, j, theta):
 
 @verb
 def is_live(u, problem, x, i, j):
-    """Return whether the pair can move at all."""
-    raise NotImplementedError
+    """Return whether the pair can move at all; by default every pair counts as able to."""
+    return True
 
 
 @verb
 def screened_best_pair(u, problem, x, theta, floor):
-    """Return (decrease, i, j, new_i, new_j) of the best pair; i = −1 if none decreases by more than ``floor``."""
-    raise NotImplementedError
+    """Return (decrease, i, j, new_i, new_j) of the best pair; i = −1 if none decreases by more than ``floor``.
+
+    By default every live pair is solved.
+    """
+    return exhaustive_best_pair(problem, x, theta, floor)
 
 
 @verb
@@ -116,7 +119,7 @@ def good_pair(g, problem, x, theta, floor, best, row):
 @verb
 def violating_pair(u, problem, x, as_printed, rng):
     """Return the pair that most violates first-order optimality, or (−1, −1); ``as_printed`` by the paper's measure."""
-    raise NotImplementedError
+    return -1, -1
 
 
 @verb

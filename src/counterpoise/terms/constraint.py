@@ -16,7 +16,44 @@ from counterpoise.terms.groups import Group, Tree, with_limits
 from counterpoise.terms.separable import take
 
 
-class Sum:
+class Constraint:
+    """u(x) = 0. A constraint of your own is a subclass with the methods below.
+
+    ``kernel(h)`` returns u for kernels, a NamedTuple with bodies of ``pair_step`` (the global minimum over a pair) and
+    ``repair`` (back onto u(x) = 0 after rounding); bodies of ``is_live``, ``screened_best_pair`` and ``violating_pair``
+    make scans faster, those of ``solve_state`` and ``stays`` allow blocks. See :mod:`counterpoise.kernels.pair`.
+    """
+
+    # The verb of g that the pair step calls, if g has to know the geometry; whether u is a sum, with its groups.
+    step_verb: Any = None
+    is_line = False
+    groups: tuple[Group, ...] = ()
+
+    def kernel(self, h: Separable) -> Any:
+        """Return u for kernels."""
+        raise NotImplementedError
+
+    def violation(self, x: Vector) -> float:
+        """Return how far x is from u(x) = 0, in the unit of x."""
+        raise NotImplementedError
+
+    def project(self, z: Vector, h: Separable) -> Vector:
+        """Return a feasible point near z."""
+        raise NotImplementedError
+
+    def check(self, h: Separable) -> None:
+        """Refuse an h that pair steps do not know."""
+
+    def scale(self, h: Separable) -> float:
+        """Return the largest |xᵢ| of all feasible points: the unit in which rounding of x is measured."""
+        return 1.0
+
+    def random(self, h: Separable, rng: np.random.Generator) -> Vector:
+        """Return a random feasible point."""
+        return self.project(rng.uniform(np.maximum(h.lo, -1.0), np.minimum(h.hi, 1.0)), h)
+
+
+class Sum(Constraint):
     """1ᵀx = c, with limits on the sums over groups if :meth:`within` adds them.
 
     Parameters
@@ -191,12 +228,11 @@ class Sum:
         return self.project(h.lo + share, h)
 
 
-class Sphere:
+class Sphere(Constraint):
     """‖x‖₂ = 1 with x ≥ 0."""
 
     step_verb = concave.minimise_on_arc
-    is_line = False
-    groups: tuple[Group, ...] = ()
+    is_sphere = True
 
     def kernel(self, h: Separable) -> Arc:
         """Return u for kernels."""
@@ -244,9 +280,6 @@ class Sphere:
         return self.project(np.abs(rng.standard_normal(len(h.lo))), h)
 
 
-Constraint = Sum | Sphere
-
-
 def _sum_of_others(bounds: Vector) -> Vector:
     """Return, for every coordinate, the sum of the other bounds."""
     finite = np.where(np.isfinite(bounds), bounds, 0.0)
@@ -257,12 +290,21 @@ def _sum_of_others(bounds: Vector) -> Vector:
     return others
 
 
-def as_constraint(u: Any) -> Constraint:
-    """Refuse anything but the constraints that have a pair step."""
-    if type(u) not in (Sum, Sphere):
+def as_constraint(u: Any) -> Any:
+    """Return u; refuse what has no pair step, naming what it lacks."""
+    if type(u) in (Sum, Sphere):
+        return u
+    if not isinstance(u, Constraint):
         raise TypeError(
-            f"u is a {type(u).__name__}; it must be Sum(c) or Sphere(). A new constraint needs bodies of "
-            "pair_step, is_live, screened_best_pair, violating_pair and repair in counterpoise.kernels."
+            f"u is a {type(u).__name__}; it must be Sum(c), Sphere(), or a subclass of "
+            "counterpoise.terms.constraint.Constraint with kernel, violation and project."
         )
-    known: Constraint = u
-    return known
+    if isinstance(u, Sum | Sphere):
+        raise TypeError(
+            f"u is a {type(u).__name__}, a subclass of {type(u).__mro__[1].__name__}, whose pair steps would ignore what "
+            "it overrides; derive it from counterpoise.terms.constraint.Constraint."
+        )
+    lacking = [name for name in ("kernel", "violation", "project") if getattr(type(u), name) is getattr(Constraint, name)]
+    if lacking:
+        raise TypeError(f"{type(u).__name__} has no {' and no '.join(lacking)}, which every constraint needs.")
+    return u

@@ -315,6 +315,11 @@ def distance_to_bounds(h: SeparableKernel, x: Vector) -> float:
     return float(max(np.max(h.lo - x, initial=0.0), np.max(x - h.hi, initial=0.0), np.max(gap, initial=0.0)))
 
 
+def keeps_floors(h: SeparableKernel, x: Vector) -> bool:
+    """Return whether every semicontinuous coordinate is 0, or at its floor or above but for rounding."""
+    return not bool(((h.floor > h.lo) & (x != 0.0) & (x < h.floor * (1.0 - 1e-9))).any())
+
+
 def nearest_admitted(h: SeparableKernel, x: Vector) -> Vector:
     """Return x with every coordinate at the nearest value that it may have."""
     at = np.clip(x, h.lo, h.hi)
