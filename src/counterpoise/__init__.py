@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from counterpoise.solvers.path import Path, path
     from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
     from counterpoise.terms.constraint import Sphere, Sum
+    from counterpoise.terms.losses import Downside, Huber, HuberDownside, Logistic, Loss
     from counterpoise.terms.separable import AbsoluteDeviation, Bounds, Linear
     from counterpoise.terms.smooth import LeastSquares, Quadratic
 
@@ -31,9 +32,14 @@ __all__ = [
     "Bounds",
     "Certificate",
     "ConcaveQuadratic",
+    "Downside",
+    "Huber",
+    "HuberDownside",
     "IndexTracker",
     "LeastSquares",
     "Linear",
+    "Logistic",
+    "Loss",
     "NonnegativeSparsePCA",
     "Norm2",
     "Path",
@@ -67,6 +73,7 @@ _MODULES = {
     "solvers.path": ("Path", "path"),
     "terms.concave": ("ConcaveQuadratic", "Norm2", "TopSum"),
     "terms.constraint": ("Sphere", "Sum"),
+    "terms.losses": ("Downside", "Huber", "HuberDownside", "Logistic", "Loss"),
     "terms.separable": ("AbsoluteDeviation", "Bounds", "Linear"),
     "terms.smooth": ("LeastSquares", "Quadratic"),
 }

@@ -18,7 +18,6 @@ from counterpoise.supervision import supervised
 from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
 from counterpoise.terms.constraint import Sum
 from counterpoise.terms.separable import one_sided_slopes
-from counterpoise.terms.smooth import LeastSquares
 
 MOST_ENUMERATED = 6
 # Rows of Q per block, where all rows are read.
@@ -32,7 +31,9 @@ class Certificate:
     Attributes
     ----------
     cws_gap : float
-        The largest decrease of F (plus ½θ‖d‖²) that moving any one pair can bring; 0 at a CWS point.
+        The largest decrease of F (plus ½θ‖d‖²) that moving any one pair can bring; 0 at a CWS point. Where f is not
+        quadratic, of ``problem.model(x)``, an upper bound of F with the same value and slopes at x: the paper's CWS
+        points are those of this model, and a pair may lower F itself by more. Block gaps are the model's, too.
     worst_pair : tuple of int, or None
         The pair that brings it.
     worst_step : tuple of float, or None
@@ -128,8 +129,11 @@ def certify(
     if scan == "pruned" and theta == 0.0 and k == 2 and _prices_columns(problem):
         gap, i, j, di, dj = _best_priced_pair(problem, at)
     else:
-        terms = problem.terms()
+        terms = problem.model(at).terms()
         sweep.start(terms, at)  # moves `at` onto its bounds and u(x) = 0, which it may miss by rounding
+        if problem.f.quadratic is None:
+            terms = problem.model(at).terms()
+            sweep.start(terms, at)
         found = sweep.scan_all(terms, at, theta) if scan == "all" else sweep.scan(terms, at, theta, np.inf)
         gap, i, j, di, dj = found
         if k > 2:
@@ -270,7 +274,8 @@ def exactness_threshold(problem: Problem, theta: float = 0.0) -> float | None:
     * ConcaveQuadratic on Sum: ¼·max α + ½θ makes every pair concave.
     * Norm2 on Sum with −b ≤ x ≤ b: ½·max α·√n·b.
 
-    Here α = Q_ii + Q_jj − 2Q_ij. Without a Gram matrix the maxima are replaced by bounds from column norms.
+    Here α = Q_ii + Q_jj − 2Q_ij. Without a Gram matrix the maxima are replaced by bounds from column norms. Where f is
+    not quadratic, Q is that of its upper bound, and the slopes are bounded row by row.
     """
     g, h = problem.g, problem.separable
     on_line = isinstance(problem.u, Sum)
@@ -289,18 +294,19 @@ def exactness_threshold(problem: Problem, theta: float = 0.0) -> float | None:
 
 
 def _uses_columns(problem: Problem) -> bool:
-    return isinstance(problem.f, LeastSquares) and not problem.f.gram
+    return not problem.f.gram
 
 
 def _largest_alpha(problem: Problem) -> float:
     """Return max(Q_ii + Q_jj − 2Q_ij), or the bound 4·max Q_ii where Q is not formed."""
-    diagonal = problem.f.diagonal
+    f = problem.f.majorant
+    diagonal = f.diagonal
     if _uses_columns(problem):
         return 4.0 * max(float(diagonal.max()), 0.0)
     largest = 0.0
     for first in range(0, problem.n, ROWS):
         rows = slice(first, first + ROWS)
-        largest = max(largest, float((diagonal[rows, None] + diagonal[None, :] - 2.0 * problem.f.Q[rows]).max()))
+        largest = max(largest, float((diagonal[rows, None] + diagonal[None, :] - 2.0 * f.Q[rows]).max()))
     return largest
 
 
@@ -315,11 +321,11 @@ def _sparse_threshold_line(problem: Problem) -> float | None:
         return None
     slope = h.weight[None, :]
     kinks = 2.0 * float(h.cost.sum(axis=0).max(initial=0.0))
+    if problem.f.quadratic is None:
+        return float(problem.f.largest_spread(u.c)) + float(np.ptp(h.weight)) + kinks
     if _uses_columns(problem):
-        assert isinstance(problem.f, LeastSquares)
         length = math.sqrt(float(np.abs(problem.f.diagonal).max()))
-        size = math.sqrt(abs(problem.f.scale))
-        residual = u.c * length + size * float(np.linalg.norm(problem.f.y))
+        residual = u.c * length + math.sqrt(2.0 * abs(problem.f.value_at_zero))
         return 2.0 * length * residual + float(np.ptp(h.weight)) + kinks
     # The gradient is affine, so its spread is largest at a vertex c·e_k of the simplex.
     spread = max(
@@ -334,7 +340,9 @@ def _sparse_threshold_arc(problem: Problem) -> float | None:
 
     It holds for h = λ1ᵀx, which cancels the pull of g on the s largest.
     """
-    if (problem.separable.weight != problem.g.lam).any() or problem.f.value(np.zeros(problem.n)) != 0.0:
+    if problem.f.quadratic is None or problem.f.value_at_zero != 0.0:
+        return None
+    if (problem.separable.weight != problem.g.lam).any():
         return None
     if _uses_columns(problem):
         largest = math.sqrt(problem.n) * float(np.abs(problem.f.diagonal).max())
@@ -351,7 +359,7 @@ def _sparse_threshold_arc(problem: Problem) -> float | None:
 
 def check_blocks(problem: Problem) -> None:
     """Refuse what block steps do not know."""
-    kernel_type = type(problem.terms().g)
+    kernel_type = type(problem.g.kernel(problem.separable.lo, problem.separable.hi))
     if not has_body(block.propose, kernel_type):
         raise TypeError(
             f"{type(problem.g).__name__} has no block step: register bodies of `concave_change` and `propose` "

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.checks import Vector, is_sparse, number
+from counterpoise.checks import Vector, number
 from counterpoise.clock import working_seconds
 from counterpoise.kernels.separable import Separable
 from counterpoise.problem import Problem, Result, Status
@@ -202,13 +202,12 @@ class Model:
                 'they take Bounds and Linear, method "bcd-g" takes all.'
             )
         self.problem, self.f = problem, problem.f
-        self.by_gram = isinstance(self.f, Quadratic) or (self.f.gram and self.f.n**2 <= 2 * _stored(self.f))
+        self.by_gram = self.f.quadratic is not None and self.f.gram and self.f.n**2 <= self.f.cost
 
     @property
     def stride(self) -> int:
         """How many iterations pass between two scored points: by the size of the data, not the clock, for same bits."""
-        cost = self.f.n**2 if isinstance(self.f, Quadratic) else 2 * _stored(self.f)
-        return int(min(max(WINDOW_COST // cost, 1), WINDOW))
+        return int(min(max(WINDOW_COST // self.f.cost, 1), WINDOW))
 
     def slope(self, x: Vector) -> Vector:
         """Return ∇f(x) + ∇h by the cheaper of Qx + p and σAᵀ(Ax − y)."""
@@ -224,25 +223,33 @@ class Model:
 
     @cached_property
     def norm(self) -> float:
-        """‖Q‖, the largest eigenvalue of |Q|: for least squares |σ|·‖A‖²."""
-        if isinstance(self.f, Quadratic):
-            return _largest_eigenvalue(lambda v: self.f.Q @ v, self.f.n)
-        A, (m, n) = self.f.A, self.f.A.shape
-        product = (lambda v: A @ (A.T @ v)) if m < n else (lambda v: A.T @ (A @ v))
-        return abs(self.f.scale) * _largest_eigenvalue(product, min(m, n))
+        """‖Q‖, the largest eigenvalue of |Q|: for least squares |σ|·‖A‖², for a loss L·‖A‖², A with rows times √v."""
+        f = self.f.majorant
+        if isinstance(f, Quadratic):
+            return _largest_eigenvalue(lambda v: f.Q @ v, f.n)
+        A, (m, n) = f.A, f.A.shape
+        roots = np.ones(m) if f.weights is None else np.sqrt(f.weights)
+
+        def scaled(V: Any) -> Any:
+            return V if f.weights is None else (roots * V.T).T
+
+        if m < n:
+            return abs(float(f.scale)) * _largest_eigenvalue(lambda v: scaled(A @ (A.T @ scaled(v))), m)
+        return abs(float(f.scale)) * _largest_eigenvalue(lambda v: A.T @ scaled(scaled(A @ v)), n)
 
     @property
     def is_convex(self) -> bool:
         """Whether f is convex."""
-        return self.f.is_convex
+        return bool(self.f.is_convex)
 
     def is_concave(self, with_g: bool = False) -> bool:
         """Whether f, or f + g if that is a quadratic too, is concave."""
         g = self.problem.g
         shift = 2.0 * g.lam if with_g and isinstance(g, ConcaveQuadratic) else 0.0
-        if isinstance(self.f, LeastSquares):
-            return self.f.scale < 0.0 or self.norm <= shift
-        return _is_semidefinite(shift * np.eye(self.f.n) - self.f.Q, self.norm)
+        f = self.f.majorant
+        if isinstance(f, LeastSquares):
+            return f.scale < 0.0 or self.norm <= shift
+        return _is_semidefinite(shift * np.eye(f.n) - f.Q, self.norm)
 
 
 def greedy_fill(G: Vector, h: Separable, c: float, x: Vector) -> Vector:
@@ -438,11 +445,6 @@ def _reach(G: Vector, L: float) -> float:
 def _deadline(run: Run) -> Callable[[], bool]:
     """Return a function that says whether the run is to stop."""
     return lambda: run.limits.reached() is not None
-
-
-def _stored(f: LeastSquares) -> int:
-    """Return how many entries of A a product visits."""
-    return int(f.A.nnz) if is_sparse(f.A) else f.m * f.n
 
 
 def _largest_eigenvalue(product: Callable[[Any], Any], side: int) -> float:

@@ -151,7 +151,7 @@ def _relative(problem: Problem, x: Vector) -> float:
     """Return f + h at x, relative to 0, as the kernels count."""
     h = problem.separable
     at_zero = separable_value(h, np.zeros(problem.n))
-    return problem.f.value(x) - problem.f.value_at_zero + separable_value(h, x) - at_zero
+    return float(problem.f.value(x) - problem.f.value_at_zero) + separable_value(h, x) - at_zero
 
 
 def _signs_wanted(problem: Problem) -> tuple[int, float]:

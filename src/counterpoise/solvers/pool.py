@@ -22,7 +22,7 @@ from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import components
 from counterpoise.solvers.run import Epoch, Kept, Run
 from counterpoise.solvers.sparse_arc import NegativeGram, serves
-from counterpoise.terms import smooth
+from counterpoise.terms import columns as data_columns
 from counterpoise.terms.concave import TopSum
 from counterpoise.terms.constraint import Sum
 from counterpoise.terms.separable import AbsoluteDeviation, Bounds, Linear, one_sided_slopes
@@ -60,7 +60,7 @@ class Pool:
 
     def __init__(self, problem: Problem) -> None:
         assert isinstance(problem.f, LeastSquares) and isinstance(problem.g, TopSum)
-        self.problem, self.f, self.s, self.lam = problem, problem.f, problem.g.s, problem.g.lam
+        self.problem, self.f, self.s, self.lam = problem, problem.f.unweighted, problem.g.s, problem.g.lam
         self.c = problem.u.c if isinstance(problem.u, Sum) else 1.0
         self.zero_slopes = one_sided_slopes(problem.separable, np.zeros(problem.n))[1]
         self.seen: tuple[Vector, Vector] | None = None
@@ -300,8 +300,8 @@ class ArcPool(Pool):
     def blocks(self, held: Any) -> Iterator[tuple[int, Vector, Vector]]:
         """Yield (first column, rows of G that are held, diagonal of G) for all columns."""
         dense = self._dense(held)
-        for first in range(0, self.problem.n, smooth.BLOCK):
-            last = min(first + smooth.BLOCK, self.problem.n)
+        for first in range(0, self.problem.n, data_columns.BLOCK):
+            last = min(first + data_columns.BLOCK, self.problem.n)
             yield first, -self.f.scale * self._products(first, last, dense), -self.f.diagonal[first:last]
 
     def _restricted_f(self, pool: Any) -> tuple[LeastSquares | Quadratic, float]:
@@ -334,8 +334,8 @@ class ArcPool(Pool):
         """Yield (begin, some columns k of ``which``, Q_kj for them and some held j from ``begin`` on)."""
         for begin in range(0, len(held), DENSE):
             dense = self._dense(held[begin : begin + DENSE])
-            for first in range(0, len(which), smooth.BLOCK):
-                columns = which[first : first + smooth.BLOCK]
+            for first in range(0, len(which), data_columns.BLOCK):
+                columns = which[first : first + data_columns.BLOCK]
                 if is_sparse(self.f.A):
                     products = self._sparse_products(columns, dense)
                 else:

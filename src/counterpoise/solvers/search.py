@@ -216,6 +216,7 @@ def _on_pool(run: Run, work: int | None, n_jobs: int | None, given: bool) -> Res
 
 def strategy_of(problem: Problem, method: str) -> Strategy:
     """Return the strategy for sparse or binary points; ``method`` is named in errors."""
+    problem.require_quadratic(method)
     if isinstance(problem.f, LeastSquares) and not problem.f.gram:
         raise ValueError(
             f"method {method!r} keeps AᵀA, here {problem.n} × {problem.n}; give LeastSquares(…, gram=True) if that "

@@ -59,6 +59,7 @@ def swap(
     run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
     if pool.applies(problem):
         return pool.pooled(run, _on_pool(tol, seed), x0 is not None, Status.SWAP_OPTIMAL)
+    problem.require_quadratic("swap")
     if isinstance(problem.g, Norm2 | ConcaveQuadratic) and problem.g.lam > 0.0:
         return _on_vertices(run)
     return _on_supports(run, supports_of(problem))
@@ -193,6 +194,7 @@ def swap_gap(problem: Problem, x: Vector) -> tuple[float, float, int, int, float
 
 def supports_of(problem: Problem) -> SparseLine | SparseArc:
     """Return the supports of a problem with ``TopSum``."""
+    problem.require_quadratic("swap")
     if not isinstance(problem.g, TopSum):
         raise ValueError(
             f"method 'swap' exchanges members of a support; g must be TopSum, it is {type(problem.g).__name__}."
