@@ -294,6 +294,18 @@ def test_a_hybrid_goes_on_from_where_the_baseline_ended(kind, rng):
     assert_certified(problem, description, second)
 
 
+@pytest.mark.compiled
+def test_many_columns_without_a_gram_matrix(rng):
+    A, y = rng.standard_normal((20, 7000)), rng.standard_normal(20)
+    problem = cp.Problem(cp.Huber(A, y, 0.2), cp.Bounds(0, 1), cp.TopSum(4, 1e3), cp.Sum(1))
+    x0 = np.zeros(7000)
+    x0[:4] = 0.25
+    result = cp.minimize(problem, x0)
+    assert not problem.f.gram and result.status is Status.CERTIFIED
+    assert np.count_nonzero(result.x) <= 4 and result.convex_gap <= result.tolerance
+    assert cp.certify(problem, result.x).cws_gap <= result.tolerance
+
+
 def test_paths(rng):
     problem, _ = problem_of("huber", rng, cp.TopSum(3, 20.0))
     found = cp.path(problem, s=[2, 3, 4])
@@ -320,7 +332,6 @@ def test_a_large_lam_makes_points_sparse(kind, rng):
 def test_every_form_of_data_reaches_a_certified_point(kind, gram, form, rng):
     A, y, v = data(kind, rng, 12, 7)
     A = A.astype(np.float32).astype(float)
-    # ½zᵀz below the bounds of pools, which serve least squares of many columns.
     h, g, u = cp.Bounds(0, 1), cp.TopSum(3, 2.0), cp.Sum(1)
     dense, other = (cp.Problem(make(kind, B, y, v, gram=gram), h, g, u) for B in (A, forms(A)[form]))
     result = cp.minimize(other)

@@ -107,7 +107,8 @@ class DescentOnModels(Descent):
 
     def begin(self, problem: Problem) -> None:
         """Begin with the local curvatures."""
-        self.trust, self.look = faces.Trust(), LOOK * problem.n
+        # Without a Gram matrix kernels would copy A for every other model, so that all are upper bounds.
+        self.trust, self.look = faces.Trust(faces.MIXES if problem.f.gram else (1.0,)), LOOK * problem.n
         self.is_current = False
         sweep.start(problem.model(self.x).terms(), self.x)  # puts x on its bounds and u(x) = 0
         self.level[:] = self.run.measure(self.x)
@@ -126,7 +127,7 @@ class DescentOnModels(Descent):
                 self.level[:] = objective - gap, noise
                 self.age[0] = self.age[2] = 0
             elif self.trust.mix < 1.0:
-                self.trust.mix = 1.0
+                self.trust.give_up()
             else:
                 self.level[:] = objective, noise
                 return Epoch(x, 0, 0, self.end(tolerance) if self.certified else Status.STATIONARY, gap)

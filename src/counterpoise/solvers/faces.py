@@ -110,21 +110,29 @@ def settle(problem: Problem, x: Vector, target: float, limits: Limits) -> None:
 class Trust:
     """How much of the bound on its curvature a model of f mixes in (:meth:`Problem.model`): more where steps fail."""
 
-    def __init__(self) -> None:
-        self.mix = 0.0
+    def __init__(self, mixes: tuple[float, ...] = MIXES) -> None:
+        self.mixes, self.place = mixes, 0
+
+    @property
+    def mix(self) -> float:
+        """The mix of the next model; 1 is the upper bound."""
+        return self.mixes[self.place]
 
     def judges(self, gain: float, promised: float) -> bool:
         """Return whether steps that lowered the model by ``promised`` and F by ``gain`` count; adapt the mix.
 
-        On the upper bound, mix 1, they do up to rounding.
+        On the upper bound they do, up to rounding.
         """
-        place = MIXES.index(self.mix)
         if self.mix < 1.0 and gain < ACCEPTED * promised:
-            self.mix = MIXES[place + 1]
+            self.place += 1
             return False
         if gain > TRUSTED * promised:
-            self.mix = MIXES[max(place - 1, 0)]
+            self.place = max(self.place - 1, 0)
         return True
+
+    def give_up(self) -> None:
+        """Go to the upper bound."""
+        self.place = len(self.mixes) - 1
 
 
 def _settle_on_models(problem: Problem, x: Vector, target: float, limits: Limits) -> None:

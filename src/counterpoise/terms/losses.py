@@ -98,11 +98,11 @@ class Loss(DataTerm):
 
         Value and gradient are those of f at x. The curvature of row t is φ″ + mix·(L − φ″), mix ∈ [0, 1]: with 1 the
         model is an upper bound of f, with 0 it is the second-order model, whose slopes are exact but whose value may
-        cancel. Without a Gram matrix it is the upper bound.
+        cancel.
         """
         z, bound = self._residual_of(x), self.phi.bound
         slope, base = self.phi.slope(z), self.majorant
-        if mix >= 1.0 or not self.gram:
+        if mix >= 1.0:
             pull = slope / bound
             model = base.around(z + self.y - pull)
         else:
