@@ -100,56 +100,68 @@ class Descent:
 class DescentOnModels(Descent):
     """Advance on quadratic models of F, each taken at the point that the one before led to.
 
-    A model mixes the local curvatures of f with their bound (:meth:`Problem.model`). Steps on it count if they lower F
-    by a share of what they lower the model; otherwise the run goes back and mixes in more of the bound. The mix 1 is an
-    upper bound of F, on which steps always count, and all claims are made on it.
+    A model mixes the local curvatures of f with their bound (:meth:`Problem.model`). After some iterations F is looked
+    at: steps count if they lower F by a share of what they lower the model; otherwise the run goes back and mixes in
+    more of the bound. The mix 1 is an upper bound of F, on which steps always count, and all claims are made on it.
+    When F is looked at does not depend on where one epoch ends and the next begins, so neither do the steps.
     """
 
     def begin(self, problem: Problem) -> None:
-        """Begin with the local curvatures."""
-        # Without a Gram matrix kernels would copy A for every other model, so that all are upper bounds.
-        self.trust, self.look = faces.Trust(faces.MIXES if problem.f.gram else (1.0,)), LOOK * problem.n
+        """Begin with the local curvatures, or without a Gram matrix, where each model would copy A, with the bound."""
+        self.trust = faces.Trust(faces.MIXES if problem.f.gram else (1.0,))
+        self.look = LOOK * problem.n
         self.is_current = False
         sweep.start(problem.model(self.x).terms(), self.x)  # puts x on its bounds and u(x) = 0
-        self.level[:] = self.run.measure(self.x)
 
     def epoch(self, trials: int) -> Epoch:
         """Advance by at most so many iterations on one model, a new one if the last has settled."""
-        run, x = self.run, self.x
-        objective, noise = run.measure(x)
-        tolerance, tried = run.tol * abs(objective) + noise, 0
-        before, promised = x.copy(), 0.0
-        while not self.is_current:
-            # The best pair is taken, so that every model makes progress.
-            gap = self.renew(tolerance)
-            if gap > tolerance:
-                self.is_current, tried, promised, self.brought = True, 1, gap, 0.0
-                self.level[:] = objective - gap, noise
-                self.age[0] = self.age[2] = 0
-            elif self.trust.mix < 1.0:
-                self.trust.give_up()
-            else:
-                self.level[:] = objective, noise
+        x, first = self.x, 0
+        if not self.is_current:
+            gap, tolerance = self.renew()
+            if gap <= tolerance:
                 return Epoch(x, 0, 0, self.end(tolerance) if self.certified else Status.STATIONARY, gap)
-        settled, accepted, trials = False, tried, min(trials, self.look)
-        if trials > tried:
-            start = self.level[0]
-            more, taken, settled = self.advance(self.terms, self.level, trials - tried, self.age)
-            tried, accepted, promised = tried + more, accepted + taken, promised + start - float(self.level[0])
-        sweep.start(self.terms, x)
-        if accepted and not self.trust.judges(objective - run.measure(x)[0], promised):
-            x[:], accepted, settled = before, 0, True
-            self.look = max(self.look // 2, FEWEST)
-        else:
-            self.brought += promised
-            settled = settled or (trials >= self.look and promised < RENEWAL * self.brought)
-            self.look = min(2 * self.look, LOOK * run.problem.n)
-        self.is_current = not settled
-        return Epoch(x, tried, accepted)
+            first = 1  # the best pair has been taken, so that every model makes progress
+        more, taken, settled = self.advance(self.terms, self.level, min(trials, self.ahead) - first, self.age)
+        self.ahead -= first + more
+        if settled or self.ahead <= 0 or self.run.done + first + more == self.run.max_iter:
+            self.judge(settled)
+        # Until F has been looked at, the point of the last look counts.
+        return Epoch(self.seen[2], first + more, first + taken)
 
-    def renew(self, tolerance: float) -> float:
-        """Take a new model at x, and its best pair if that gains enough; return what it gains."""
-        self.terms = self.run.problem.model(self.x, self.trust.mix).terms()
+    def renew(self) -> tuple[float, float]:
+        """Take a new model at x, and its best pair if that gains enough; return what it gains, and what is enough.
+
+        If no pair gains enough, the model is the upper bound.
+        """
+        run, x = self.run, self.x
+        self.level[:], self.age[0], self.age[2], self.brought = run.measure(x), 0, 0, 0.0
+        tolerance = run.tol * abs(self.level[0]) + self.level[1]
+        self.start_look()
+        while True:
+            self.terms = run.problem.model(x, self.trust.mix).terms()
+            sweep.start(self.terms, x)
+            gap, *_ = sweep.scan(self.terms, x, self.theta, tolerance)
+            self.is_current = gap > tolerance
+            if self.is_current:
+                self.level[0] -= gap
+            if self.is_current or self.trust.mix >= 1.0:
+                return gap, tolerance
+            self.trust.give_up()
+
+    def start_look(self) -> None:
+        """Note where F is looked at."""
+        self.ahead, self.seen = self.look, (self.run.measure(self.x)[0], float(self.level[0]), self.x.copy())
+
+    def judge(self, settled: bool) -> None:
+        """Look at F: go on from here, with a new model if this one has little to bring, or go back."""
+        objective, level, before = self.seen
         sweep.start(self.terms, self.x)
-        gap, *_ = sweep.scan(self.terms, self.x, self.theta, tolerance)
-        return gap
+        promised, most = level - float(self.level[0]), LOOK * self.run.problem.n
+        if self.trust.judges(objective - self.run.measure(self.x)[0], promised):
+            self.brought += promised
+            self.is_current = not settled and promised >= RENEWAL * self.brought
+            self.look = min(2 * self.look, most)
+            self.start_look()
+        else:
+            self.x[:], self.is_current = before, False
+            self.look = max(self.look // 2, min(FEWEST, most))
