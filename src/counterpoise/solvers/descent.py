@@ -82,12 +82,7 @@ class Descent:
         self.rest = convex_gap(run.problem, x)
         if self.rest is None or self.rest <= tolerance:
             return Status.CERTIFIED
-        before = x.copy()
-        faces.settle(run.problem, x, 0.5 * tolerance, run.limits)
-        sweep.start(self.terms, x)
-        if run.measure(x)[0] > objective + noise:  # rounding of a face that is nearly singular
-            x[:] = before
-            sweep.start(self.terms, x)
+        self.settle(0.5 * tolerance, objective + noise)
         self.rest = convex_gap(run.problem, x)
         self.settlings += 1
         self.level[:] = run.measure(x)
@@ -95,6 +90,15 @@ class Descent:
         if self.settlings > SETTLINGS and self.rest is not None and self.rest > tolerance:
             return Status.STATIONARY
         return None
+
+    def settle(self, target: float, most: float) -> None:
+        """Take Newton steps on the face of x where F is convex on it, unless they end above ``most``."""
+        before = self.x.copy()
+        faces.settle(self.run.problem, self.x, target, self.run.limits)
+        sweep.start(self.terms, self.x)
+        if self.run.measure(self.x)[0] > most:  # rounding of a face that is nearly singular
+            self.x[:] = before
+            sweep.start(self.terms, self.x)
 
 
 class DescentOnModels(Descent):
@@ -165,3 +169,7 @@ class DescentOnModels(Descent):
         else:
             self.x[:], self.is_current = before, False
             self.look = max(self.look // 2, min(FEWEST, most))
+            if self.trust.mix >= 1.0:
+                # Steps on the upper bound may be tiny, and many; where F is convex on a face there are better ones.
+                self.settle(0.5 * (self.run.tol * abs(objective) + float(self.level[1])), objective)
+                self.start_look()
