@@ -487,3 +487,48 @@ def least_on(spec, held, x):
         if abs(z.sum() - spec.c) <= 1e-9 and violation(spec._replace(s=len(x)), z) <= 1e-9:
             best = min(best, objective(spec, z))
     return best
+
+
+# Losses of z = Ax − y, one by one.
+
+
+def loss(kind, z, delta=1.0):
+    """A scalar loss at one number; logistic losses take z times the label."""
+    if kind == "square":
+        return 0.5 * z * z
+    if kind == "logistic":
+        return np.log1p(np.exp(-abs(z))) + max(-z, 0.0)
+    if kind in ("downside", "huber downside"):
+        z = min(z, 0.0)
+    if kind in ("square", "downside") or abs(z) <= delta:
+        return 0.5 * z * z
+    return delta * abs(z) - 0.5 * delta * delta
+
+
+def loss_sum(kind, A, y, v, x, delta=1.0):
+    """Σ vₜφ(aₜᵀx − yₜ); for logistic losses y holds the labels."""
+    z = A @ x * y if kind == "logistic" else A @ x - y
+    return sum(weight * loss(kind, one, delta) for weight, one in zip(v, z, strict=True))
+
+
+def loss_slope(kind, A, y, v, x, delta=1.0):
+    """The gradient of :func:`loss_sum`, from the derivative of every piece."""
+    z = A @ x * y if kind == "logistic" else A @ x - y
+    if kind == "logistic":
+        slopes = -y / (1.0 + np.exp(np.minimum(z, 700.0)))
+    else:
+        low = {"downside": np.inf, "square": np.inf}.get(kind, delta)
+        high = {"downside": 0.0, "huber downside": 0.0, "square": np.inf}.get(kind, delta)
+        slopes = np.minimum(np.maximum(z, -low), high)
+    return A.T @ (v * slopes)
+
+
+def loss_model(kind, A, y, v, x, delta=1.0):
+    """Q and p of the upper bound f(x) + ⟨∇f, z − x⟩ + ½(z − x)ᵀQ(z − x), Q = L·AᵀVA."""
+    Q = (0.25 if kind == "logistic" else 1.0) * A.T @ (v[:, None] * A)
+    return Q, loss_slope(kind, A, y, v, x, delta) - Q @ x
+
+
+def frank_wolfe_gap(gradient, x, lo, hi, c):
+    """A bound of F(x) − min F for a convex F on {lo ≤ x ≤ hi, 1ᵀx = c}."""
+    return float(gradient @ (x - least_on_line(gradient, lo, hi, c)))

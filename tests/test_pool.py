@@ -23,7 +23,7 @@ def small_pools(monkeypatch):
     """Pools so small that a few dozen columns are many."""
     for name, value in {"PRICED": 6, "GAINING": 3, "PROMISING": 5, "TURNING": 5, "DENSE": 2, "DESCENDING": 4}.items():
         monkeypatch.setattr(pools, name, value)
-    monkeypatch.setattr("counterpoise.terms.smooth.BLOCK", 7)
+    monkeypatch.setattr("counterpoise.terms.columns.BLOCK", 7)
 
 
 def large(rng, n=40, s=4, lam=1e3, sparse=False, single=False, h=None):

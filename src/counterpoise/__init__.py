@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         SemiContinuous,
         SeparableTerm,
     )
+    from counterpoise.terms.losses import Downside, Huber, HuberDownside, Logistic, Loss
     from counterpoise.terms.smooth import LeastSquares, Quadratic
 
 __version__ = "0.1.0"
@@ -41,9 +42,14 @@ __all__ = [
     "Certificate",
     "ConcaveQuadratic",
     "Constraint",
+    "Downside",
+    "Huber",
+    "HuberDownside",
     "IndexTracker",
     "LeastSquares",
     "Linear",
+    "Logistic",
+    "Loss",
     "NonnegativeSparsePCA",
     "Norm2",
     "Path",
@@ -82,6 +88,7 @@ _MODULES = {
     "terms.concave": ("AtMost", "ConcaveQuadratic", "Norm2", "TopSum"),
     "terms.constraint": ("Constraint", "Sphere", "Sum"),
     "terms.separable": ("AbsoluteDeviation", "Bounds", "Linear", "Pieces", "Ridge", "SemiContinuous", "SeparableTerm"),
+    "terms.losses": ("Downside", "Huber", "HuberDownside", "Logistic", "Loss"),
     "terms.smooth": ("LeastSquares", "Quadratic"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

@@ -28,7 +28,9 @@ class Certificate:
     Attributes
     ----------
     cws_gap : float
-        The largest decrease of F (plus ½θ‖d‖²) that moving any one pair can bring; 0 at a CWS point.
+        The largest decrease of F (plus ½θ‖d‖²) that moving any one pair can bring; 0 at a CWS point. Where f is not
+        quadratic, of ``problem.model(x)``, an upper bound of F with the same value and slopes at x: the paper's CWS
+        points are those of this model, and a pair may lower F itself by more. Block gaps are the model's, too.
     worst_pair : tuple of int, or None
         The pair that brings it.
     worst_step : tuple of float, or None
@@ -128,8 +130,11 @@ def certify(
         at[:] = problem.project(at)
         gap, i, j, di, dj = pool.best_pair(at)
     else:
-        terms = problem.terms()
+        terms = problem.model(at).terms()
         sweep.start(terms, at)  # moves `at` onto its bounds and u(x) = 0, which it may miss by rounding
+        if problem.f.quadratic is None:
+            terms = problem.model(at).terms()
+            sweep.start(terms, at)
         found = sweep.scan_all(terms, at, theta) if scan == "all" else sweep.scan(terms, at, theta, np.inf)
         gap, i, j, di, dj = found
         if k > 2:
@@ -159,6 +164,7 @@ def swap_gap(problem: Problem, x: Vector, pool: Any = None) -> tuple[float, floa
     Then who leaves (−1: nobody has to) and who enters (−1: no exchange gains), and a proved bound of what both together
     can gain. With a ``pool`` the columns are priced without the Gram matrix.
     """
+    problem.require_quadratic("swap")
     strategy = serving(problem, "swap")
     if not strategy.has_supports:
         raise ValueError(
@@ -281,8 +287,9 @@ def exactness_threshold(problem: Problem, theta: float = 0.0) -> float | None:
     * Norm2 on Sum with −b ≤ x ≤ b: ½·max α·√n·b.
     * AtMost: 0, because sparsity is a constraint.
 
-    Here α = Q_ii + Q_jj − 2Q_ij. Without a Gram matrix the maxima are replaced by bounds from column norms. None where
-    no theorem covers the problem.
+    Here α = Q_ii + Q_jj − 2Q_ij. Without a Gram matrix the maxima are replaced by bounds from column norms. Where f is
+    not quadratic, Q is that of its upper bound, and the slopes are bounded row by row. None where no theorem covers the
+    problem.
     """
     if problem.g.lam == math.inf:
         return 0.0
@@ -293,7 +300,7 @@ def exactness_threshold(problem: Problem, theta: float = 0.0) -> float | None:
 
 def check_blocks(problem: Problem) -> None:
     """Refuse what block steps do not know."""
-    kernel_type = type(problem.terms().g)
+    kernel_type = type(problem.g.kernel(problem.separable.lo, problem.separable.hi))
     if not has_body(block.propose, kernel_type):
         raise TypeError(
             f"{type(problem.g).__name__} has no block step: register bodies of `concave_change` and `propose` "

@@ -24,13 +24,14 @@ def binary_on_line(problem: Any, theta: float = 0.0) -> float | None:
 
 def _largest_alpha(problem: Any) -> float:
     """Return max(Q_ii + Q_jj − 2Q_ij), or the bound 4·max Q_ii where Q is not formed."""
-    diagonal = problem.f.diagonal
+    f = problem.f.majorant
+    diagonal = f.diagonal
     if not problem.f.gram:
         return 4.0 * max(float(diagonal.max()), 0.0)
     largest = 0.0
     for first in range(0, problem.n, ROWS):
         rows = slice(first, first + ROWS)
-        largest = max(largest, float((diagonal[rows, None] + diagonal[None, :] - 2.0 * problem.f.Q[rows]).max()))
+        largest = max(largest, float((diagonal[rows, None] + diagonal[None, :] - 2.0 * f.Q[rows]).max()))
     return largest
 
 
@@ -46,10 +47,11 @@ def sparse_on_line(problem: Any, theta: float = 0.0) -> float | None:
     # Slopes of h differ by this much at most, on its kinks and on its curved pieces up to x = c.
     kinks = 2.0 * float(h.cost.sum(axis=0).max(initial=0.0))
     kinks += u.c * float((h.bend + np.maximum(h.curve, 0.0).sum(axis=0)).max())
+    if problem.f.quadratic is None:
+        return float(problem.f.largest_spread(u.c)) + float(np.ptp(h.weight)) + kinks
     if not problem.f.gram:
         length = math.sqrt(float(np.abs(problem.f.diagonal).max()))
-        size = math.sqrt(abs(problem.f.scale))
-        residual = u.c * length + size * float(np.linalg.norm(problem.f.y))
+        residual = u.c * length + math.sqrt(2.0 * abs(problem.f.value_at_zero))
         return 2.0 * length * residual + float(np.ptp(h.weight)) + kinks
     # The gradient is affine, so its spread is largest at a vertex c·e_k of the simplex.
     spread = max(
@@ -64,7 +66,9 @@ def sparse_on_arc(problem: Any, theta: float = 0.0) -> float | None:
 
     It holds for h = λ1ᵀx, which cancels the pull of g on the s largest.
     """
-    if (problem.separable.weight != problem.g.lam).any() or problem.f.value(np.zeros(problem.n)) != 0.0:
+    if problem.f.quadratic is None or problem.f.value_at_zero != 0.0:
+        return None
+    if (problem.separable.weight != problem.g.lam).any():
         return None
     if not problem.f.gram:
         largest = math.sqrt(problem.n) * float(np.abs(problem.f.diagonal).max())

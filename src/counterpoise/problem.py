@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import enum
 import inspect
 from functools import cached_property
@@ -24,6 +25,7 @@ from counterpoise.terms.separable import (
     separable_size,
     separable_value,
 )
+from counterpoise.terms.losses import Loss
 from counterpoise.terms.smooth import LeastSquares, Quadratic
 
 # Feasibility tolerance, relative to the largest |xᵢ| of any feasible point.
@@ -35,7 +37,8 @@ class Problem:
 
     Parameters
     ----------
-    f : LeastSquares or Quadratic
+    f : LeastSquares, Quadratic, Huber, Downside, HuberDownside, Logistic or Loss
+        Where f is not quadratic, steps and certificates are those of :meth:`model`.
     h : Bounds, Linear, Ridge, AbsoluteDeviation, SemiContinuous, a term of your own, or a sum of them, optional
     g : TopSum, AtMost, Norm2, ConcaveQuadratic or a term of your own, optional
     u : Sum, Sphere or a constraint of your own
@@ -55,27 +58,31 @@ class Problem:
 
     def __init__(
         self,
-        f: LeastSquares | Quadratic,
+        f: LeastSquares | Quadratic | Loss,
         h: SeparableTerm | None = None,
         g: ConcaveTerm | None = None,
         u: Any = None,
         constant: float = 0.0,
         name: str = "Problem",
     ) -> None:
-        if not isinstance(f, LeastSquares | Quadratic):
-            raise TypeError(f"f is a {type(f).__name__}; it must be LeastSquares(A, y) or Quadratic(Q, p).")
+        if not hasattr(f, "model"):
+            raise TypeError(
+                f"f is a {type(f).__name__}; it must be LeastSquares(A, y) or Quadratic(Q, p), a loss such as "
+                "Huber(A, y, delta), or Loss(phi, A, y) with a loss of your own."
+            )
         if "is_known" not in vars(type(f)):
             # A subclass may redefine f, but steps and certificates would still use the formulas of its parent.
             raise TypeError(
                 f"f is a {type(f).__name__}, a subclass of {type(f).__mro__[1].__name__}; steps would ignore "
-                "what it overrides. Use LeastSquares(A, y) or Quadratic(Q, p) itself."
+                "what it overrides. Use LeastSquares(A, y), Quadratic(Q, p) or Loss(phi, A, y) itself."
             )
         if h is not None and not isinstance(h, SeparableTerm):
             raise TypeError(
                 f"h is a {type(h).__name__}; it must be Bounds, Linear, Ridge, AbsoluteDeviation, SemiContinuous, a "
                 "SeparableTerm of your own, or a sum of them."
             )
-        self.f, self.h, self.u = f, h, as_constraint(u)
+        self.f: Any = f
+        self.h, self.u = h, as_constraint(u)
         self.g: ConcaveTerm = ConcaveQuadratic(0.0) if g is None else g
         self.n, self.constant, self.name = f.n, float(constant), name
         self.separable, self._separable_constant = compile_separable(h, self.n)
@@ -193,6 +200,25 @@ class Problem:
         g: ConcaveTerm = type(self.g)(**{**{name: getattr(self.g, name) for name in names}, **changes})
         return g
 
+    def model(self, x: Vector, mix: float = 1.0) -> Problem:
+        """Return the problem with the quadratic model of f at x in the place of f; itself if f is quadratic.
+
+        Both have the same F and the same slopes at x. With mix = 1 the model is nowhere below F, so that a step which
+        lowers it lowers F by at least as much; with mix = 0 it has the curvature of f at x.
+        """
+        if self.f.quadratic is self.f:
+            return self
+        other = copy.copy(self)
+        other.f, constant = self.f.model(x, mix)
+        other.constant = self.constant + constant
+        other.__dict__.pop("_least_size", None)
+        return other
+
+    def require_quadratic(self, method: str) -> None:
+        """Refuse an f that is not quadratic, for a method that needs its matrix."""
+        if self.f.quadratic is None:
+            raise ValueError(f"method {method!r} needs a quadratic f, which {type(self.f).__name__} is not.")
+
     def terms(self) -> Terms:
         """Return the problem for kernels, with state of its own; bring it to a point with ``sweep.start``."""
         g = self.g.kernel(self.separable.lo, self.separable.hi)
@@ -235,7 +261,8 @@ class Result(dict[str, Any]):
     history : array
         Rows (iteration, seconds, objective of the best point so far).
     cws_gap : float
-        The largest decrease that any pair offers at x; NaN if the run ended before a scan.
+        The largest decrease that any pair offers at x; NaN if the run ended before a scan. Where f is not quadratic it
+        is the decrease of ``problem.model(x)``, an upper bound of F: pairs may lower F itself by more.
     tolerance : float
         The value that ``cws_gap`` was compared with.
     convex_gap : float or None

@@ -202,12 +202,12 @@ class Model:
         self.problem, self.f = problem, problem.f
         # −λ‖x‖² bends F as f does.
         self.bend_of_g = float(getattr(problem.g, "bend", 0.0))
-        self.by_gram = self.f.gram and self.f.n**2 <= self.f.gradient_cost
+        self.by_gram = self.f.quadratic is not None and self.f.gram and self.f.n**2 <= self.f.cost
 
     @property
     def stride(self) -> int:
         """How many iterations pass between two scored points: by the size of the data, not the clock, for same bits."""
-        return int(min(max(WINDOW_COST // self.f.gradient_cost, 1), WINDOW))
+        return int(min(max(WINDOW_COST // self.f.cost, 1), WINDOW))
 
     def slope(self, x: Vector) -> Vector:
         """Return ∇f(x) + ∇h by the cheaper of Qx + p and σAᵀ(Ax − y)."""
@@ -226,27 +226,28 @@ class Model:
 
     @cached_property
     def norm(self) -> float:
-        """‖Q‖, the largest eigenvalue of |Q|: for least squares |σ|·‖A‖²; and the largest bend of h."""
+        """‖Q‖, the largest eigenvalue of |Q|: for least squares |σ|·‖A‖², for a loss L·‖A‖²; and the largest bend of h."""
         h = self.problem.separable
         return self._norm_of_f + float((h.bend + np.maximum(h.curve, 0.0).sum(axis=0)).max())
 
     @cached_property
     def _norm_of_f(self) -> float:
-        return _largest_eigenvalue(*self.f.square)
+        return _largest_eigenvalue(*self.f.majorant.square)
 
     @property
     def is_convex(self) -> bool:
         """Whether f is convex."""
-        return self.f.is_convex
+        return bool(self.f.is_convex)
 
     def is_concave(self, with_g: bool = False) -> bool:
         """Whether f, or f + g if that is a quadratic too, is concave."""
         shift = -self.bend_of_g if with_g else 0.0
         if self.problem.separable.bend.any() or self.problem.separable.curve.any():
             return False
-        if self.f.is_concave or self.norm <= shift:
+        f = self.f.majorant
+        if f.is_concave or self.norm <= shift:
             return True
-        return not self.f.is_convex and _is_semidefinite(shift * np.eye(self.f.n) - self.f.Q, self.norm)
+        return not f.is_convex and _is_semidefinite(shift * np.eye(f.n) - f.Q, self.norm)
 
 
 def greedy_fill(G: Vector, h: Separable, c: float, x: Vector) -> Vector:

@@ -32,6 +32,12 @@ PATIENCE = 12
 # takes.
 ROUNDS_EACH, ROUNDS, FREED, LARGEST_FACE = 0.2, 40, 16, 3000
 
+# Steps on a model of f that lower F by less than the first share of what they lower the model do not count, by more
+# than the second raise trust in such models; the models, from the local one to the upper bound.
+ACCEPTED, TRUSTED, MIXES = 0.2, 0.7, (0.0, 0.01, 0.1, 1.0)
+# Newton steps on models, the share of the gap to which each model is settled, and bisections of a step.
+NEWTON_STEPS, FORCING, BISECTIONS = 200, 0.01, 60
+
 
 def walk_on_faces(problem: Problem, x: Vector, steps: int, limits: Limits | None = None) -> Vector:
     """Return the best point of at most ``steps`` Newton steps from x, on ``Sum`` with finite bounds and a matrix Q."""
@@ -82,6 +88,9 @@ def settle(problem: Problem, x: Vector, target: float, limits: Limits) -> None:
     most then free coordinates again. Every step lowers F. The number of rounds is limited, so the caller must check the
     remaining gap. Nothing happens where :func:`convex_members` knows no set, or one that is too large.
     """
+    if problem.f.quadratic is None:
+        _settle_on_models(problem, x, target, limits)
+        return
     members = convex_members(problem, x)
     if members is None or len(members) < 2 or len(members) > LARGEST_FACE:
         return
@@ -93,6 +102,71 @@ def settle(problem: Problem, x: Vector, target: float, limits: Limits) -> None:
         x[members] = face.z
         if not freed or limits.reached() or (convex_gap(problem, x) or 0.0) <= target:
             break
+
+
+class Trust:
+    """How much of the bound on its curvature a model of f mixes in (:meth:`Problem.model`): more where steps fail."""
+
+    def __init__(self, mixes: tuple[float, ...] = MIXES) -> None:
+        self.mixes, self.place = mixes, 0
+
+    @property
+    def mix(self) -> float:
+        """The mix of the next model; 1 is the upper bound."""
+        return self.mixes[self.place]
+
+    def judges(self, gain: float, promised: float) -> bool:
+        """Return whether steps that lowered the model by ``promised`` and F by ``gain`` count; adapt the mix.
+
+        On the upper bound they do, up to rounding.
+        """
+        if self.mix < 1.0 and gain < ACCEPTED * promised:
+            self.place += 1
+            return False
+        if gain > TRUSTED * promised:
+            self.place = max(self.place - 1, 0)
+        return True
+
+    def give_up(self) -> None:
+        """Go to the upper bound."""
+        self.place = len(self.mixes) - 1
+
+
+def _settle_on_models(problem: Problem, x: Vector, target: float, limits: Limits) -> None:
+    """Lower a convex F whose f is not quadratic, by Newton's method: settle a face of the local model, search the line.
+
+    Where F no longer tells two points apart its slopes may, so that the last steps are judged by the gap.
+    """
+    gap = convex_gap(problem, x)
+    for _ in range(NEWTON_STEPS):
+        if gap is None or gap <= target or limits.reached():
+            return
+        end = x.copy()
+        settle(problem.model(x, 0.0), end, max(0.5 * target, FORCING * gap), limits)
+        end = _lowest_between(problem, x, end)
+        rest = convex_gap(problem, end)
+        gain, rounding = problem.objective(x) - problem.objective(end), problem.value_and_resolution(x)[1]
+        if gain <= rounding and (rest is None or rest >= gap):
+            return
+        x[:], gap = end, rest
+
+
+def _lowest_between(problem: Problem, x: Vector, end: Vector) -> Vector:
+    """Return the end of a step if F falls all the way, otherwise the lowest point of the step; F is convex on it."""
+    step, low, high = end - x, 0.0, 1.0
+
+    def falls(at: Vector) -> bool:
+        slope = problem.f.gradient(at)
+        slope = slope - slope[step != 0.0].mean() if step.any() else slope
+        left, right = one_sided_slopes(problem.separable, at)
+        return float(slope @ step + np.where(step > 0.0, left, right) @ step) <= 0.0
+
+    if falls(end):
+        return end
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if falls(x + middle * step) else (low, middle)
+    return x + low * step
 
 
 class _Face:

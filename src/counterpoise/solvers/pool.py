@@ -23,7 +23,7 @@ from counterpoise.registry import strategy_for
 from counterpoise.solvers import components
 from counterpoise.solvers.run import Epoch, Kept, Run
 from counterpoise.solvers.sparse_arc import NegativeGram, serves
-from counterpoise.terms import smooth
+from counterpoise.terms import columns as data_columns
 from counterpoise.terms.separable import as_term, is_gapped, one_sided_slopes, take
 from counterpoise.terms.smooth import LeastSquares, Quadratic
 
@@ -53,7 +53,7 @@ def arc_pool(problem: Problem) -> ArcPool | None:
 
 def _by_columns(problem: Problem) -> bool:
     f, h = problem.f, problem.separable
-    return not f.gram and f.sparse_Q is None and not (h.lo != 0.0).any() and not is_gapped(h) and not h.bend.any()
+    return f.quadratic is not None and not f.gram and f.sparse_Q is None and not (h.lo != 0.0).any() and not is_gapped(h) and not h.bend.any()
 
 
 class Pool:
@@ -62,7 +62,7 @@ class Pool:
     verified_at_a_time, promises_are_bounds = PROMISING, True
 
     def __init__(self, problem: Problem) -> None:
-        self.problem, self.f, self.s, self.lam = problem, problem.f, problem.g.s, problem.g.lam
+        self.problem, self.f, self.s, self.lam = problem, problem.f.unweighted, problem.g.s, problem.g.lam
         self.c = getattr(problem.u, "c", 1.0)
         self.zero_slopes = one_sided_slopes(problem.separable, np.zeros(problem.n))[1]
         self.seen: tuple[Vector, Vector] | None = None
@@ -343,8 +343,8 @@ class ArcPool(Pool):
     def blocks(self, held: Any) -> Iterator[tuple[int, Vector, Vector]]:
         """Yield (first column, rows of G that are held, diagonal of G) for all columns."""
         dense = self._dense(held)
-        for first in range(0, self.problem.n, smooth.BLOCK):
-            last = min(first + smooth.BLOCK, self.problem.n)
+        for first in range(0, self.problem.n, data_columns.BLOCK):
+            last = min(first + data_columns.BLOCK, self.problem.n)
             yield first, -self.f.scale * self._products(first, last, dense), -self.f.diagonal[first:last]
 
     def _restricted_f(self, pool: Any) -> tuple[LeastSquares | Quadratic, float]:
@@ -377,8 +377,8 @@ class ArcPool(Pool):
         """Yield (begin, some columns k of ``which``, Q_kj for them and some held j from ``begin`` on)."""
         for begin in range(0, len(held), DENSE):
             dense = self._dense(held[begin : begin + DENSE])
-            for first in range(0, len(which), smooth.BLOCK):
-                columns = which[first : first + smooth.BLOCK]
+            for first in range(0, len(which), data_columns.BLOCK):
+                columns = which[first : first + data_columns.BLOCK]
                 if is_sparse(self.f.A):
                     products = self._sparse_products(columns, dense)
                 else:

@@ -211,6 +211,7 @@ def _on_pool(run: Run, columns: Any, work: int | None, n_jobs: int | None, given
 
 def strategy_of(problem: Problem, method: str) -> Any:
     """Return the strategy for sparse or binary points; ``method`` is named in errors."""
+    problem.require_quadratic(method)
     strategy = serving(problem, method)
     if not problem.f.gram:
         raise ValueError(

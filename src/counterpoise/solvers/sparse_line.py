@@ -140,7 +140,7 @@ class SparseLine:
 
     def tolerance(self, x: Vector, tol: float) -> float:
         """Return what an exchange has to gain: a share of f + h, of which λ is no part, and rounding."""
-        value = self.problem.f.value(x) + separable_value(self.problem.separable, x)
+        value = float(self.problem.f.value(x)) + separable_value(self.problem.separable, x)
         return tol * abs(value) + self.support.noise
 
     def weighted(self, x: Vector) -> Vector:

@@ -52,6 +52,7 @@ def swap(
         the best weights on a support are not a convex problem; where the proof would take too long, the status is
         CERTIFIED.
     """
+    problem.require_quadratic("swap")
     strategy = serving(problem, "swap")
     run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
     columns = strategy.pool_for(problem)
