@@ -1,7 +1,7 @@
 """A constraint of your own: an ellipsoid Σ dᵢxᵢ² = 1 with x ≥ 0, registered from outside the package.
 
-With zᵢ = √dᵢ·xᵢ a pair turns on a quarter circle, zᵢ = v sin α and zⱼ = v cos α, as on the sphere. The step proposes the
-ends of the arc and the stationary points of the quadratic between them; ``model_change`` scores them.
+With zᵢ = √dᵢ·xᵢ a pair turns on a quarter circle, zᵢ = v sin α and zⱼ = v cos α, as on the sphere. The step proposes
+the ends of the arc and the stationary points of the quadratic between them; ``model_change`` scores them.
 """
 
 from typing import NamedTuple

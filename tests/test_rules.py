@@ -2,11 +2,11 @@
 
 import itertools
 
-import naive
 import numpy as np
 import pytest
 
 import counterpoise as cp
+import naive
 from counterpoise.kernels import sweep
 from counterpoise.rules import InfeasibleError, rules_of
 

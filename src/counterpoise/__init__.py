@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from counterpoise.solvers.path import Path, path
     from counterpoise.terms.concave import AtMost, ConcaveQuadratic, Norm2, TopSum
     from counterpoise.terms.constraint import Constraint, Sphere, Sum
+    from counterpoise.terms.losses import Downside, Huber, HuberDownside, Logistic, Loss
     from counterpoise.terms.separable import (
         AbsoluteDeviation,
         Bounds,
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
         SemiContinuous,
         SeparableTerm,
     )
-    from counterpoise.terms.losses import Downside, Huber, HuberDownside, Logistic, Loss
     from counterpoise.terms.smooth import LeastSquares, Quadratic
 
 __version__ = "0.1.0"

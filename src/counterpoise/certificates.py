@@ -51,9 +51,9 @@ class Certificate:
         0 if none were asked for.
     convex_gap : float or None
         An upper bound on F(x) − F*. If F is convex (f convex and no g, on ``Sum``), F* is the minimum of F. With
-        ``AtMost``, or ``TopSum`` and bounds of at least 0, and an x of at most s non-zeros, F* is the least F over points
-        whose non-zeros are among those of x. Semicontinuous coordinates stay 0, or at or above their floors. None
-        otherwise.
+        ``AtMost``, or ``TopSum`` and bounds of at least 0, and an x of at most s non-zeros, F* is the least F over
+        points whose non-zeros are among those of x. Semicontinuous coordinates stay 0, or at or above their floors.
+        None otherwise.
     swap_gap : float or None
         With ``level="swap"``: the largest decrease of f + h that was found, by better weights on the support of x and
         then the exchange of one held coordinate for one outside.
@@ -167,9 +167,7 @@ def swap_gap(problem: Problem, x: Vector, pool: Any = None) -> tuple[float, floa
     problem.require_quadratic("swap")
     strategy = serving(problem, "swap")
     if not strategy.has_supports:
-        raise ValueError(
-            f"exchanges of members of a support need a g that leaves s coordinates free; g is {type(problem.g).__name__}."
-        )
+        raise ValueError(f"exchanges need a g that leaves s coordinates free; g is {type(problem.g).__name__}.")
     held, s = np.count_nonzero(x), problem.g.s
     if held > s:
         raise ValueError(f"x has {held} non-zeros; exchanges are defined for at most s = {s}.")
@@ -269,7 +267,7 @@ def critical_residual(problem: Problem, x: Vector) -> float:
         falls, rises = (x > np.maximum(h.lo, h.floor)) & ~stays, (x < h.hi) & ~stays
         rising = np.where(rises, gradient + right + concave, np.inf)
         falling = np.where(falls, gradient + left + concave, -np.inf)
-        return problem.u.tree(problem.n).best_transfer(x, rising, falling, problem.scale).rate
+        return float(problem.u.tree(problem.n).best_transfer(x, rising, falling, problem.scale).rate)
     if not hasattr(problem.u, "is_sphere"):
         return math.nan
     total = gradient + right + concave

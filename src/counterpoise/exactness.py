@@ -45,14 +45,14 @@ def sparse_on_line(problem: Any, theta: float = 0.0) -> float | None:
         return None
     slope = h.weight[None, :]
     # Slopes of h differ by this much at most, on its kinks and on its curved pieces up to x = c.
-    kinks = 2.0 * float(h.cost.sum(axis=0).max(initial=0.0))
-    kinks += u.c * float((h.bend + np.maximum(h.curve, 0.0).sum(axis=0)).max())
+    kinks: float = 2.0 * float(h.cost.sum(axis=0).max(initial=0.0))
+    kinks += float(u.c) * float((h.bend + np.maximum(h.curve, 0.0).sum(axis=0)).max())
     if problem.f.quadratic is None:
         return float(problem.f.largest_spread(u.c)) + float(np.ptp(h.weight)) + kinks
     if not problem.f.gram:
         length = math.sqrt(float(np.abs(problem.f.diagonal).max()))
         residual = u.c * length + math.sqrt(2.0 * abs(problem.f.value_at_zero))
-        return 2.0 * length * residual + float(np.ptp(h.weight)) + kinks
+        return float(2.0 * length * residual) + float(np.ptp(h.weight)) + kinks
     # The gradient is affine, so its spread is largest at a vertex c·e_k of the simplex.
     spread = max(
         float(np.ptp(u.c * problem.f.Q[first : first + ROWS] + problem.f.p[None, :] + slope, axis=1).max())

@@ -16,6 +16,7 @@ from counterpoise.kernels.dispatch import has_body
 from counterpoise.kernels.pair import WORK_ROWS, Terms, pair_step, repair
 from counterpoise.terms.concave import ConcaveQuadratic, ConcaveTerm
 from counterpoise.terms.constraint import as_constraint
+from counterpoise.terms.losses import Loss
 from counterpoise.terms.separable import (
     SeparableTerm,
     compile_separable,
@@ -25,7 +26,6 @@ from counterpoise.terms.separable import (
     separable_size,
     separable_value,
 )
-from counterpoise.terms.losses import Loss
 from counterpoise.terms.smooth import LeastSquares, Quadratic
 
 # Feasibility tolerance, relative to the largest |xᵢ| of any feasible point.
@@ -83,7 +83,7 @@ class Problem:
             )
         self.f: Any = f
         self.h, self.u = h, as_constraint(u)
-        self.g: ConcaveTerm = ConcaveQuadratic(0.0) if g is None else g
+        self.g: Any = ConcaveQuadratic(0.0) if g is None else g
         self.n, self.constant, self.name = f.n, float(constant), name
         self.separable, self._separable_constant = compile_separable(h, self.n)
         self.u.check(self.separable)
@@ -125,16 +125,16 @@ class Problem:
         x = vector(x, "x", self.n)
         missed = max(distance_to_bounds(self.separable, x), self.u.violation(x))
         # A g that is a constraint says how far x is from keeping it.
-        return max(missed, self.g.violation(x)) if hasattr(self.g, "violation") else missed
+        return float(max(missed, self.g.violation(x))) if hasattr(self.g, "violation") else missed
 
     @cached_property
     def is_convex_set(self) -> bool:
         """Whether the bounds and a g that is a constraint leave a convex part of {u(x) = 0}."""
-        return not is_gapped(self.separable) and (not hasattr(self.g, "violation") or self.g.s >= self.n)
+        return not is_gapped(self.separable) and bool(not hasattr(self.g, "violation") or self.g.s >= self.n)
 
     def project(self, x: Any) -> Vector:
         """Return a feasible point nearest to x; with ``AtMost`` or ``SemiContinuous`` one near to x."""
-        near = self.u.project(vector(x, "x", self.n), self.separable)
+        near: Vector = self.u.project(vector(x, "x", self.n), self.separable)
         if self.is_convex_set or self.is_feasible(near):
             return near
         from counterpoise.rules import near_point
@@ -167,7 +167,7 @@ class Problem:
     @cached_property
     def scale(self) -> float:
         """The largest |xᵢ| of any feasible point, or a tiny positive number if that is 0."""
-        return self.u.scale(self.separable)
+        return float(self.u.scale(self.separable))
 
     def is_feasible(self, x: Vector) -> bool:
         """Return whether x is within its bounds and u(x) = 0, up to the rounding error of a sum of n terms."""
@@ -178,7 +178,7 @@ class Problem:
         return self.violation(x) <= FEASIBLE * max(self.scale, 4e-4 * float(np.abs(x).sum()))
 
     def _keeps_number(self, x: Vector) -> bool:
-        return not hasattr(self.g, "violation") or np.count_nonzero(x) <= self.g.s
+        return bool(not hasattr(self.g, "violation") or np.count_nonzero(x) <= self.g.s)
 
     def variant(self, **changes: float) -> Problem:
         """Return the same problem with other constants of g, such as ``s`` or ``lam``; f and its AᵀA are shared.

@@ -4,7 +4,7 @@ A *strategy* is a class whose instances are made from a problem. What it must ha
 
 ``refusal(problem)``           a sentence why it cannot serve a problem, or None (static)
 ``threshold(problem, theta)``  λ above which every CWS point is sparse or binary, or None (static)
-``plan``, ``limits``, ``start``, ``child``, ``descend``   for ``search``, see :class:`counterpoise.solvers.search.Strategy`
+``plan``, ``limits``, ``start``, ``child``, ``descend``   for ``search``, see :mod:`counterpoise.solvers.search`
 ``advance``, ``tolerance``, ``weighted``, ``gap``         for ``swap`` and ``certify(level="swap")``
 ``enumeration()``              for ``exact``: what there is to enumerate, how many, and the function that does it
 ``pool``                       the class that prices columns where there are very many
@@ -47,8 +47,9 @@ def serving(problem: Any, method: str) -> Any:
     strategy = strategy_for(problem)
     if strategy is None:
         raise ValueError(
-            f"method {method!r} knows TopSum and AtMost on Sum or Sphere, and Norm2 and ConcaveQuadratic on Sum; here g "
-            f"is {type(problem.g).__name__} and u is {type(problem.u).__name__}. counterpoise.registry.register adds more."
+            f"method {method!r} knows TopSum and AtMost on Sum or Sphere, and Norm2 and ConcaveQuadratic on Sum; here "
+            f"g is {type(problem.g).__name__} and u is {type(problem.u).__name__}. "
+            "counterpoise.registry.register adds more."
         )
     refusal = strategy.refusal(problem)
     if refusal is not None:

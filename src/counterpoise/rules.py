@@ -1,8 +1,8 @@
 """Feasible points under floors, a number of non-zeros and groups, or the proof that there is none.
 
-``SemiContinuous`` and ``AtMost`` leave a set that is not convex. Once it is known which coordinates are held, that is may
-be non-zero, what is left is a box, a sum and limits of groups. Simple orders of the coordinates mostly find such a set;
-where they do not, an integer program finds one or proves that there is none.
+``SemiContinuous`` and ``AtMost`` leave a set that is not convex. Once it is known which coordinates are held, that is
+may be non-zero, what is left is a box, a sum and limits of groups. Simple orders of the coordinates mostly find such a
+set; where they do not, an integer program finds one or proves that there is none.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class Rules(NamedTuple):
 
     @property
     def _open(self) -> npt.NDArray[np.bool_]:
-        return (self.least != 0.0) | (self.most != 0.0)
+        free: npt.NDArray[np.bool_] = (self.least != 0.0) | (self.most != 0.0)
+        return free
 
     def names_near(self, x: Vector) -> list[int] | None:
         """Return coordinates that can keep all rules, the largest of x first; None if simple orders find none."""
@@ -138,7 +139,10 @@ class Rules(NamedTuple):
         n, nothing = self.n, np.zeros(self.n)
         for what, other in (
             ("without the limits of the groups", self._replace(u=Sum(self.u.c)) if self.u.groups else None),
-            ("without the least values", self._replace(least=np.where(self.must, self.least, np.minimum(nothing, self.least)))),
+            (
+                "without the least values",
+                self._replace(least=np.where(self.must, self.least, np.minimum(nothing, self.least))),
+            ),
             ("without the largest values", self._replace(most=np.where(self._open, max(self.size, 0.0), 0.0))),
             ("with more non-zeros", self._replace(s=n)),
         ):
@@ -247,8 +251,8 @@ class _IntegerProgram:
                 return None
             if found.x is None:
                 raise ValueError(
-                    f"in {seconds:.3g} seconds no point with at most {self.rules.s} non-zeros that keeps all bounds and "
-                    "limits was found, and no proof that there is none; loosen them, or give more time."
+                    f"in {seconds:.3g} seconds no point with at most {self.rules.s} non-zeros that keeps all bounds "
+                    "and limits was found, and no proof that there is none; loosen them, or give more time."
                 )
             held = [int(i) for i in np.flatnonzero(found.x[self.rules.n :] > 0.5)]
             if self.rules.can_hold(held):

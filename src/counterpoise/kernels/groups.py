@@ -1,8 +1,9 @@
 """Values of given coordinates on the line: a feasible start, the transfer that slopes want most, the best values.
 
 The m held coordinates have bounds, a sum and, on a :class:`~counterpoise.kernels.line.GroupedLine`, limits of groups.
-A direction that keeps the sum and the limits is a sum of transfers between two coordinates, none of which breaks a limit
-that the direction keeps (a flow in a tree). So where all rules are convex, a point that no transfer improves is the best.
+A direction that keeps the sum and the limits is a sum of transfers between two coordinates, none of which breaks a
+limit that the direction keeps (a flow in a tree). So where all rules are convex, a point that no transfer improves is
+the best.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ def wanted_transfer(u, held, m, z, lo, hi, right, left):
 
 @allocating_verb
 def solve_box(u, held, H, b, lo, hi, z):
-    """Minimise ½zᵀHz + bᵀz over the box and u from a feasible z, in place; return the rate of the best transfer left."""
+    """Minimise ½zᵀHz + bᵀz over the box and u from a feasible z, in place; return the best transfer's rate."""
     raise NotImplementedError
 
 
@@ -252,7 +253,7 @@ def _cell_step(H, gradient, free, m, cell, cells, step):
 
 @implements(solve_box, GroupedLine)
 def _solve_box_groups(u, held, H, b, lo, hi, z):
-    """A primal active set as :func:`counterpoise.kernels.block.solve_box_sum`, in which groups at a limit keep their sums.
+    """A primal active set as :func:`counterpoise.kernels.block.solve_box_sum`, in which groups at a limit stay.
 
     Free coordinates whose innermost group at a limit is the same form a cell, whose sum stays.
     """

@@ -33,9 +33,9 @@ REPRICINGS = 24
 class Support(NamedTuple):
     """f + h on u as kernels for supports see them.
 
-    Q and b hold f and the linear and quadratic parts of h, so that ``h`` has bounds, floors and knots only. ``noise`` is
-    the gain that cannot be told from rounding; ``ruled`` tells that promises are no bounds, because there are floors or
-    groups.
+    Q and b hold f and the linear and quadratic parts of h, so that ``h`` has bounds, floors and knots only. ``noise``
+    is the gain that cannot be told from rounding; ``ruled`` tells that promises are no bounds, because there are floors
+    or groups.
     """
 
     Q: np.ndarray

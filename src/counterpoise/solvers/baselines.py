@@ -196,8 +196,8 @@ class Model:
     def __init__(self, problem: Problem) -> None:
         if problem.separable.cost.any() or not problem.is_convex_set:
             raise ValueError(
-                "h contains AbsoluteDeviation or SemiContinuous, or g is AtMost, whose kinks and gaps psg, mscr and pdca "
-                'cannot step over; they take Bounds, Linear and Ridge, method "bcd-g" takes all.'
+                "h contains AbsoluteDeviation or SemiContinuous, or g is AtMost, whose kinks and gaps psg, mscr and "
+                'pdca cannot step over; they take Bounds, Linear and Ridge, method "bcd-g" takes all.'
             )
         self.problem, self.f = problem, problem.f
         # −λ‖x‖² bends F as f does.
@@ -217,16 +217,20 @@ class Model:
     def argmin(self, x: Vector, G: Vector, L: float) -> Vector:
         """Return the minimiser of ⟨G, z⟩ + ½L‖z − x‖² over the feasible set."""
         u, h = self.problem.u, self.problem.separable
+        point: Vector
         if L > 0.0:
-            return u.project(x - G / L, h)
+            point = u.project(x - G / L, h)
+            return point
         if u.groups:  # only a line has groups
             spare = np.minimum(h.hi - h.lo, u.c - float(h.lo.sum()))
-            return u.tree(self.f.n).cheapest(G, spare, np.arange(self.f.n), h.lo, u.c)
-        return greedy_fill(G, h, u.c, x) if u.is_line else u.project(-G, h)
+            point = u.tree(self.f.n).cheapest(G, spare, np.arange(self.f.n), h.lo, u.c)
+            return point
+        point = greedy_fill(G, h, u.c, x) if u.is_line else u.project(-G, h)
+        return point
 
     @cached_property
     def norm(self) -> float:
-        """‖Q‖, the largest eigenvalue of |Q|: for least squares |σ|·‖A‖², for a loss L·‖A‖²; and the largest bend of h."""
+        """‖Q‖, the largest eigenvalue of |Q|: for least squares |σ|·‖A‖², for a loss L·‖A‖²; and h's largest bend."""
         h = self.problem.separable
         return self._norm_of_f + float((h.bend + np.maximum(h.curve, 0.0).sum(axis=0)).max())
 

@@ -53,7 +53,14 @@ def arc_pool(problem: Problem) -> ArcPool | None:
 
 def _by_columns(problem: Problem) -> bool:
     f, h = problem.f, problem.separable
-    return f.quadratic is not None and not f.gram and f.sparse_Q is None and not (h.lo != 0.0).any() and not is_gapped(h) and not h.bend.any()
+    return (
+        f.quadratic is not None
+        and not f.gram
+        and f.sparse_Q is None
+        and not (h.lo != 0.0).any()
+        and not is_gapped(h)
+        and not h.bend.any()
+    )
 
 
 class Pool:

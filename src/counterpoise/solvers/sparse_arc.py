@@ -77,8 +77,8 @@ class SparseArc:
         if serves(problem):
             return None
         return (
-            "supports on the sphere need f(x) = ½xᵀQx and h = Bounds(0, inf) + Linear(lam), as in NNSPCA: the terms of λ "
-            "then cancel on a support. method 'bcd-g' takes any f and h."
+            "supports on the sphere need f(x) = ½xᵀQx and h = Bounds(0, inf) + Linear(lam), as in NNSPCA: the terms of "
+            "λ then cancel on a support. method 'bcd-g' takes any f and h."
         )
 
     @staticmethod

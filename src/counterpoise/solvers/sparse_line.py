@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from counterpoise import exactness
-
 from counterpoise.checks import Vector
 from counterpoise.kernels import enumerate as enumeration
 from counterpoise.kernels import swap_line, tabu_line
@@ -60,8 +59,8 @@ class SparseLine:
             return f"{int((lo > 0.0).sum())} lower bounds are positive, but at most s = {s} may be held."
         if not problem.f.is_convex:
             return (
-                "supports on the line need a convex f: on a support its minimum is then one small program. Here Q has a "
-                "negative eigenvalue; method 'bcd-g' takes any f."
+                "supports on the line need a convex f: on a support its minimum is then one small program. Here Q has "
+                "a negative eigenvalue; method 'bcd-g' takes any f."
             )
         return None
 
@@ -82,9 +81,9 @@ class SparseLine:
         # What the value of any point on a support adds up, at most.
         size = float(0.5 * c * c * np.abs(diagonal).max() + c * np.abs(b).max()) + separable_size(h, nothing)
         noise = 64.0 * float(np.finfo(float).eps) * size
-        knots = h._replace(weight=nothing, bend=nothing)
+        self._knots = h._replace(weight=nothing, bend=nothing)
         self.ruled = is_gapped(h) or bool(problem.u.groups)
-        self.support = swap_line.Support(Q, b, knots, problem.u.kernel(h), noise, self.ruled)
+        self.support = swap_line.Support(Q, b, self._knots, problem.u.kernel(h), noise, self.ruled)
         self._unused = np.empty(5)
         self.order = np.argsort(0.5 * c * c * diagonal + c * self.support.b, kind="stable")
 
@@ -171,8 +170,8 @@ class SparseLine:
         """Return what is enumerated, how many there are, and what goes through them, improving x in place."""
         if is_gapped(self.problem.separable):
             raise ValueError(
-                "method 'exact' does not know SemiContinuous: it enumerates supports of s coordinates, and fewer may be "
-                "held; method 'search' knows it."
+                "method 'exact' does not know SemiContinuous: it enumerates supports of s coordinates, and fewer may "
+                "be held; method 'search' knows it."
             )
         return "supports", math.comb(self.problem.n, self.s), self._all_supports
 
@@ -185,7 +184,8 @@ class SparseLine:
 
     def _value(self, x: Vector) -> float:
         """Return f + h relative to 0."""
-        held, Q, b, h = np.flatnonzero(x), self.support.Q, self.support.b, take(self.support.h, np.flatnonzero(x))
+        held, Q, b = np.flatnonzero(x), self.support.Q, self.support.b
+        h = take(self._knots, held)
         z = x[held]
         knots = separable_value(h, z) - separable_value(h, np.zeros(len(z)))
         return float(z @ (b[held] + 0.5 * (Q[np.ix_(held, held)] @ z)) + knots)

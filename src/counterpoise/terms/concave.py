@@ -57,7 +57,9 @@ class TopSum:
         """Return the term with room for the order of |x|."""
         n = len(lo)
         order = np.empty(n, dtype=np.int64)
-        return kernels.TopSum(_checked(self.s, n), self.lam, bool((lo < 0).any()), order, np.empty_like(order), np.empty(n))
+        return kernels.TopSum(
+            _checked(self.s, n), self.lam, bool((lo < 0).any()), order, np.empty_like(order), np.empty(n)
+        )
 
 
 class AtMost:

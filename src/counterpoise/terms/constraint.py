@@ -301,10 +301,12 @@ def as_constraint(u: Any) -> Any:
         )
     if isinstance(u, Sum | Sphere):
         raise TypeError(
-            f"u is a {type(u).__name__}, a subclass of {type(u).__mro__[1].__name__}, whose pair steps would ignore what "
-            "it overrides; derive it from counterpoise.terms.constraint.Constraint."
+            f"u is a {type(u).__name__}, a subclass of {type(u).__mro__[1].__name__}, whose pair steps would ignore "
+            "what it overrides; derive it from counterpoise.terms.constraint.Constraint."
         )
-    lacking = [name for name in ("kernel", "violation", "project") if getattr(type(u), name) is getattr(Constraint, name)]
+    lacking = [
+        name for name in ("kernel", "violation", "project") if getattr(type(u), name) is getattr(Constraint, name)
+    ]
     if lacking:
         raise TypeError(f"{type(u).__name__} has no {' and no '.join(lacking)}, which every constraint needs.")
     return u

@@ -28,7 +28,9 @@ class Group(NamedTuple):
 def with_limits(before: tuple[Group, ...], groups: Any, limits: Mapping[Any, Any]) -> tuple[Group, ...]:
     """Return the groups with those that have limits added, smaller ones first; refuse groups that overlap."""
     if not isinstance(limits, Mapping):
-        raise TypeError(f"limits is a {type(limits).__name__}; it must map groups to limits, such as {{'a': (0, 0.3)}}.")
+        raise TypeError(
+            f"limits is a {type(limits).__name__}; it must map groups to limits, such as {{'a': (0, 0.3)}}."
+        )
     more = [Group(name, _members(groups, name), *_limits(name, pair)) for name, pair in limits.items()]
     together = tuple(sorted((*before, *more), key=lambda group: len(group.members)))
     for k, group in enumerate(together):
@@ -67,7 +69,9 @@ def _limits(name: Any, pair: Any) -> tuple[float, float]:
     least = -np.inf if pair[0] is None or pair[0] == -np.inf else number(pair[0], what)
     most = np.inf if pair[1] is None or pair[1] == np.inf else number(pair[1], what)
     if least > most:
-        raise ValueError(f"the limits of group {name!r} are ({least:g}, {most:g}); the first must not exceed the second.")
+        raise ValueError(
+            f"the limits of group {name!r} are ({least:g}, {most:g}); the first must not exceed the second."
+        )
     return least, most
 
 
@@ -162,7 +166,8 @@ class Tree:
 
         def inside(k: int, shift: float) -> float:
             total = float(np.clip(z[own[k]] + shift, lo[own[k]], hi[own[k]]).sum())
-            return total + sum(min(max(inside(child, shift), least[child]), most[child]) for child in children[k])
+            inner = (min(max(inside(int(child), shift), least[child]), most[child]) for child in children[k])
+            return total + float(sum(inner))
 
         x = np.empty(len(z))
 
@@ -198,8 +203,12 @@ class Tree:
             i, j = int(np.argmin(right)), int(np.argmax(left))
             return Transfer(float(left[j] - right[i]), i, j) if left[j] > right[i] else Transfer(0.0, -1, -1)
         sums, slack = self.sums(x), AT_LIMIT * size
-        full = [next((k for k in self.chain(a) if sums[k] >= self.most[k] - slack), -1) for a in range(len(self.parent))]
-        low = [next((k for k in self.chain(a) if sums[k] <= self.least[k] + slack), -1) for a in range(len(self.parent))]
+        full = [
+            next((k for k in self.chain(a) if sums[k] >= self.most[k] - slack), -1) for a in range(len(self.parent))
+        ]
+        low = [
+            next((k for k in self.chain(a) if sums[k] <= self.least[k] + slack), -1) for a in range(len(self.parent))
+        ]
         leaves = np.unique(self.leaf)
         at = {int(a): np.flatnonzero(self.leaf == a) for a in leaves}
         rise = {a: int(members[np.argmin(right[members])]) for a, members in at.items()}

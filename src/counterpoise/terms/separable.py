@@ -72,7 +72,8 @@ class Pieces(SeparableTerm):
         self.curve = [real_array(row, "curve") for row in ([0.0] * rows if curve is None else curve)]
         if not len(self.cost) == len(self.curve) == rows:
             raise ValueError(
-                f"there are {rows} knots, {len(self.cost)} costs and {len(self.curve)} curves; give one of each per knot."
+                f"there are {rows} knots, {len(self.cost)} costs and {len(self.curve)} curves; "
+                "give one of each per knot."
             )
         self.constant = float(constant)
 
@@ -119,7 +120,9 @@ class SemiContinuous(SeparableTerm):
         lo, hi = _stretch(self.lo, "lo", n), _stretch(self.hi, "hi", n)
         if (lo > hi).any():
             k = int(np.flatnonzero(lo > hi)[0])
-            raise ValueError(f"coordinate {k} is 0 or between lo = {lo[k]:g} and hi = {hi[k]:g}; lo must not exceed hi.")
+            raise ValueError(
+                f"coordinate {k} is 0 or between lo = {lo[k]:g} and hi = {hi[k]:g}; lo must not exceed hi."
+            )
         return Pieces(0.0, hi, floor=lo)
 
 
@@ -164,7 +167,10 @@ class AbsoluteDeviation(SeparableTerm):
     def __init__(self, x0: Any, cost: Any = None, sell: Any = None, *, buy: Any = None) -> None:
         if (cost is None) == (buy is None):
             raise TypeError("AbsoluteDeviation needs cost, or buy and sell; give one of cost and buy.")
-        self.x0, self.cost = real_array(x0, "x0"), _weight(cost if buy is None else buy, "cost" if buy is None else "buy")
+        self.x0, self.cost = (
+            real_array(x0, "x0"),
+            _weight(cost if buy is None else buy, "cost" if buy is None else "buy"),
+        )
         self.sell = self.cost if sell is None else _weight(sell, "sell")
         refuse_extreme(self.x0, "x0")
 
