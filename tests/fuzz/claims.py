@@ -144,7 +144,8 @@ class Examiner:
 
     def _check_claim(self, result, label, x, value, noise):
         case, status, tolerance = self.case, result.status, result.tolerance
-        sane = np.isfinite(tolerance) and 0.0 <= tolerance <= 2.0 * TOL * (case.size(x) + abs(value)) + noise
+        most = 2.0 * TOL * (case.size(x) + abs(value)) + noise + case.step_noise(x)
+        sane = np.isfinite(tolerance) and 0.0 <= tolerance <= most
         if not self.made(
             "tolerance", bool(sane), label, f"tolerance {tolerance:g}, size {case.size(x):g}, F {value:g}"
         ):

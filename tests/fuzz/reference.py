@@ -116,6 +116,13 @@ class Case:
         steps = EPS * self.extent
         return ROUNDINGS * (EPS * self.size(x) + steps * steps * float(self.abs_Q.max()))
 
+    def step_noise(self, x):
+        """What may pass for rounding of a step of one pair: that of the slopes, times the largest coordinate.
+
+        It does not vanish where F(x) is a sum of zeros, because the point that a step leads to is another.
+        """
+        return ROUNDINGS * EPS * self.slopes(x) * float(np.abs(x).max())
+
     def violation(self, x):
         """How far x is from the bounds and from u(x) = 0, relative to the size of x."""
         wide = np.asarray(x, dtype=WIDE)
@@ -227,12 +234,13 @@ class Pairs:
         """Return the largest decrease beyond rounding, the decrease itself, and the point it leads to."""
         t = self._grid()
         losses, low, high = self._losses(t), t.min(axis=1), t.max(axis=1)
-        rows = np.arange(len(t))
+        rows, same = np.arange(len(t)), 4.0 * EPS * np.maximum(np.abs(low), np.abs(high))[:, None]
         for _ in range(ZOOMS):
             k = losses.argmin(axis=1)
-            # The neighbours, of which the grid may hold several copies of one.
+            # The neighbours, of which the grid may hold several copies of one, some of them rounded otherwise.
             at = t[rows, k][:, None]
-            low, high = np.where(t < at, t, low[:, None]).max(axis=1), np.where(t > at, t, high[:, None]).min(axis=1)
+            below, above = np.where(t < at - same, t, low[:, None]), np.where(t > at + same, t, high[:, None])
+            low, high = below.max(axis=1), above.min(axis=1)
             finer = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, ZOOM_POINTS)
             t = np.sort(np.concatenate([finer, t[rows, k][:, None]], axis=1), axis=1)
             losses = self._losses(t)
