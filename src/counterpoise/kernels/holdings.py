@@ -176,7 +176,7 @@ def free_step(H, gradient, free, m, row_of, rows, step):
 def solve_pieces(rules, held, H, q, lo, hi, z):
     """Minimise ½zᵀHz + qᵀz over the box, the sum as it is and the groups, from a feasible z, in place.
 
-    A primal active set as :func:`counterpoise.kernels.block.solve_box_sum`, with a row for every group at a limit.
+    A primal active set as :func:`counterpoise.kernels.programs.solve_box_sum`, with a row for every group at a limit.
     """
     k, groups = len(z), len(rules.least)
     at = np.zeros(k, dtype=np.int64)

@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterpoise.kernels.block import solve_box_sum
 from counterpoise.kernels.dispatch import allocating, entry_point, outlined
+from counterpoise.kernels.programs import solve_box_sum
 from counterpoise.kernels.separable import separable_change, slope_left, slope_right
 
 # Shares of the diagonal: below the first a Schur complement is rounding, the second keeps factors positive.
@@ -65,7 +65,7 @@ def solve_on(problem, held, m, z):
 
     Between kinks h is linear: the box of the pieces is solved, then the pair of coordinates that would most like to
     cross a kink does so, until none does. Without kinks one box is all there is. Returns what
-    :func:`counterpoise.kernels.block.solve_box_sum` does, which is nearly 0 if the solution was reached.
+    :func:`counterpoise.kernels.programs.solve_box_sum` does, which is nearly 0 if the solution was reached.
     """
     h, Q = problem.h, problem.Q
     H, slope = np.empty((m, m)), np.empty(m)
