@@ -250,6 +250,7 @@ class TestBadInput:
             ("SIT", {"method": "bcd-l", "working_set": "cyclic"}, r'for blocks it must be "support" or "random"'),
             ("SIT", {"method": "bcd-l", "idle_blocks": 0}, r"idle_blocks is 0; it must be at least 1"),
             ("SIT", {"method": "bcd-l", "subproblem": "magic"}, r"subproblem is 'magic'; it must be one of 'nested'"),
+            ("SIT", {"method": "bcd-l", "subproblem": ["nested"]}, r"subproblem is \['nested'\]; it must be one of"),
         ],
     )
     def test_values(self, name, options, message, rng):

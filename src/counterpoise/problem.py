@@ -12,6 +12,7 @@ import numpy as np
 from counterpoise.checks import Vector, random_seed, vector
 from counterpoise.kernels import concave as concave_kernels
 from counterpoise.kernels.dispatch import has_body
+from counterpoise.kernels.line import ULP as ROUNDED
 from counterpoise.kernels.pair import WORK_ROWS, Terms
 from counterpoise.terms.concave import ConcaveQuadratic, ConcaveTerm
 from counterpoise.terms.constraint import as_constraint, distance_to_bounds
@@ -125,8 +126,9 @@ class Problem:
 
     @cached_property
     def _least_size(self) -> float:
-        """Change of f by rounding of x, over ε: ε·max|Q_ii|·(largest feasible |xᵢ|)²."""
-        return float(np.finfo(float).eps) * (float(self.f.reach.max()) * self.scale) ** 2
+        """Change of f by rounding of x, over 64 ε: 2·max|Q_ij|·(what bringing x back onto u(x) = 0 may move)²."""
+        change = float(self.f.reach.max()) * ROUNDED * (32 + self.n) * self.scale
+        return float(change * change / (32.0 * np.finfo(float).eps))
 
     @cached_property
     def scale(self) -> float:

@@ -112,9 +112,12 @@ class Case:
         return float((self.abs_Q @ x + self.abs_p + np.abs(self.w)).max()) + bends + concave
 
     def noise(self, x):
-        """What may pass for rounding of F(x), or of x itself at a minimum, relative to the size of the set."""
-        steps = EPS * self.extent
-        return ROUNDINGS * (EPS * self.size(x) + steps * steps * float(self.abs_Q.max()))
+        """What may pass for rounding of F(x), or of x itself at a minimum, relative to the size of the set.
+
+        The sum of n numbers, and what it leaves of a coordinate at its bound, is off by some roundings for each.
+        """
+        steps = (32 + self.n) * EPS * self.extent
+        return ROUNDINGS * EPS * self.size(x) + 16.0 * steps * steps * float(self.abs_Q.max())
 
     def step_noise(self, x):
         """What may pass for rounding of a step of one pair: that of the slopes, times the largest coordinate.

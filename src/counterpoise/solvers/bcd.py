@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterpoise.certificates import check_blocks, check_enumeration, convex_gap
-from counterpoise.checks import Vector, number, whole_number
+from counterpoise.checks import Vector, choice, number, whole_number
 from counterpoise.kernels import block, select, sweep
 from counterpoise.kernels.dispatch import allocating, has_body, implements
 from counterpoise.kernels.pair import Terms
@@ -30,6 +30,8 @@ RULES = {
 
 # How often the face of a point is settled before its gap is left as it is.
 SETTLINGS = 8
+# How many scans in a row may find a decrease without a lower F.
+IDLE_SCANS = 20
 IDLE_BLOCKS = 10
 SUBPROBLEMS = {"nested": block.NESTED, "linearised": block.LINEARISED}
 
@@ -154,13 +156,12 @@ def bcd_l(
         and find better points.
     """
     k = whole_number(min(10, problem.n) if k is None else k, "k", 2, problem.n)
-    if subproblem not in SUBPROBLEMS:
-        raise ValueError(f"subproblem is {subproblem!r}; it must be one of {', '.join(map(repr, SUBPROBLEMS))}.")
+    kind = SUBPROBLEMS[choice(subproblem, "subproblem", SUBPROBLEMS)]
     check_blocks(problem)
     run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
     theta = number(theta, "theta", 0.0)
     idle_blocks = whole_number(idle_blocks, "idle_blocks", 1)
-    return _descend_by_blocks(run, theta, k, SUBPROBLEMS[subproblem], working_set, idle_blocks)
+    return _descend_by_blocks(run, theta, k, kind, working_set, idle_blocks)
 
 
 def _descend_by_blocks(
@@ -189,6 +190,7 @@ def _descend(
     terms = run.problem.terms()
     sweep.start(terms, x)
     age, level = np.array([0, max(1000, 4 * run.problem.n), 0]), np.array(run.measure(x))
+    scanned = [np.inf, 0]
 
     def epoch(trials: int) -> Epoch:
         tried, accepted, settled = advance(terms, level, trials, age)
@@ -204,6 +206,10 @@ def _descend(
         spare = run.max_iter is None or run.done + tried < run.max_iter
         gap, *_ = sweep.scan(terms, x, theta, tolerance if spare else np.inf)
         if gap > tolerance:
+            # Decreases that do not lower F, scan after scan, are rounding.
+            scanned[:] = (level[0], 0) if level[0] < scanned[0] else (scanned[0], scanned[1] + 1)
+            if scanned[1] > IDLE_SCANS:
+                return Epoch(x, tried + spare, accepted + spare, Status.STATIONARY)
             level[0] -= gap if spare else 0.0
             return Epoch(x, tried + spare, accepted + spare)
         return Epoch(x, tried, accepted, end(level[0], tolerance), gap)

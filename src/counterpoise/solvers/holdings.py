@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.certificates import exactness_threshold
-from counterpoise.checks import Vector, callback_function, number, random_seed, whole_number, worker_count
+from counterpoise.checks import Vector, callback_function, choice, number, random_seed, whole_number, worker_count
 from counterpoise.clock import paused, working_seconds
 from counterpoise.interrupts import noting_interrupts
 from counterpoise.kernels import holdings as kernel
@@ -88,8 +88,7 @@ def best_holdings(
     max_time, seed, n_jobs, callback
         As in :func:`counterpoise.solvers.search.search`.
     """
-    if method not in METHODS:
-        raise ValueError(f"method is {method!r}; it must be one of {', '.join(map(repr, METHODS))}.")
+    choice(method, "method", METHODS)
     if work is not None:
         whole_number(work, "work", 1)
     if max_time is not None:

@@ -127,6 +127,8 @@ class Pool:
         """Return for every column at 0 what an exchange for a held one gains at most, eq. of ``kernels.swap_line``."""
         h, held = self.problem.separable, np.flatnonzero(x)
         A, r, scale, m = self._dense(held), self.f.residual(x), self.f.scale, len(held)
+        if not m:  # x = 0 is the only feasible point
+            return np.zeros(self.problem.n)
         M = np.empty((m + 1, m + 1))
         inverse_with_sum(scale * np.ascontiguousarray(A.T @ A), np.arange(m), m, M)
         shared = float((scale * (A.T @ r) + one_sided_slopes(h, x)[0][held]).max())
