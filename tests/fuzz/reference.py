@@ -155,7 +155,7 @@ class Pairs:
 
     def __init__(self, case, x):
         self.case, self.x = case, np.asarray(x, dtype=float)
-        self.i, self.j = np.triu_indices(case.n, 1)
+        self.i, self.j = self._live()
         gradient = case.gradient(self.x)
         i, j = self.i, self.j
         Q, size = case.Q, case.abs_Q @ np.abs(self.x) + case.abs_p
@@ -171,6 +171,19 @@ class Pairs:
         self.gi, self.gj = gradient[i], gradient[j]
         self.rough = (size[i], size[j], case.abs_Q[i, i] + case.abs_Q[j, j] + 2.0 * case.abs_Q[i, j])
         self._rank()
+
+    def _live(self):
+        """The pairs that can move, and one at least."""
+        case, x = self.case, self.x
+        i, j = np.triu_indices(case.n, 1)
+        if case.on_line:
+            moves = (np.minimum(x[j] - case.low[j], case.high[i] - x[i]) > 0.0) | (
+                np.minimum(x[i] - case.low[i], case.high[j] - x[j]) > 0.0
+            )
+        else:
+            moves = (x[i] > 0.0) | (x[j] > 0.0)
+        moves[0] = True
+        return i[moves], j[moves]
 
     def _rank(self):
         """Sums of the largest of the others, for the top sum."""
