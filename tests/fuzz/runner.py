@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import multiprocessing as mp
+import sys
 import time
 from multiprocessing.connection import wait
 
@@ -74,6 +75,8 @@ class Tally:
         self.made.update({(part, check): count for check, count in counts.items()})
         self.refused.update(refusals)
         for check, run, detail in findings:
+            # At once, so that a run that is stopped has told what it found.
+            print(f"{part}, index {index}: {check}, {run}: {detail}", file=sys.stderr, flush=True)
             self.failed[part, check] += 1
             self.examples.setdefault((part, check), []).append((index, run, detail))
 
