@@ -13,6 +13,8 @@ from counterpoise.certificates import exactness_threshold
 from counterpoise.kernels import block as kernels
 from counterpoise.kernels import programs, sweep
 from counterpoise.problems import DCPB2, SIT
+from counterpoise.solvers import faces
+from counterpoise.supervision import Limits
 from naive import Case, best_on_block, case_of, largest_gap, least_on_box_and_sum
 from test_bcd import NAMES, build
 
@@ -82,6 +84,28 @@ def test_programs_on_the_sphere_do_not_rise_and_end_stationary(rng):
     zero = np.zeros(2)
     programs.solve_on_sphere(np.eye(2), np.ones(2), zero)
     np.testing.assert_array_equal(zero, [0.0, 0.0])
+
+
+def test_turning_many_coordinates_lowers_f_to_where_their_slopes_agree(rng):
+    """Newton steps over the positive coordinates, from points at which pairs would take 10⁵ steps and more."""
+    for trial in range(scaled(60, 12)):
+        n = int(rng.integers(3, 9))
+        Q, p = curvatures(rng, trial, n), rng.standard_normal(n) * (trial % 2)
+        g = cp.TopSum(int(rng.integers(1, n + 1)), float(rng.choice([0.0, 1e-3, 10.0])))
+        problem = cp.Problem(cp.Quadratic(Q, p * np.abs(Q).max()), cp.Bounds(0, np.inf), g, cp.Sphere())
+        x = problem.start(trial)
+        before, start = problem.objective(x), x.copy()
+        faces.turn(problem, x, 0.0, Limits())
+        assert problem.is_feasible(x)
+        assert (x[start == 0.0] == 0.0).all()
+        assert problem.objective(x) <= before
+        free = x > 0.0
+        slopes = Q @ x + p * np.abs(Q).max()
+        slopes += g.subgradient(x, slopes)
+        sizes = np.abs(Q) @ x + np.abs(p) * np.abs(Q).max() + g.lam
+        slopes -= (x @ slopes) * x
+        hidden = 1e-5 * np.sqrt((x @ sizes) * (np.diag(np.abs(Q)) + sizes))
+        assert (np.abs(slopes) <= hidden)[free].all()
 
 
 def step_of(problem, x, block, theta, kind):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import traceback
 import warnings
 from pathlib import Path
@@ -122,8 +123,12 @@ class Examiner:
         label = f"{method}({', '.join(f'{k}={v!r}' for k, v in options.items())})" + (
             " from x0" if x0 is not None else ""
         )
-        options = {"max_time": SECONDS, **options}
+        options, clock = {"max_time": SECONDS, **options}, time.process_time()
         result = self.call(label, lambda: cp.minimize(self.problem, x0, method=method, **options))
+        if result is not None and result.status is Status.TIME_LIMIT and time.process_time() - clock < 0.8 * SECONDS:
+            # Other processes had the time.
+            options["max_time"] *= 10
+            result = self.call(label, lambda: cp.minimize(self.problem, x0, method=method, **options))
         if result is not None:
             self.check(result, label, method, x0)
         return result

@@ -49,7 +49,7 @@ BAD_OPTIONS = {
     "nonsense": (1,),
 }
 OF = {"bcd-g": ("tol", "max_time", "max_iter", "seed", "callback", "theta", "k", "working_set", "x0", "method", "nonsense"),
-      "bcd-l": ("tol", "k", "working_set", "subproblem", "idle_blocks", "theta"),
+      "bcd-l": ("tol", "working_set", "subproblem", "idle_blocks", "theta"),
       "swap": ("tol", "max_time", "max_iter", "seed", "callback", "x0", "nonsense"),
       "search": ("tol", "max_time", "work", "n_jobs", "seed", "callback", "x0")}  # fmt: skip
 

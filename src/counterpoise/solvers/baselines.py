@@ -208,7 +208,7 @@ class Model:
     def stride(self) -> int:
         """How many iterations pass between two scored points: by the size of the data, not the clock, for same bits."""
         cost = self.f.n**2 if isinstance(self.f, Quadratic) else 2 * _stored(self.f)
-        return int(min(max(WINDOW_COST // cost, 1), WINDOW))
+        return int(min(max(WINDOW_COST // max(cost, 1), 1), WINDOW))
 
     def slope(self, x: Vector) -> Vector:
         """Return ∇f(x) + ∇h by the cheaper of Qx + p and σAᵀ(Ax − y)."""

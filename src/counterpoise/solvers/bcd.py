@@ -32,6 +32,8 @@ RULES = {
 SETTLINGS = 8
 # How many scans in a row may find a decrease without a lower F.
 IDLE_SCANS = 20
+# Iterations before Newton steps are tried on a sphere, and again after twice as many.
+FIRST_TURN = 4096
 IDLE_BLOCKS = 10
 SUBPROBLEMS = {"nested": block.NESTED, "linearised": block.LINEARISED}
 
@@ -54,6 +56,9 @@ def bcd_g(
     callback: Callable[[Progress], Any] | None = None,
 ) -> Result:
     """Minimise by exact steps on pairs, or on blocks of up to six, until a scan of every live pair proves the point.
+
+    Where pairs need very many steps, Newton steps over several coordinates join in: on ``Sum`` at the end, if F is
+    convex; on ``Sphere`` after 4096 iterations.
 
     Parameters
     ----------
@@ -190,11 +195,16 @@ def _descend(
     terms = run.problem.terms()
     sweep.start(terms, x)
     age, level = np.array([0, max(1000, 4 * run.problem.n), 0]), np.array(run.measure(x))
-    scanned = [np.inf, 0]
+    scanned, turning = [np.inf, 0], [0, FIRST_TURN]
 
     def epoch(trials: int) -> Epoch:
-        tried, accepted, settled = advance(terms, level, trials, age)
+        # Counted in iterations, so that the steps do not depend on the clock.
+        tried, accepted, settled = advance(terms, level, min(trials, turning[1] - turning[0]), age)
+        turning[0] += tried
         if not settled:
+            if turning[0] >= turning[1]:
+                turning[:] = 0, 2 * turning[1]
+                turn()
             return Epoch(x, tried, accepted)
         sweep.start(terms, x)
         age[0] = age[2] = 0
@@ -213,6 +223,14 @@ def _descend(
             level[0] -= gap if spare else 0.0
             return Epoch(x, tried + spare, accepted + spare)
         return Epoch(x, tried, accepted, end(level[0], tolerance), gap)
+
+    def turn() -> None:
+        """Shorten the long tail of steps on a sphere whose eigenvalues differ by much."""
+        if run.problem.u.curved:
+            level[:] = run.measure(x)
+            faces.turn(run.problem, x, run.tol * abs(level[0]) + level[1], run.limits)
+            sweep.start(terms, x)
+            level[:], age[0], age[2] = run.measure(x), 0, 0
 
     def end(objective: float, tolerance: float) -> Status | None:
         """Return the status of a point at which no pair gains; None if the whole face was worth a step."""

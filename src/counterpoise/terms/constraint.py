@@ -17,6 +17,8 @@ class Sum:
     """1ᵀx = c."""
 
     step_verb = concave.minimise_on_line
+    # Whether straight steps leave the feasible set.
+    curved = False
 
     def __init__(self, c: float = 1.0) -> None:
         self.c = number(c, "c", most=LARGEST)
@@ -135,6 +137,7 @@ class Sphere:
     """‖x‖₂ = 1 with x ≥ 0."""
 
     step_verb = concave.minimise_on_arc
+    curved = True
 
     def kernel(self, h: Separable) -> Arc:
         """Return u for kernels."""
