@@ -268,7 +268,7 @@ def critical_residual(problem: Problem, x: Vector) -> float:
         rising = np.where(rises, gradient + right + concave, np.inf)
         falling = np.where(falls, gradient + left + concave, -np.inf)
         return float(problem.u.tree(problem.n).best_transfer(x, rising, falling, problem.scale).rate)
-    if not hasattr(problem.u, "is_sphere"):
+    if not problem.u.is_sphere:
         return math.nan
     total = gradient + right + concave
     residual = total - (x @ total) * x

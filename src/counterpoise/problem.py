@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import enum
 import inspect
+import math
 from functools import cached_property
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from counterpoise.checks import Vector, random_seed, vector
 from counterpoise.kernels import concave as concave_kernels
 from counterpoise.kernels.dispatch import has_body
+from counterpoise.kernels.line import ULP as ROUNDED
 from counterpoise.kernels.pair import WORK_ROWS, Terms, pair_step, repair
 from counterpoise.terms.concave import ConcaveQuadratic, ConcaveTerm
 from counterpoise.terms.constraint import as_constraint
@@ -160,9 +162,10 @@ class Problem:
 
     @cached_property
     def _least_size(self) -> float:
-        """Change of f by rounding of x, over ε: ε·max|Q_ii|·(largest feasible |xᵢ|)²."""
+        """Change of f by rounding of x, over 64 ε: 2·max|Q_ij|·(what bringing x back onto u(x) = 0 may move)²."""
         bend = float((self.f.reach**2 + self.separable.bend).max())
-        return float(np.finfo(float).eps) * bend * self.scale**2
+        change = math.sqrt(bend) * ROUNDED * (32 + self.n) * self.scale
+        return float(change * change / (32.0 * np.finfo(float).eps))
 
     @cached_property
     def scale(self) -> float:

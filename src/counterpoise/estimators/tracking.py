@@ -15,7 +15,16 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from counterpoise.checks import SMALLEST, Vector, float_array, number, refuse_extreme, whole_number, worker_count
+from counterpoise.checks import (
+    SMALLEST,
+    Vector,
+    choice,
+    float_array,
+    number,
+    refuse_extreme,
+    whole_number,
+    worker_count,
+)
 from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, batches, with_callbacks
 from counterpoise.estimators.covariates import is_pandas, some
 from counterpoise.estimators.options import (
@@ -288,8 +297,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         return _Task(names, frame, A, r, float(weight.sum()), rules, options)
 
     def _options(self) -> dict[str, Any]:
-        if self.method not in METHODS:
-            raise ValueError(f"method is {self.method!r}; it must be one of {', '.join(map(repr, METHODS))}.")
+        choice(self.method, "method", METHODS)
         return {
             "method": self.method,
             "work": None if self.work is None else whole_number(self.work, "work", 1),

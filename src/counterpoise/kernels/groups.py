@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.kernels.block import solve_box_sum
+from counterpoise.kernels.programs import solve_box_sum
 from counterpoise.kernels.dispatch import allocating, allocating_verb, implements, outlined
 from counterpoise.kernels.line import GroupedLine, Line
 

@@ -207,7 +207,7 @@ class Model:
     @property
     def stride(self) -> int:
         """How many iterations pass between two scored points: by the size of the data, not the clock, for same bits."""
-        return int(min(max(WINDOW_COST // self.f.cost, 1), WINDOW))
+        return int(min(max(WINDOW_COST // max(self.f.cost, 1), 1), WINDOW))
 
     def slope(self, x: Vector) -> Vector:
         """Return ∇f(x) + ∇h by the cheaper of Qx + p and σAᵀ(Ax − y)."""

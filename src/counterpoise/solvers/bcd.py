@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterpoise.certificates import check_blocks, check_enumeration
-from counterpoise.checks import Vector, number, whole_number
+from counterpoise.checks import Vector, choice, number, whole_number
 from counterpoise.kernels import block, select, sweep
 from counterpoise.kernels.dispatch import allocating, has_body, implements
 from counterpoise.kernels.pair import Terms
@@ -55,6 +55,9 @@ def bcd_g(
 
     Where f is not quadratic, steps are exact on quadratic models of F, and those that do not lower F are taken back.
     The last scan, its gap and its certificate are those of ``problem.model(x)``, an upper bound of F.
+
+    Where pairs need very many steps, Newton steps over several coordinates join in: on ``Sum`` at the end, if F is
+    convex; on ``Sphere`` after 4096 iterations.
 
     Parameters
     ----------
@@ -158,13 +161,12 @@ def bcd_l(
         and find better points.
     """
     k = whole_number(min(10, problem.n) if k is None else k, "k", 2, problem.n)
-    if subproblem not in SUBPROBLEMS:
-        raise ValueError(f"subproblem is {subproblem!r}; it must be one of {', '.join(map(repr, SUBPROBLEMS))}.")
+    kind = SUBPROBLEMS[choice(subproblem, "subproblem", SUBPROBLEMS)]
     check_blocks(problem)
     run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
     theta = number(theta, "theta", 0.0)
     idle_blocks = whole_number(idle_blocks, "idle_blocks", 1)
-    return _descend_by_blocks(run, theta, k, SUBPROBLEMS[subproblem], working_set, idle_blocks)
+    return _descend_by_blocks(run, theta, k, kind, working_set, idle_blocks)
 
 
 def _descend_by_blocks(

@@ -20,6 +20,10 @@ Advance = Callable[[Terms, Vector, int, Any], tuple[int, int, bool]]
 
 # How often the face of a point is settled before its gap is left as it is.
 SETTLINGS = 8
+# How many scans in a row may find a decrease without a lower F.
+IDLE_SCANS = 20
+# Iterations before Newton steps are tried on a sphere, and again after twice as many.
+FIRST_TURN = 4096
 # Iterations between two looks at F: at least, and at most per coordinate. A new model is taken when they bring less
 # than this share of all that the model has brought.
 FEWEST, LOOK, RENEWAL = 128, 2, 0.1
@@ -46,7 +50,8 @@ class Descent:
     def __init__(self, run: Run, x: Vector, theta: float, advance: Advance, certified: bool) -> None:
         self.run, self.x, self.theta, self.advance, self.certified = run, x, theta, advance, certified
         self.rest: float | None = None
-        self.settlings = 0
+        self.settlings = self.idle_scans = self.turned = 0
+        self.scanned, self.turn_after = np.inf, FIRST_TURN
         self.age, self.level = np.array([0, max(1000, 4 * run.problem.n), 0]), np.array(run.measure(x))
         self.begin(run.problem)
 
@@ -58,8 +63,14 @@ class Descent:
     def epoch(self, trials: int) -> Epoch:
         """Advance by at most so many iterations, and scan all pairs if that settles."""
         run, x = self.run, self.x
-        tried, accepted, settled = self.advance(self.terms, self.level, trials, self.age)
+        # Counted in iterations, so that the steps do not depend on the clock.
+        most = min(trials, self.turn_after - self.turned)
+        tried, accepted, settled = self.advance(self.terms, self.level, most, self.age)
+        self.turned += tried
         if not settled:
+            if self.turned >= self.turn_after:
+                self.turned, self.turn_after = 0, 2 * self.turn_after
+                self.turn()
             return Epoch(x, tried, accepted)
         sweep.start(self.terms, x)
         self.age[0] = self.age[2] = 0
@@ -71,9 +82,23 @@ class Descent:
         spare = run.max_iter is None or run.done + tried < run.max_iter
         gap, *_ = sweep.scan(self.terms, x, self.theta, tolerance if spare else np.inf)
         if gap > tolerance:
+            # Decreases that do not lower F, scan after scan, are rounding.
+            self.idle_scans = 0 if self.level[0] < self.scanned else self.idle_scans + 1
+            self.scanned = min(self.scanned, float(self.level[0]))
+            if self.idle_scans > IDLE_SCANS:
+                return Epoch(x, tried + spare, accepted + spare, Status.STATIONARY)
             self.level[0] -= gap if spare else 0.0
             return Epoch(x, tried + spare, accepted + spare)
         return Epoch(x, tried, accepted, self.end(tolerance), gap)
+
+    def turn(self) -> None:
+        """Shorten the long tail of steps on a sphere whose eigenvalues differ by much."""
+        if self.run.problem.u.is_sphere:
+            self.level[:] = self.run.measure(self.x)
+            tolerance = self.run.tol * abs(self.level[0]) + self.level[1]
+            faces.turn(self.run.problem, self.x, tolerance, self.run.limits)
+            sweep.start(self.terms, self.x)
+            self.level[:], self.age[0], self.age[2] = self.run.measure(self.x), 0, 0
 
     def end(self, tolerance: float) -> Status | None:
         """Return the status of a point at which no pair gains; None if the whole face was worth a step."""

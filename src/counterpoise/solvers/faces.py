@@ -2,7 +2,7 @@
 
 There f may be ill-conditioned, and steps on pairs or along the gradient need thousands of iterations.
 
-:func:`settle` completes the descent by pairs where F is convex.
+:func:`settle` completes the descent by pairs where F is convex, and :func:`turn` shortens it on a sphere.
 
 :func:`walk_on_faces` serves a smooth g with a small λ. On a face W the linearised problem
 
@@ -31,6 +31,8 @@ PATIENCE = 12
 # Rounds of :func:`settle` are ROUNDS plus ROUNDS_EACH per coordinate; pair steps per round; the most coordinates it
 # takes.
 ROUNDS_EACH, ROUNDS, FREED, LARGEST_FACE = 0.2, 40, 16, 3000
+# Newton steps of :func:`turn`, its most coordinates, and its damping: the first, its factor, and the most.
+TURNS, LARGEST_TURN, DAMPINGS = 50, 500, (1.0 / 512.0, 8.0, 1e15)
 
 # Steps on a model of f that lower F by less than the first share of what they lower the model do not count, by more
 # than the second raise trust in such models; the models, from the local one to the upper bound.
@@ -292,3 +294,71 @@ class _Face:
     def _move(self, places: np.ndarray, step: Vector) -> None:
         self.z[places] += step
         self.gradient += self.H[:, places] @ step
+
+
+def turn(problem: Problem, x: Vector, tolerance: float, limits: Limits) -> None:
+    """Lower F in place by Newton steps over the positive coordinates of a point of the sphere.
+
+    The steps and their damping are those of :func:`counterpoise.kernels.programs.newton_steps`, with g replaced by its
+    tangent, which lies above it. A step is taken if it lowers F by more than ``tolerance``.
+    """
+    h, objective, damping = problem.separable, problem.objective(x), 0.0
+    first, factor, most = DAMPINGS
+    for _ in range(TURNS):
+        free = np.flatnonzero(x > 0.0)
+        if len(free) < 2 or len(free) > LARGEST_TURN or limits.reached():
+            return
+        slope = problem.f.gradient(x) + h.weight
+        slope = (slope + problem.g.subgradient(x, slope))[free]
+        z, H, found = x[free], problem.f.hessian(free), None
+        nu = float(z @ slope)
+        while damping < most:
+            step = _turning_step(H, slope - nu * z, z, nu, damping)
+            if step is not None:
+                found = x.copy()
+                found[free] = _turned(z, step)
+                if problem.objective(found) < objective - tolerance:
+                    break
+                found = None
+                if float(step @ (nu * z - slope)) <= tolerance:  # twice what the step promises
+                    return
+            damping = max(factor * damping, first)
+        if found is None:
+            return
+        x[:], objective, damping = found, problem.objective(found), damping / factor if damping > first else 0.0
+
+
+def _turning_step(H: Vector, slope: Vector, z: Vector, nu: float, damping: float) -> Vector | None:
+    """Return the minimiser of slopeᵀd + ½dᵀ(H − νI)d over zᵀd = 0, damped; None if there is none."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    shift, ridge = nu * max(1.0 - damping, 0.0), 0.0
+    if nu <= 0.0 or damping > 1.0:
+        shift, ridge = min(nu, 0.0), 1e-2 * damping
+    # The largest coordinate balances the others.
+    r = int(np.argmax(z))
+    others = np.delete(np.arange(len(z)), r)
+    share = z[others] / z[r]
+    K = H[np.ix_(others, others)] - np.outer(share, H[r, others]) - np.outer(H[others, r], share)
+    K += (H[r, r] - shift) * np.outer(share, share)
+    diagonal = np.abs(H[others, others]) + share * share * abs(H[r, r]) + (1.0 + share * share) * abs(shift)
+    K[np.diag_indices(len(others))] += ridge * diagonal - shift + 1e-300
+    try:
+        along = cho_solve(cho_factor(K, check_finite=False), share * slope[r] - slope[others], check_finite=False)
+    except np.linalg.LinAlgError:
+        return None
+    step = np.empty(len(z))
+    step[others], step[r] = along, -float(share @ along)
+    return step if np.isfinite(step).all() else None
+
+
+def _turned(z: Vector, step: Vector) -> Vector:
+    """Return z + t·step, scaled to the length of z, with t ≤ 1 the longest that keeps it ≥ 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        room = np.where(step < 0.0, -z / step, np.inf)
+    blocking = int(np.argmin(room))
+    new: Vector = z + min(1.0, float(room[blocking])) * step
+    if room[blocking] < 1.0:
+        new[blocking] = 0.0
+    new = np.maximum(new, 0.0)
+    return new * (np.linalg.norm(z) / np.linalg.norm(new))

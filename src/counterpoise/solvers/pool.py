@@ -35,6 +35,8 @@ TURNING = 128
 DESCENDING = 512
 # So many columns at a time are spread out as dense ones.
 DENSE = 16
+# What is left of ‖x‖² without a coordinate is rounding below this.
+NOTHING = 1e-12
 # A round that lowers F by less than this share of it has not helped.
 HELPS = 1e-3
 
@@ -135,6 +137,8 @@ class Pool:
         """Return for every column at 0 what an exchange for a held one gains at most, eq. of ``kernels.swap_line``."""
         h, held = self.problem.separable, np.flatnonzero(x)
         A, r, scale, m = self._dense(held), self.f.residual(x), self.f.scale, len(held)
+        if not m:  # x = 0 is the only feasible point
+            return np.zeros(self.problem.n)
         M = np.empty((m + 1, m + 1))
         inverse_with_sum(scale * np.ascontiguousarray(A.T @ A), np.arange(m), m, M)
         shared = float((scale * (A.T @ r) + one_sided_slopes(h, x)[0][held]).max())
@@ -316,10 +320,12 @@ class ArcPool(Pool):
                 best = out[columns]
                 for j, row in zip(held[begin:].tolist(), -rows.T, strict=False):
                     v = float(x[j])
-                    rest = max(1.0 - v * v, 1e-300)
-                    a = (value - 2.0 * v * Gx[j] + v * v * diagonal[j]) / rest
-                    b = np.maximum(Gx[columns] - v * row, 0.0) / math.sqrt(rest)
-                    np.maximum(best, 0.5 * (_larger_eigenvalue(a, b, diagonal[columns]) - value), out=best)
+                    rest, eigenvalue = 1.0 - v * v, diagonal[columns]
+                    if rest > NOTHING:
+                        a = (value - 2.0 * v * Gx[j] + v * v * diagonal[j]) / rest
+                        b = np.maximum(Gx[columns] - v * row, 0.0) / math.sqrt(rest)
+                        eigenvalue = _larger_eigenvalue(a, b, eigenvalue)
+                    np.maximum(best, 0.5 * (eigenvalue - value), out=best)
                 out[columns] = best
         out[held] = -np.inf
         return out

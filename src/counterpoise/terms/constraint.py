@@ -26,7 +26,7 @@ class Constraint:
 
     # The verb of g that the pair step calls, if g has to know the geometry; whether u is a sum, with its groups.
     step_verb: Any = None
-    is_line = False
+    is_line = is_sphere = False
     groups: tuple[Group, ...] = ()
 
     def kernel(self, h: Separable) -> Any:
