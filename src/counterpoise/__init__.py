@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from counterpoise.estimators.pca import NonnegativeSparsePCA
     from counterpoise.estimators.split import balanced_split
     from counterpoise.estimators.tracking import IndexTracker
-    from counterpoise.prices import to_returns
     from counterpoise.problem import Problem, Result, Status
     from counterpoise.solvers import minimize
     from counterpoise.solvers.exact import prove
     from counterpoise.solvers.path import Path, path
+    from counterpoise.tables.prices import to_returns
     from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
     from counterpoise.terms.constraint import Sphere, Sum
     from counterpoise.terms.separable import AbsoluteDeviation, Bounds, Linear
@@ -60,11 +60,11 @@ _MODULES = {
     "estimators.pca": ("NonnegativeSparsePCA",),
     "estimators.split": ("balanced_split",),
     "estimators.tracking": ("IndexTracker",),
-    "prices": ("to_returns",),
     "problem": ("Problem", "Result", "Status"),
     "solvers": ("minimize",),
     "solvers.exact": ("prove",),
     "solvers.path": ("Path", "path"),
+    "tables.prices": ("to_returns",),
     "terms.concave": ("ConcaveQuadratic", "Norm2", "TopSum"),
     "terms.constraint": ("Sphere", "Sum"),
     "terms.separable": ("AbsoluteDeviation", "Bounds", "Linear"),

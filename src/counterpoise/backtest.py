@@ -14,10 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.checks import Vector, callback_function, float_array, number, whole_number, worker_count
-from counterpoise.estimators.covariates import is_pandas, some
+from counterpoise.estimators.covariates import is_pandas
 from counterpoise.estimators.options import refuse_unusable, warn_of_prices
 from counterpoise.interrupts import noting_interrupts
-from counterpoise.prices import check_days, day_label
+from counterpoise.sentences import day_label, some
+from counterpoise.tables.prices import check_days
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -195,7 +196,7 @@ def backtest(
         not changed; every window fits a clone.
     returns : DataFrame or array, rows × names
         Simple returns as fractions (0.01 is one percent), the rows in order of time. Prices become returns by
-        :func:`counterpoise.prices.to_returns`.
+        :func:`counterpoise.to_returns`.
     index : Series or array of rows
         The index's, on the same rows.
     window : int

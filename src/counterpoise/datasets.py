@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import itertools
 import math
 import os
 from collections.abc import Sequence
@@ -15,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.checks import Vector, whole_number
-from counterpoise.extras import lacking, require
-from counterpoise.files import READERS, read_arrays
-from counterpoise.prices import read_table, to_returns
+from counterpoise.sentences import lacking, one_of, require, some
+from counterpoise.tables.arrays import SUFFIXES, TABLES, arrays_of, read_arrays, read_plain
+from counterpoise.tables.prices import read_table, to_returns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +39,6 @@ TAIL_DF = 5.0
 CAP_SPREAD = 1.2
 WEIGHTINGS = ("tfidf", "counts")
 SUBSETS = ("train", "test", "all")
-TABLES = (".csv", ".parquet")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -261,10 +258,8 @@ def fetch_newsgroups(
     download : bool
         False uses what is there and nothing else.
     """
-    if weighting not in WEIGHTINGS:
-        raise ValueError(f"weighting is {weighting!r}; it must be one of {', '.join(WEIGHTINGS)}.")
-    if subset not in SUBSETS:
-        raise ValueError(f"subset is {subset!r}; it must be one of {', '.join(SUBSETS)}.")
+    one_of(weighting, WEIGHTINGS, "weighting")
+    one_of(subset, SUBSETS, "subset")
     min_df = whole_number(min_df, "min_df", 1)
     from scipy.sparse import csr_array
     from sklearn import datasets
@@ -295,9 +290,9 @@ def load_folder(path: str | os.PathLike[str], target: str | None = None) -> dict
     Parameters
     ----------
     path : path
-        A folder with ``.npz``, ``.npy``, ``.csv`` or ``.parquet`` files, as :func:`counterpoise.files.read_arrays`
-        takes them; others, hidden ones and folders within are left alone. A table with a column of dates becomes a
-        DataFrame in their order; prices stay prices.
+        A folder of ``.npz``, ``.npy``, ``.csv`` or ``.parquet`` files that
+        :func:`counterpoise.tables.arrays.read_arrays` can read; others, hidden files and subfolders are ignored. A
+        table with a column of dates becomes a DataFrame in their order; prices stay prices.
     target : str, optional
         The column that becomes y, in every table.
 
@@ -316,10 +311,10 @@ def load_folder(path: str | os.PathLike[str], target: str | None = None) -> dict
     files = [
         file
         for file in sorted(folder.iterdir())
-        if file.is_file() and file.suffix.lower() in READERS and not file.name.startswith(".")
+        if file.is_file() and file.suffix.lower() in SUFFIXES and not file.name.startswith(".")
     ]
     if not files:
-        raise ValueError(f"{folder} holds no data; a data file is one of {', '.join(READERS)}.")
+        raise ValueError(f"{folder} holds no data; a data file is one of {', '.join(SUFFIXES)}.")
     found: dict[str, Stored] = {}
     for file in files:
         if file.stem in found:
@@ -332,41 +327,17 @@ def load_folder(path: str | os.PathLike[str], target: str | None = None) -> dict
 
 
 def _stored(file: Path, target: str | None) -> Stored:
-    table = file.suffix.lower() in TABLES
-    if not (table and _has_words(file)):
-        arrays = read_arrays(file, target if table else None)
-        return Stored(arrays["A"], arrays.get("y"), str(file))
-    frame = read_table(file)
-    if target is None:
-        return Stored(frame, None, str(file))
-    if target not in frame.columns:
-        raise ValueError(f"{file} has no column {target!r}; it has {', '.join(map(str, frame.columns[:10]))}.")
-    return Stored(frame.drop(columns=target), frame[target], str(file))
-
-
-def _has_words(file: Path) -> bool:
-    """Whether a table has a column or an index of something else than numbers."""
-    if file.suffix.lower() == ".csv":
-        with file.open(encoding="utf-8-sig", errors="replace", newline="") as stream:
-            rows = list(itertools.islice((row for row in csv.reader(stream) if row), 2))
-        return len(rows) == 2 and any(_is_word(cell) for cell in rows[1])
-    try:
-        import pandas
-
-        frame = pandas.read_parquet(file)
-    except (ImportError, ValueError, OSError):
-        return False  # the reader of arrays says what is wrong
-    kinds = [*frame.dtypes, frame.index.dtype]
-    return not all(pandas.api.types.is_numeric_dtype(kind) for kind in kinds)
-
-
-def _is_word(cell: str) -> bool:
-    """Whether a cell is neither a number nor empty."""
-    try:
-        float(cell or "0")
-    except ValueError:
-        return True
-    return False
+    if file.suffix.lower() in TABLES:
+        sheet = read_plain(file, target)
+        if sheet.words:  # dates
+            frame = read_table(file)
+            if target is not None and target not in frame.columns:
+                raise ValueError(f"{file} has no column {target!r}; it has {some(frame.columns, 10)}.")
+            return Stored(frame if target is None else frame.drop(columns=target), frame.get(target), str(file))
+        arrays = arrays_of(sheet, target)
+    else:
+        arrays = read_arrays(file)
+    return Stored(arrays["A"], arrays.get("y"), str(file))
 
 
 def _images(pixels: Any, labels: Any, largest: int, source: str) -> Images:

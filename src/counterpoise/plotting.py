@@ -13,8 +13,8 @@ import numpy as np
 
 import counterpoise as cp
 from counterpoise.checks import Vector, real_array, vector, whole_number
-from counterpoise.extras import require
 from counterpoise.output import whole_file
+from counterpoise.sentences import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from counterpoise.backtest import PREVIOUS, has_previous_weights, weights_after, weights_of
 from counterpoise.checks import Vector
 from counterpoise.estimators.covariates import is_pandas
-from counterpoise.extras import lacking
+from counterpoise.sentences import lacking
 
 try:
     from skfolio.optimization import BaseOptimization

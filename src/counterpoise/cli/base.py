@@ -26,8 +26,8 @@ from typer.core import TyperGroup
 
 import counterpoise as cp
 from counterpoise import compiling
-from counterpoise.extras import lacking
 from counterpoise.output import CannotWriteError, write_texts
+from counterpoise.sentences import lacking
 
 if TYPE_CHECKING:
     from counterpoise.solvers.run import Progress as RunProgress

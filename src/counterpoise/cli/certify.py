@@ -27,10 +27,11 @@ from counterpoise.cli.base import (
     tell,
     without_nan,
 )
-from counterpoise.cli.problem import PROBLEMS, build, check_length, read_point
+from counterpoise.cli.problem import PROBLEMS, build, check_length
 from counterpoise.cli.solve import check_options
-from counterpoise.prices import counted
 from counterpoise.report import rounded_up
+from counterpoise.sentences import counted
+from counterpoise.tables.arrays import read_point
 
 LEVELS = ("pair", "swap")
 # A smaller decrease, relative to the objective, is rounding.

@@ -14,7 +14,8 @@ import counterpoise as cp
 from counterpoise.checks import whole_number
 from counterpoise.cli.base import AsJson, Debug, Force, OneSentence, Quiet, answer, app, quit_with, tell
 from counterpoise.experiments import sets
-from counterpoise.prices import MISSING, counted, read_prices, returns_of
+from counterpoise.sentences import counted
+from counterpoise.tables.prices import MISSING, read_prices, returns_of
 
 HELP = """The data sets: list, prepare, add your own.
 

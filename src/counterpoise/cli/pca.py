@@ -37,9 +37,9 @@ from counterpoise.cli.base import (
     without_nan,
     write_files,
 )
-from counterpoise.cli.sheets import Sheet, read_sheet, some
 from counterpoise.output import csv_text
-from counterpoise.prices import counted
+from counterpoise.sentences import counted, some
+from counterpoise.tables.read import read_sheet
 
 if TYPE_CHECKING:
     from counterpoise.solvers.run import Progress as RunProgress
@@ -159,13 +159,13 @@ def _read(path: Path, rows: str | None, ignore: list[str], missing: str, standar
     if rows is not None:
         left.add(sheet.require(rows, "--rows"))
     notes = list(sheet.notes)
-    words = [name for name in sheet.words if name not in left and not _is_number_column(sheet, name)]
+    words = [name for name in sheet.words if name not in left and not sheet.is_mixed(name)]
     if words:
         notes.append(f"Left out {_columns(words)} without numbers: {some(words)}.")
     chosen = [name for name in sheet.names if name not in left and name not in words]
     if len(chosen) < 2:
         raise ValueError(f"{path} has {_columns(chosen)} of numbers; components need at least 2.")
-    X = np.column_stack([sheet.numbers(name).to_numpy() for name in chosen])
+    X = np.column_stack([sheet.numbers(name) for name in chosen])
     places = list(range(len(X)))
     infinite = np.argwhere(np.isinf(X))
     if len(infinite):
@@ -203,10 +203,6 @@ def _read(path: Path, rows: str | None, ignore: list[str], missing: str, standar
         X = (X - X.mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0)
     labels = sheet.text(rows) if rows is not None else [str(place + 1) for place in range(len(sheet.lines))]
     return _Data(X, chosen, [str(labels[place]) for place in places], notes)
-
-
-def _is_number_column(sheet: Sheet, name: str) -> bool:
-    return sheet.frame[name].dtype.kind != "M" and sheet.is_mixed(name)
 
 
 def _columns(names: list[str]) -> str:

@@ -44,7 +44,7 @@ from counterpoise.cli.base import (
 from counterpoise.experiments import pages, plan, runner, sets
 from counterpoise.experiments.store import Record, Store
 from counterpoise.experiments.tables import show
-from counterpoise.prices import counted
+from counterpoise.sentences import counted
 
 STORE = "records.sqlite"
 THEORY = "theory"

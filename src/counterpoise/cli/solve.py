@@ -36,8 +36,9 @@ from counterpoise.cli.base import (
     tell,
     without_nan,
 )
-from counterpoise.cli.problem import PROBLEMS, build, check_length, data_of, make, needs, read_point
+from counterpoise.cli.problem import PROBLEMS, build, check_length, data_of, make, needs
 from counterpoise.output import whole_file
+from counterpoise.tables.arrays import read_point
 
 if TYPE_CHECKING:
     from counterpoise.solvers.run import Progress

@@ -34,9 +34,9 @@ from counterpoise.cli.base import (
     without_nan,
     write_files,
 )
-from counterpoise.cli.sheets import Sheet, nearest, read_sheet
 from counterpoise.output import csv_text
-from counterpoise.prices import counted
+from counterpoise.sentences import counted, suggest
+from counterpoise.tables.read import Sheet, read_sheet
 
 LABELS, DRAWS, REPORT = "labels.csv", "draws.csv", "report.html"
 MOST_ROWS = 60
@@ -103,7 +103,8 @@ def split(
             data = _read(table, identity, ignore or [], categorical or [], strata)
             for name, _ in each:
                 if name not in data.frame.columns:
-                    raise ValueError(f"--weights: {name!r} is no covariate; {nearest(name, list(data.frame.columns))}")
+                    hint = suggest(name, data.frame.columns, "its columns are {}", quoted=True)
+                    raise ValueError(f"--weights: {name!r} is no covariate; {hint}")
             say(f"Dividing {counted(len(data.frame), 'unit')}", seconds)
             from counterpoise.estimators.callbacks import listening
 
@@ -164,14 +165,16 @@ class _Data(NamedTuple):
 
 def _read(path: Path, identity: str | None, ignore: list[str], categorical: list[str], strata: str | None) -> _Data:
     sheet = read_sheet(path, may_lack_names=True)
-    for name in ignore:
-        sheet.require(name, "--ignore")
-    for name in categorical:
-        sheet.require(name, "--categorical")
-    if strata is not None:
-        sheet.require(strata, "--strata")
-    if identity is not None:
-        sheet.require(identity, "--id")
+    asked: dict[str, list[Any]] = {
+        "--ignore": ignore,
+        "--categorical": categorical,
+        "--strata": [strata],
+        "--id": [identity],
+    }
+    for option, names in asked.items():
+        for name in names:
+            if name is not None:
+                sheet.require(name, option)
     notes = list(sheet.notes)
     free = [name for name in sheet.names if name not in ignore]
     if identity is None:
@@ -180,8 +183,9 @@ def _read(path: Path, identity: str | None, ignore: list[str], categorical: list
             notes.append(f"Took column {identity!r} for the names of the units, as no two are the same.")
     covariates = [name for name in free if name != identity]
     for name in covariates:
-        if name in sheet.words and name not in categorical and name != strata and sheet.frame[name].dtype.kind != "M":
-            _refuse_typo(sheet, name)
+        if name not in categorical and name != strata and sheet.is_mixed(name):
+            # A column of numbers with one word in it is a mistake, and no category.
+            sheet.numbers(name, f"the column's other cells are numbers; correct it, or give --categorical {name}")
     frame = sheet.frame[covariates].copy()
     for name in (*categorical, *([strata] if strata is not None else [])):
         frame[name] = sheet.text(name)
@@ -196,16 +200,10 @@ def _read(path: Path, identity: str | None, ignore: list[str], categorical: list
 
 def _is_identity(sheet: Sheet, name: str, categorical: list[str], strata: str | None) -> bool:
     """Whether a column of words has another one in every row, which no split can balance."""
-    if name in categorical or name == strata or name not in sheet.words or sheet.frame[name].dtype.kind == "M":
+    if name in categorical or name == strata or name not in sheet.words or sheet.column(name).dtype.kind == "M":
         return False
     words = sheet.text(name)
     return len(words) > 2 and None not in words and len(set(words)) == len(words) and not sheet.is_mixed(name)
-
-
-def _refuse_typo(sheet: Sheet, name: str) -> None:
-    """A column of numbers with one word in it is a mistake, and no category."""
-    if sheet.is_mixed(name):
-        sheet.numbers(name, f"the column's other cells are numbers; correct it, or give --categorical {name}")
 
 
 def _summary(

@@ -16,7 +16,6 @@ from rich.text import Text
 
 import counterpoise as cp
 from counterpoise.checks import number, whole_number
-from counterpoise.cli import tables
 from counterpoise.cli.base import (
     INTERRUPTED,
     AsJson,
@@ -38,9 +37,10 @@ from counterpoise.cli.base import (
     without_nan,
     write_files,
 )
-from counterpoise.cli.sheets import some
 from counterpoise.output import csv_text
-from counterpoise.prices import MISSING, counted, to_returns
+from counterpoise.sentences import counted, some
+from counterpoise.tables import portfolios as tables
+from counterpoise.tables.prices import MISSING, to_returns
 
 FILES = ("weights.csv", "report.html")
 # Longer tables are for the files.

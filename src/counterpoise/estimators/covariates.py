@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -10,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterpoise.checks import Vector, real_array
+from counterpoise.sentences import some as some  # other estimators import it from here
+from counterpoise.sentences import suggest
 
 # A standard deviation below this, relative to the largest value, is rounding: the column is constant.
 CONSTANT = 1e-12
@@ -109,17 +110,8 @@ def aligned(values: Any, index: Any, length: int, name: str) -> Any:
 
 
 def unknown_name(name: Any, known: Iterable[Any], what: str) -> str:
-    """Return a sentence about a name that is not there, with names near to it."""
-    names = [str(label) for label in known]
-    near = difflib.get_close_matches(str(name), names, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {some(names)}."
-    return f"{what} {name!r} is no covariate; {hint}"
-
-
-def some(names: Iterable[Any], most: int = 5) -> str:
-    """Return the first names and how many more there are."""
-    words = [str(name) for name in names]
-    return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
+    """Return a sentence about a name that is not there, with similar names."""
+    return f"{what} {name!r} is no covariate; {suggest(name, known)}"
 
 
 def _array(table: Any) -> Vector:

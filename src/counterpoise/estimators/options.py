@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterpoise.checks import Vector, number, random_seed, refuse_masked
-from counterpoise.estimators.covariates import is_pandas, some
+from counterpoise.estimators.covariates import is_pandas
+from counterpoise.sentences import some
 
 if TYPE_CHECKING:
     from counterpoise.problem import Result

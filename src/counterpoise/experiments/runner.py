@@ -20,7 +20,7 @@ from counterpoise.checks import Vector
 from counterpoise.experiments.plan import Task, build
 from counterpoise.experiments.sets import Data, load
 from counterpoise.experiments.store import Record, Store, as_json
-from counterpoise.extras import require
+from counterpoise.sentences import one_of, require
 
 BACKENDS = ("loky", "threading", "dask", "ray")
 PACKAGES = {"dask": "distributed", "ray": "ray"}
@@ -156,8 +156,7 @@ def thinned(history: Vector, most: int = HISTORY) -> Vector:
 
 def check_backend(backend: str, address: str | None) -> None:
     """Refuse an unknown backend, one whose package is missing, or an address for a backend that has none."""
-    if backend not in BACKENDS:
-        raise ValueError(f"--backend is {backend!r}; it must be one of {', '.join(BACKENDS)}.")
+    one_of(backend, BACKENDS, "--backend")
     if address is not None and backend not in PACKAGES:
         raise ValueError(f"--address is for the backends {' and '.join(PACKAGES)}, not for {backend}.")
     if backend in PACKAGES:

@@ -19,8 +19,8 @@ import numpy as np
 
 from counterpoise.checks import is_sparse, whole_number
 from counterpoise.datasets import simulate_market
-from counterpoise.files import read_arrays
 from counterpoise.output import whole_file
+from counterpoise.tables.arrays import read_arrays
 
 VARIABLE = "COUNTERPOISE_DATA"
 BLOCKS = "blocks"
