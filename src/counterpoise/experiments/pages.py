@@ -9,15 +9,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counterpoise import plotting
 from counterpoise.experiments import compare, figures
 from counterpoise.experiments.plan import LETTERS, TARGETS, Target
 from counterpoise.experiments.sets import Data, catalogue, paper_names, where_from
 from counterpoise.experiments.store import Record
 from counterpoise.experiments.tables import Cell, Table
+from counterpoise.figures.describe import FLOOR, Axis, Chart, Panel, Series
+from counterpoise.figures.drawing import has_matplotlib, save_figure
+from counterpoise.figures.page import Cell as Shown
+from counterpoise.figures.page import Column, Report
 from counterpoise.output import write_text
-from counterpoise.report import Axis, Column, Panel, Report, Series
-from counterpoise.report import Cell as Shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -28,17 +29,6 @@ LAYOUT = 1
 TITLE = "The paper's tables and figures, rerun"
 # Text that is a number, with a percent sign or without.
 NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?%?")
-
-
-@dataclasses.dataclass(frozen=True)
-class Chart:
-    """An interactive chart: panels of one kind, of which one is seen at a time."""
-
-    name: str
-    title: str
-    kind: str
-    panels: Sequence[Panel]
-    note: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,16 +112,16 @@ def chapter(target: Target, records: list[Record], wanted: int, absent: dict[str
     charts = []
     if target.kind == "curves":
         tables += compare.objective_tables(target, cells)
-        if plotting.has_matplotlib():
+        if has_matplotlib():
             drawn[target.name] = figures.curves(target, cells, absent)
         note = "The mean over the starts; the band is from the least to the largest."
         charts.append(Chart("curves", target.title, "line", figures.curve_panels(target, cells), note))
     if target.kind == "histories":
-        if plotting.has_matplotlib():
+        if has_matplotlib():
             drawn[target.name] = figures.histories(target, records, absent)
         note = (
             "The median over the starts of the best objective so far; the band is from the least to the largest. A run "
-            f"that has ended keeps its value. The best known is drawn at {plotting.FLOOR:g} of the whole descent, as a "
+            f"that has ended keeps its value. The best known is drawn at {FLOOR:g} of the whole descent, as a "
             "logarithm has no 0."
         )
         charts.append(Chart("histories", target.title, "line", figures.history_panels(target, records), note))
@@ -185,7 +175,7 @@ def write(chapter: Chapter, output: Path) -> list[Path]:
         written.append(write_text(output / f"{chapter.name}.tex", "% needs booktabs\n" + tex + "\n"))
     for name, figure in chapter.figures.items():
         for suffix in (".svg", ".png"):
-            plotting.save_figure(figure, output / f"{name}{suffix}")
+            save_figure(figure, output / f"{name}{suffix}")
             written.append(output / f"{name}{suffix}")
     written.append(write_text(output / f"{chapter.name}.md", markdown(chapter)))
     write_text(output / f"{chapter.name}{SECTION}", _packed(chapter))
@@ -291,7 +281,7 @@ def _packed(chapter: Chapter) -> str:
 
 
 def _packed_panel(panel: Panel) -> dict[str, Any]:
-    return {**panel._asdict(), "series": [series._asdict() for series in panel.series]}
+    return {**panel._asdict(), "series": [series._replace(look=None)._asdict() for series in panel.series]}
 
 
 def _unpacked(text: str) -> Chapter | None:
