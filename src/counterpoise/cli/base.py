@@ -6,7 +6,6 @@ import contextlib
 import math
 import os
 import re
-import shlex
 import signal
 import sys
 import tempfile
@@ -26,7 +25,8 @@ from typer.core import TyperGroup
 
 import counterpoise as cp
 from counterpoise import compiling
-from counterpoise.output import CannotWriteError, write_texts
+from counterpoise.checks import number
+from counterpoise.output import CannotWriteError
 from counterpoise.sentences import lacking
 
 if TYPE_CHECKING:
@@ -73,8 +73,6 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but what is wrong.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say how the run ended and what it took.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error arose.")]
-# Where and how to print does not change what is found.
-MANNERS = ("output", "force", "as_json", "quiet", "verbose", "debug")
 # What a shell reports of a program that Ctrl-C ended.
 INTERRUPTED = 130
 # Shorter runs are over before their time left is read.
@@ -330,53 +328,7 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
-    """Write texts by name, whole or not at all, and return their paths."""
-    with quit_with(1, OSError):
-        return write_texts(folder, files)
-
-
-def without_nan(values: Any) -> Any:
-    """Return what JSON can hold: NaN and infinity are null."""
-    if isinstance(values, dict):
-        return {str(key): without_nan(value) for key, value in values.items()}
-    if isinstance(values, list | tuple):
-        return [without_nan(value) for value in values]
-    return None if isinstance(values, float) and not math.isfinite(values) else values
-
-
-def command_of(context: typer.Context) -> str:
-    """Return the command as it was given, without where and how to print."""
-    words, after = ["counterpoise", str(context.info_name)], []
-    for parameter in context.command.params:
-        name, value = str(parameter.name), context.params.get(str(parameter.name))
-        source = context.get_parameter_source(name)
-        if name in MANNERS or value is None or source is None or source.name != "COMMANDLINE":
-            continue
-        if parameter.param_type_name == "argument":
-            words.append(str(value))
-        elif value is True:
-            after.append(parameter.opts[0])
-        else:
-            several = value if isinstance(value, list | tuple) else [value]
-            after += [part for each in several for part in (parameter.opts[0], str(each))]
-    return shlex.join([*words, *after])
-
-
-def settings_of(context: typer.Context) -> dict[str, str]:
-    """Return every option that has a value, defaults included, by name."""
-    settings = {}
-    for parameter in context.command.params:
-        value = context.params.get(str(parameter.name))
-        if str(parameter.name) in MANNERS or value is None or value is False:
-            continue
-        option = parameter.param_type_name == "option"
-        name = parameter.opts[0].lstrip("-") if option else str(parameter.name)
-        several = value if isinstance(value, list | tuple) else [value]
-        settings[name] = "yes" if value is True else ", ".join(str(each) for each in several)
-    return {name: text for name, text in settings.items() if text}
-
-
-def as_seconds(seconds: float) -> str:
-    """Write seconds or milliseconds with their unit."""
-    return f"{seconds:.2f} s" if seconds >= 1.0 else f"{1e3 * seconds:.3g} ms"
+def check_seconds(seconds: float | None, what: str = "fit") -> None:
+    """Refuse a limit of no time."""
+    if seconds is not None and number(seconds, "--seconds", 0.0) == 0.0:
+        raise ValueError(f"--seconds is 0; a {what} needs some.")

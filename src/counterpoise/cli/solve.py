@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -20,24 +19,11 @@ from rich.table import Table
 import counterpoise as cp
 from counterpoise import plotting
 from counterpoise.checks import Vector, is_sparse, number, whole_number
-from counterpoise.cli.base import (
-    INTERRUPTED,
-    AsJson,
-    Debug,
-    Line,
-    Quiet,
-    answer,
-    app,
-    as_seconds,
-    check_writable,
-    kept_warnings,
-    quit_with,
-    status_line,
-    tell,
-    without_nan,
-)
+from counterpoise.cli import base, results
+from counterpoise.cli.base import AsJson, Debug, Line, Quiet, app, status_line
 from counterpoise.cli.problem import PROBLEMS, build, check_length, data_of, make, needs
 from counterpoise.output import whole_file
+from counterpoise.sentences import as_seconds, one_of, spelled
 from counterpoise.tables.arrays import read_point
 
 if TYPE_CHECKING:
@@ -99,8 +85,8 @@ def solve(
     given = {"s": sparsity, "c": total, "lam": lam}
     options = {"working_set": working_set, "k": k, "seed": seed, "max_time": max_time, "max_iter": max_iter}
     methods = list(dict.fromkeys(method or ["bcd-g"]))
-    with answer(debug):
-        with kept_warnings() as warned:
+    with base.answer(debug):
+        with base.kept_warnings() as warned:
             check_options(problem, given, methods, options, scale)
             _check_outputs(file, plot, save, force)
             if start_name is not None and start is None:
@@ -118,22 +104,21 @@ def solve(
                 say("Preparing")
                 _warm_up(problem, built, methods, options)
         # The input is in order; what goes wrong from here on is a failure.
-        with quit_with(1, ValueError, ArithmeticError, debug=debug):
-            with kept_warnings() as warned_later, status_line(quiet or as_json) as say:
+        with base.quit_with(1, ValueError, ArithmeticError, debug=debug):
+            with base.kept_warnings() as warned_later, status_line(quiet or as_json) as say:
                 outcomes, cut = _run_all(built, methods, options, say, x0)
         warned += warned_later
         if as_json:
             head = {"file": str(file), "problem": problem, "lam": built.g.lam, "sparsity": sparsity, "total": total}
-            typer.echo(
-                _as_json(built, outcomes, {**head, "scale": scale, "seed": seed, "notes": notes, "warnings": warned})
-            )
+            more = {"scale": scale, "seed": seed, "notes": notes, "warnings": warned}
+            results.print_json(_as_json(built, outcomes, {**head, **more}))
         elif not quiet:
             _print_outcomes(Console(highlight=False), built, outcomes, lam_note, notes, warned)
-        results = {name: outcome.result for name, outcome in outcomes.items()}
-        with quit_with(1, OSError, debug=debug):
-            _write(results, plot, save, f"{built.name}: {file.name}", quiet=as_json or quiet)
+        found = {name: outcome.result for name, outcome in outcomes.items()}
+        with base.quit_with(1, OSError, debug=debug):
+            _write(found, plot, save, f"{built.name}: {file.name}", quiet=as_json or quiet)
     if cut:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(base.INTERRUPTED)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -150,8 +135,7 @@ def check_options(
     problem: str, given: dict[str, Any], methods: list[str], options: dict[str, Any], scale: float
 ) -> None:
     """Refuse what can be seen to be wrong without the data."""
-    if problem not in PROBLEMS:
-        raise ValueError(f"--problem is {problem!r}; it must be one of {', '.join(PROBLEMS)}.")
+    one_of(problem, PROBLEMS, "--problem")
     for letter, option, meaning in (
         ("s", "--sparsity", "how many coordinates are free"),
         ("c", "--total", "the sum of x"),
@@ -209,7 +193,7 @@ def _check_outputs(file: Path, plot: Path | None, save: Path | None, force: bool
             raise ValueError(
                 f"{option} is {path}, which exists; give another path{'' if path.is_dir() else ' or --force'}."
             )
-        check_writable(option, path)
+        base.check_writable(option, path)
 
 
 def _warm_up(problem: str, built: cp.Problem, methods: list[str], options: dict[str, Any]) -> None:
@@ -324,7 +308,7 @@ def _count_name(problem: cp.Problem) -> str:
     return "non-zeros" if isinstance(problem.g, cp.TopSum) else "fractional"
 
 
-def _as_json(problem: cp.Problem, outcomes: dict[str, Outcome], head: dict[str, Any]) -> str:
+def _as_json(problem: cp.Problem, outcomes: dict[str, Outcome], head: dict[str, Any]) -> dict[str, Any]:
     from counterpoise.certificates import exactness_threshold
 
     rows = []
@@ -333,11 +317,9 @@ def _as_json(problem: cp.Problem, outcomes: dict[str, Outcome], head: dict[str, 
         claims = {"violation": outcome.violation, "cws_gap": outcome.cws_gap}
         counted = {_count_name(problem).replace("-", "_"): outcome.count}
         row = {"method": name, "status": outcome.result.status.name, **fields, **claims, **counted}
-        rows.append(without_nan(row))
+        rows.append(row)
     shape = {"rows": data_of(problem).m, "columns": problem.n, "exact_lam": exactness_threshold(problem)}
-    return json.dumps(
-        {"counterpoise": cp.__version__, **head, **shape, "best": _best(outcomes), "results": rows}, indent=2
-    )
+    return {"counterpoise": cp.__version__, **head, **shape, "best": _best(outcomes), "results": rows}
 
 
 def _best(outcomes: dict[str, Outcome]) -> str:
@@ -356,7 +338,7 @@ def _print_outcomes(
     for sentence in warned:
         typer.echo(f"Warning: {sentence}", err=True)
     for note in notes:
-        tell(console, note)
+        base.tell(console, note)
     m, n = data_of(problem).m, problem.n
     console.print(f"{problem.name}: {n:,} coordinates, {m:,} rows, λ = {problem.g.lam:g}{lam_note}.\n")
     console.print(_comparison(problem, outcomes))
@@ -381,7 +363,7 @@ def _comparison(problem: cp.Problem, outcomes: dict[str, Outcome]) -> Table:
             f"{outcome.violation:.1e}",
             str(outcome.count),
             "—" if math.isnan(outcome.cws_gap) else f"{outcome.cws_gap:.1e}",
-            result.status.name.lower().replace("_", " "),
+            spelled(result.status),
             f"{result.nit:,}",
             as_seconds(result.time),
         )
