@@ -257,20 +257,16 @@ def balanced_split(
     >>> int(split.labels.sum()), bool(split.max_difference < 0.01)
     (20, True)
     """
-    table_strata = _names_a_column(covariates, strata)
-    parts = read_covariates(covariates, weights, categorical, strata if table_strata else None)
+    column = strata if _names_a_column(covariates, strata) else None
+    parts = read_covariates(covariates, weights, categorical, column)
     n = len(parts.scores)
-    if table_strata:
-        strata = covariates[strata]
-    names, codes = _strata(strata, parts.index, n)
+    names, codes = _strata(strata if column is None else covariates[column], parts.index, n)
     sizes = _sizes(n_treated, names, np.bincount(codes, minlength=len(names)))
     n_draws = whole_number(n_draws, "n_draws", 1)
-    if work is not None:
-        work = whole_number(work, "work", 1)
+    work = None if work is None else whole_number(work, "work", 1)
     if max_time is not None and number(max_time, "max_time", 0.0) <= 0.0:
         raise ValueError("max_time is 0; a search needs a positive budget.")
-    rng = _generator(random_state)
-    n_jobs = worker_count(n_jobs)
+    rng, n_jobs = _generator(random_state), worker_count(n_jobs)
     counted = parts.scores.any(axis=0) & (parts.weights > 0.0)
     Z = parts.scores[:, counted] * np.sqrt(parts.weights[counted]) if counted.any() else np.zeros((n, 1))
     groups = Groups(Z, sizes, codes)
@@ -285,8 +281,10 @@ def balanced_split(
     labels = found[drawn].labels
     if groups.mirrored and rng.random() < 0.5:
         labels = 1 - labels
+    if parts.index is not None:
+        labels = require("Labels by unit need", "pandas").Series(labels, parts.index, name="group")
     return Split(
-        _indexed(labels, parts.index),
+        labels,
         np.array([each.labels for each in found]),
         found[drawn].imbalance,
         np.array([each.imbalance for each in found]),
@@ -305,14 +303,6 @@ def _generator(random_state: Any) -> np.random.Generator:
     except (TypeError, ValueError) as error:
         right = "it must be an int of at least 0, a numpy Generator or None"
         raise type(error)(f"random_state is {random_state!r}; {right}.") from None
-
-
-def _indexed(labels: Labels, index: Any) -> Any:
-    if index is None:
-        return labels
-    import pandas
-
-    return pandas.Series(labels, index=index, name="group")
 
 
 def _names_a_column(covariates: Any, strata: Any) -> bool:

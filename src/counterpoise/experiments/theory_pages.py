@@ -8,19 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from counterpoise.experiments.hierarchy import FINDERS, LEVELS, Counts, Hierarchy
 from counterpoise.experiments.tables import Cell, Table
 from counterpoise.experiments.theory import (
     ABOVE,
     BELOW,
     EPSILONS,
-    FINDERS,
-    LEVELS,
     Complexity,
-    Counts,
     Decrease,
     Exactness,
     Findings,
-    Hierarchy,
     Rate,
     observed_ratio,
 )
