@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# At once, because the module has the function's name, and importing it later would put it in the function's place.
+# Imported eagerly: the module and the function share a name, and a later import would overwrite the function.
 from counterpoise.backtest import Backtest, backtest
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ _MODULES = {
     "terms.smooth": ("LeastSquares", "Quadratic"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
-# Modules that were imported with the package before and so could be used without an import of their own.
+# Submodules that `import counterpoise` makes available, as in earlier versions.
 _SUBMODULES = ("certificates", "checks", "clock", "kernels", "prices", "problem", "solvers", "supervision", "terms")
 
 

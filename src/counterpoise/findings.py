@@ -1,4 +1,4 @@
-"""What fitted estimators found: in tables, and in sentences that say what is proved and what is not."""
+"""Results of fitted estimators as tables, and as sentences that say what is proved and what is not."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def component_claims(pca: NonnegativeSparsePCA) -> list[str]:
 
 
 def split_claims(split: Split) -> list[str]:
-    """Say what is known about a split, and what its draws are good for."""
+    """Say what is known about a split, and what its draws can test."""
     ratio = split._random_difference / split.max_difference if split.max_difference > 0.0 else math.inf
     better = "exact" if math.isinf(ratio) else f"{ratio:,.0f} times closer than a random split leaves them on average"
     sentences = [
@@ -102,7 +102,7 @@ class Listing(NamedTuple):
 
 
 def holdings_table(tracker: IndexTracker, groups: Mapping[Any, Any] | None = None) -> Listing:
-    """Return what a fitted tracker holds, with groups and previous weights if it has them; sold names come last."""
+    """Return the holdings of a fitted tracker, with groups and previous weights if given; sold names come last."""
     weights = tracker.weights_
     names = list(weights.index) if hasattr(weights, "index") else list(range(len(weights)))
     values = dict(zip(names, (float(value) for value in np.asarray(weights)), strict=True))

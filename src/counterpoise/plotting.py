@@ -210,7 +210,7 @@ def plot_tracking(
 
 
 def _rows_of(portfolio: Any) -> tuple[Any, Any]:
-    """Return what to draw against, days or row numbers, and a function from a row's label or number to its number."""
+    """Return x values, days or row numbers, and a function from a row's label to its number."""
     labels = getattr(portfolio, "index", None)
     if labels is None or callable(labels):
         return np.arange(len(portfolio)), int
@@ -352,7 +352,7 @@ def _places(count: int, most: int, shape: tuple[int, int] | None) -> list[Axes]:
 
 
 def _largest_first(values: Vector) -> Any:
-    """Return the positions of what is not 0, by size."""
+    """Return the positions of non-zeros, largest first."""
     order = np.argsort(-np.abs(values), kind="stable")
     return order[values[order] != 0.0]
 

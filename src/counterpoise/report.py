@@ -35,14 +35,14 @@ __all__ += ["split_claims", "split_report", "tracking_claims", "tracking_report"
 
 # Rows a year by the median number of days between rows.
 PERIODS = ((4.5, 252.0), (10.5, 52.0), (45.5, 12.0), (130.5, 4.0))
-# More bars, points or rows than these would not be read.
+# Limits of bars, points, rows and components on a page.
 MOST_BARS, MOST_POINTS, MOST_ROWS, MOST_COMPONENTS = 120, 5000, 1000, 12
-# Larger tables are not decomposed for a comparison.
+# For larger tables, ordinary components are not computed.
 MOST_ENTRIES = 20_000_000
 
 
 def periods_of(labels: Any) -> float | None:
-    """Return how many rows a year has, by the median distance of its days; None if the labels are no days."""
+    """Return the rows per year, from the median gap between days; None if the labels are not days."""
     if labels is None or getattr(labels, "dtype", None) is None or labels.dtype.kind != "M" or len(labels) < 3:
         return None
     gap = float(np.median(np.diff(np.asarray(labels, dtype="datetime64[s]")).astype(np.float64))) / 86400.0
@@ -55,7 +55,7 @@ def _labels(table: Any) -> Any:
 
 
 def _along(labels: Any, count: int) -> tuple[Sequence[Any], Axis, list[str]]:
-    """Return what to draw rows against, its axis, and a name for each row."""
+    """Return x values for rows, their axis, and the row names."""
     if labels is not None and getattr(labels.dtype, "kind", "") == "M":
         days = [plain(day) for day in labels]
         return days, Axis("", "date"), days
@@ -166,7 +166,7 @@ def _add_growth(
     marks: Sequence[Any] = (),
     note: str = "",
 ) -> None:
-    """Draw both growing from 1, and how far one is ahead of the other."""
+    """Draw the growth of both, and their relative difference."""
     panel = growth_panel(along, axis, portfolio, index, marks)
     report.draw(f"{name}-growth", panel.label, "line", panel, note)
     theirs, ours = (np.asarray(series.y) for series in panel.series)
@@ -185,7 +185,7 @@ def _add_scatter(report: Report, name: str, row_names: Sequence[str], portfolio:
 
 
 def _add_backtest(report: Report, backtest: Backtest, periods: float | None) -> None:
-    """Show what would have happened."""
+    """Add the results of a backtest."""
     labels, count = _labels(backtest.portfolio), len(backtest.portfolio)
     along, axis, _ = _along(labels, count)
     figures = dict(backtest.summary(periods).items())
@@ -226,7 +226,7 @@ def _add_backtest(report: Report, backtest: Backtest, periods: float | None) -> 
 
 
 def _figure_format(name: str) -> str:
-    """Return how to show a figure of a backtest's summary."""
+    """Return the format of a statistic of a backtest."""
     if name in ("rows", "rebalances"):
         return "whole"
     return "number" if name in ("correlation", "names_held") else "percent"
@@ -312,7 +312,7 @@ def _cut(rows: Sequence[Any]) -> str:
 
 
 def _ordinary_shares(X: Any, count: int) -> npt.NDArray[np.float64] | None:
-    """Return the shares of variance of ordinary principal components, of tables that are not too large."""
+    """Return the variance shares of ordinary principal components, or None for large tables."""
     if X is None or hasattr(X, "tocsr") or math.prod(np.shape(X)) > MOST_ENTRIES:
         return None
     values = np.asarray(X, dtype=np.float64)
@@ -357,7 +357,7 @@ def split_report(
     panel = balance_panel(names, [row[-2] for row in order], [row[-1] for row in order])
     note = f"The {len(names)} largest of {len(balance.rows)}." if len(names) < len(balance.rows) else ""
     report.draw("balance-dots", "Differences between groups", "dot", panel, note)
-    # The difference first: on a phone the means are a scroll away.
+    # The difference comes first, to be visible on a phone without scrolling.
     columns = [balance.columns[0], *balance.columns[:-3:-1], *balance.columns[1:-2]]
     rows = [[row[0], *row[:-3:-1], *row[1:-2]] for row in balance.rows]
     note = "Means are in each covariate's own unit; a difference is of two means over the deviation of all units."

@@ -1,4 +1,4 @@
-"""Parts of sentences that many modules say: counts, lists of names, suggestions, numbers, missing packages."""
+"""Parts of messages that modules share: counts, lists of names, suggestions, numbers, missing packages."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def as_text(value: float, kind: str = "number") -> str:
 
 
 def percent(share: float, digits: int | None = None) -> str:
-    """Format a share in percent, with so many decimals, by default with three significant digits."""
+    """Format a share in percent, with three significant digits or a given number of decimals."""
     return f"{100.0 * share:.3g} %" if digits is None else f"{100.0 * share:.{digits}f} %"
 
 

@@ -31,7 +31,7 @@ class Split(NamedTuple):
 
 
 class Data:
-    """Returns and index on the same rows, checked; and how to give results the same labels."""
+    """Checked returns and index on the same rows; gives results the labels of the input."""
 
     def __init__(self, returns: Any, index: Any) -> None:
         self.frame = returns if is_pandas(returns, "DataFrame") else None
@@ -58,7 +58,7 @@ class Data:
     def _numbers(self, values: Any, name: str, dimensions: int) -> Vector:
         refuse_unusable(name, values)
         if is_pandas(values, "DataFrame") or is_pandas(values, "Series"):
-            # What is missing is told with its row; nullable numbers come as objects.
+            # Keep missing values, which are reported with their row; nullable numbers become objects.
             numeric = all(getattr(kind, "kind", "O") in "biuf" for kind in np.atleast_1d(values.dtypes))
             values = values if numeric else values.astype(object).where(values.notna(), np.nan)
         array = float_array(values, name)
@@ -72,7 +72,7 @@ class Data:
         return array
 
     def _check_rows(self) -> None:
-        """Refuse rows that do not belong together, and name the first."""
+        """Refuse returns and index on different rows, and name the first."""
         if self.frame is not None and self.series is not None and not self.frame.index.equals(self.series.index):
             ours, theirs = (
                 self.frame.index.difference(self.series.index),
@@ -115,7 +115,7 @@ class Data:
         return str(row) if self.labels is None else day_label(self.labels[row])
 
     def part(self, rows: Rows) -> tuple[Any, Any]:
-        """Return some rows in the types that came in."""
+        """Return some rows in the types of the input."""
         returns = self.R[rows] if self.frame is None else self.frame.iloc[rows]
         return returns, self.y[rows] if self.series is None else self.series.iloc[rows]
 
@@ -213,7 +213,7 @@ def has_previous_weights(tracker: Any) -> bool:
 
 
 def own_weights(tracker: Any, data: Data) -> tuple[Vector, float]:
-    """Return what the tracker says is held before the first purchase, and how much of other names; else nothing."""
+    """Return the tracker's previous weights, and the total weight of names without returns."""
     if not hasattr(tracker, "fit"):
         raise TypeError(f"tracker is {tracker!r}; it must be an estimator with fit(returns, index).")
     values: Any = tracker.get_params(deep=False)[PREVIOUS] if has_previous_weights(tracker) else None
@@ -292,7 +292,7 @@ def fits_of(
     finally:
         if hasattr(results, "close"):
             with warnings.catch_warnings():
-                # joblib would say that some fits were begun in vain; whoever stops a backtest knows.
+                # joblib warns about unfinished fits, which are expected here.
                 warnings.simplefilter("ignore", UserWarning)
                 results.close()
 
@@ -316,7 +316,7 @@ def _fit(tracker: Any, data: Data, split: Split, parameters: dict[str, Any]) -> 
 
 
 def cut_short(fitted: Any) -> bool:
-    """Whether a fit says that it was interrupted, as in another process."""
+    """Whether a fit was interrupted, perhaps in another process."""
     from counterpoise.problem import Status
 
     return getattr(getattr(fitted, "result_", None), "status", None) is Status.INTERRUPTED

@@ -76,7 +76,7 @@ def demo(
 def _as_json(
     market: Market, problem: SIT, result: cp.Result, certificate: cp.Certificate, error: float
 ) -> dict[str, Any]:
-    """Return what --json prints, but for the options and the times."""
+    """Return what --json prints, without options and times."""
     held = [int(i) for i in np.argsort(-result.x, kind="stable") if result.x[i] > 0.0]
     return {
         "counterpoise": cp.__version__,
@@ -94,7 +94,7 @@ def _as_json(
 
 
 def _solve(market: Market, hold: int, lam: float, seed: int) -> tuple[SIT, cp.Result, float]:
-    """Build and solve the problem; return both and the seconds of the two together."""
+    """Build and solve the problem; return problem, result and total seconds."""
     clock = time.perf_counter()
     from counterpoise.problems import SIT
 
@@ -131,7 +131,7 @@ def _summary(
     first: float,
     warm: float,
 ) -> Table:
-    """Say what was found, what is proved about it and what it took."""
+    """Return a table of the result, its certificate and the times."""
     n, pairs = problem.n, problem.n * (problem.n - 1) // 2
     rows = {
         "Objective": f"{result.objective:.6g}, with λ = {problem.g.lam:g}",

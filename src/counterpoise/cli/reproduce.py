@@ -35,9 +35,9 @@ STORE = "records.sqlite"
 THEORY = "theory"
 # Kinds of targets that have figures beside their tables.
 DRAWN = ("curves", "histories")
-# Between lines of progress where there is no terminal, in seconds.
+# Seconds between lines of progress without a terminal.
 PAUSE = 30.0
-# Longer tables are for the files.
+# Longer tables are only written to files.
 MOST_ROWS = 60
 
 
@@ -86,7 +86,7 @@ def reproduce(
         command = _command(target, quick, use)
         failures: list[str] = []
         done: list[_Written] = []
-        # The input is in order; a disk that fills up from here on is a failure.
+        # The input is valid; errors of the disk from here on are failures.
         with Store(output / STORE) as store, base.quit_with(1, OSError, sqlite3.Error, debug=debug):
             plans = [_Plan(goal, folder, store) for goal in wanted]
             _say_absent(console, plans)
@@ -146,7 +146,7 @@ def _as_json(command: str, done: list[_Written], failures: list[str], output: Pa
 
 
 class _Plan:
-    """A target, its sets that are here, its tasks, and those of them that have no record."""
+    """A target, its available sets, its tasks, and the tasks without a record."""
 
     def __init__(self, target: plan.Target, folder: Path | None, store: Store) -> None:
         self.target = target
@@ -158,12 +158,12 @@ class _Plan:
         self.todo = [task for task, key in zip(self.tasks, self.keys, strict=True) if key not in known]
 
     def core_seconds(self) -> float:
-        """What is left, by the mean length of a run that the target's file states."""
+        """Estimated seconds left, from the mean time per run in the target's file."""
         return self.target.seconds_each * len(self.todo)
 
 
 def _command(target: str, quick: bool, use: list[str] | None) -> str:
-    """Return the command that makes these numbers; where it runs is not part of it."""
+    """Return the command that reproduces these numbers, without options about where it runs."""
     parts = ["counterpoise", "reproduce", target, *(["--quick"] if quick else [])]
     return shlex.join([*parts, *(part for name in use or [] for part in ("--set", name))])
 
@@ -174,7 +174,7 @@ def _say_absent(console: Console, plans: list[_Plan]) -> None:
 
 
 def _say_duration(console: Console, plans: list[_Plan], jobs: int, theory: bool) -> None:
-    """State what is to come before it begins."""
+    """Print the number of runs and the expected time."""
     seconds = 240.0 if theory else 0.0
     for each in plans:
         share = jobs if each.target.measure == "quality" else 1
@@ -189,7 +189,7 @@ def _say_duration(console: Console, plans: list[_Plan], jobs: int, theory: bool)
 
 @contextlib.contextmanager
 def _progress(console: Console, title: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Show a bar with the last run and the time left on a terminal, a line now and then elsewhere."""
+    """Show a progress bar on a terminal, occasional lines otherwise."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=12),
@@ -301,7 +301,7 @@ def _theory(console: Console, quick: bool, output: Path, command: str) -> _Writt
 
 
 def _show(console: Console, chapter: pages.Chapter) -> None:
-    """Print the tables that fit; the others are in the files."""
+    """Print the tables that fit; larger ones are only in files."""
     for line in chapter.lines:
         base.tell(console, line)
     for table in chapter.tables:

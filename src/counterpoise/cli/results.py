@@ -23,14 +23,14 @@ from counterpoise.output import write_texts
 if TYPE_CHECKING:
     from counterpoise.findings import Listing
 
-# Where and how to print does not change what is found.
+# Options about output, which do not change the result.
 MANNERS = ("output", "force", "as_json", "quiet", "verbose", "debug")
-# Longer tables are for the files.
+# Longer tables are only written to files.
 MOST_ROWS = 60
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
-    """Write texts by name, whole or not at all, and return their paths."""
+    """Write texts by name, all or none, and return their paths."""
     with quit_with(1, OSError):
         return write_texts(folder, files)
 
@@ -83,7 +83,7 @@ def without_nan(values: Any) -> Any:
 
 
 def command_of(context: typer.Context) -> str:
-    """Return the command as it was given, without where and how to print."""
+    """Return the command line, without options about output."""
     words, after = ["counterpoise", str(context.info_name)], []
     for parameter in context.command.params:
         name, value = str(parameter.name), context.params.get(str(parameter.name))

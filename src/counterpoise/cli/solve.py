@@ -30,13 +30,13 @@ if TYPE_CHECKING:
     from counterpoise.solvers.run import Progress
 
 BLOCK_METHOD = "bcd-l"
-# Coordinates closer than this to 0, or to ±1, are counted as there.
+# Coordinates closer than this to 0, or to ±1, count as equal.
 NEAR = 1e-8
 # Large enough for the blocks of every method's defaults.
 WARM_UP_SIZE = 32
-# The keys of solvers.METHODS, whose import takes a second that --help need not wait for.
+# The keys of solvers.METHODS, repeated because importing them would slow down --help.
 METHOD_NAMES = ("bcd-g", "bcd-l", "swap", "search", "exact", "psg", "mscr", "pdca")
-# Cut where 80 columns ask for it.
+# Broken so that the table fits 80 columns.
 COUNT_HEADS = {"non-zeros": "non-\nzeros", "fractional": "frac-\ntional"}
 
 
@@ -103,7 +103,7 @@ def solve(
                     whole_number(k, "--k", 2, built.n)
                 say("Preparing")
                 _warm_up(problem, built, methods, options)
-        # The input is in order; what goes wrong from here on is a failure.
+        # The input is valid; errors from here on are failures.
         with base.quit_with(1, ValueError, ArithmeticError, debug=debug):
             with base.kept_warnings() as warned_later, status_line(quiet or as_json) as say:
                 outcomes, cut = _run_all(built, methods, options, say, x0)
@@ -123,7 +123,7 @@ def solve(
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """A method's result, what is known about its point, and how many coordinates are not where the penalty wants."""
+    """A method's result, its violation and gap, and the number of non-zero or fractional coordinates."""
 
     result: cp.Result
     violation: float
@@ -134,7 +134,7 @@ class Outcome:
 def check_options(
     problem: str, given: dict[str, Any], methods: list[str], options: dict[str, Any], scale: float
 ) -> None:
-    """Refuse what can be seen to be wrong without the data."""
+    """Check the options that do not depend on the data."""
     one_of(problem, PROBLEMS, "--problem")
     for letter, option, meaning in (
         ("s", "--sparsity", "how many coordinates are free"),
@@ -197,7 +197,7 @@ def _check_outputs(file: Path, plot: Path | None, save: Path | None, force: bool
 
 
 def _warm_up(problem: str, built: cp.Problem, methods: list[str], options: dict[str, Any]) -> None:
-    """Run each method on a small problem of the same types, so that no time below contains compilation."""
+    """Run each method on a small problem of the same types, to compile before timing."""
     from scipy.sparse import csc_array
 
     data, n = data_of(built), min(built.n, WARM_UP_SIZE)
@@ -221,7 +221,7 @@ def _run(problem: cp.Problem, name: str, x0: Vector, options: dict[str, Any]) ->
 
 
 def _feasible(problem: cp.Problem, x: Vector, path: Path) -> tuple[Vector, list[str]]:
-    """Move a start onto the constraints, and say so if it was not there."""
+    """Project a start onto the constraints, with a note if it was infeasible."""
     violation = problem.violation(x)
     if violation <= 1e-9:
         return x, []
@@ -232,7 +232,7 @@ def _feasible(problem: cp.Problem, x: Vector, path: Path) -> tuple[Vector, list[
 def _run_all(
     problem: cp.Problem, methods: list[str], options: dict[str, Any], say: Line, x0: Vector | None
 ) -> tuple[dict[str, Outcome], bool]:
-    """Run the methods from one start, until the user interrupts; return what is finished, and whether they did."""
+    """Run the methods from one start; return the finished outcomes and whether Ctrl-C ended the runs."""
     outcomes: dict[str, Outcome] = {}
     try:
         _run_each(problem, methods, options, say, problem.start(options["seed"]) if x0 is None else x0, outcomes)
@@ -255,7 +255,7 @@ def _run_each(
     for k, method in enumerate(methods, 1):
         doing = method if len(methods) == 1 else f"{method}, {k} of {len(methods)}"
         say(doing, options["max_time"], known)
-        # A callback costs a copy of x an epoch, so that nobody has one who sees nothing.
+        # A callback costs a copy of x per epoch, so it is used only if progress is shown.
         heard = {"callback": _listener(say, method, options["max_iter"])} if say.shown else {}
         result = _run_stages(problem, _stages(method), x0, {**options, **heard})
         say(f"{doing}: objective {result.objective:.4g}, looking for a better pair", aside=known)
@@ -268,13 +268,13 @@ def _run_each(
 
 
 def _listener(say: Line, method: str, max_iter: int | None) -> Callable[[Progress], None]:
-    """Return a callback that shows a run; the iterations of a hybrid are those of a stage, which say nothing of all."""
+    """Return a callback that shows progress; hybrids have no share, since they count iterations per stage."""
     counts = max_iter if len(_stages(method)) == 1 else None
     return lambda progress: say.hear(progress, None if counts is None else progress.iteration / counts)
 
 
 def _run_stages(problem: cp.Problem, stages: list[str], x0: Vector, options: dict[str, Any]) -> cp.Result:
-    """Run each stage from the point of the one before; each gets an equal share of what is left of the limits."""
+    """Run each stage from the previous point, with an equal share of the remaining limits."""
     from counterpoise.solvers.hybrid import join
 
     results: list[cp.Result] = []
@@ -291,14 +291,14 @@ def _run_stages(problem: cp.Problem, stages: list[str], x0: Vector, options: dic
 
 
 def _unexamined(problem: cp.Problem, result: cp.Result) -> Outcome:
-    """Return what is known of a point at once."""
+    """Return the outcome before certification."""
     size = np.abs(result.x)
     off = size > NEAR if isinstance(problem.g, cp.TopSum) else np.abs(size - 1.0) > NEAR
     return Outcome(result, problem.violation(result.x), math.nan, int(off.sum()))
 
 
 def _examine(problem: cp.Problem, outcome: Outcome) -> Outcome:
-    """Certify a point; one too far off the constraints has no gap."""
+    """Certify a point; without feasibility there is no gap."""
     if outcome.violation > 1e-6:
         return outcome
     return dataclasses.replace(outcome, cws_gap=cp.certify(problem, outcome.result.x).cws_gap)
@@ -345,7 +345,7 @@ def _print_outcomes(
 
 
 def _comparison(problem: cp.Problem, outcomes: dict[str, Outcome]) -> Table:
-    """Set the methods side by side, the best objective in bold."""
+    """Compare the methods in a table, the best objective in bold."""
     table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
     table.add_column("method", overflow="fold")
     for name in ("objective", "violation", COUNT_HEADS[_count_name(problem)], "CWS gap"):
@@ -371,7 +371,7 @@ def _comparison(problem: cp.Problem, outcomes: dict[str, Outcome]) -> Table:
 
 
 def _write(results: dict[str, cp.Result], plot: Path | None, save: Path | None, title: str, quiet: bool) -> None:
-    """Write the files that were asked for, and say so."""
+    """Write the requested files and report them."""
     if save is not None:
         with whole_file(save) as part, part.open("wb") as stream:
             np.savez(stream, **{name: result.x for name, result in results.items()})

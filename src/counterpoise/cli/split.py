@@ -161,7 +161,7 @@ def _read(path: Path, identity: str | None, ignore: list[str], categorical: list
     covariates = [name for name in free if name != identity]
     for name in covariates:
         if name not in categorical and name != strata and sheet.is_mixed(name):
-            # A column of numbers with one word in it is a mistake, and no category.
+            # Numbers with a few words among them are a mistake, not a category.
             sheet.numbers(name, f"the column's other cells are numbers; correct it, or give --categorical {name}")
     frame = sheet.frame[covariates].copy()
     for name in (*categorical, *([strata] if strata is not None else [])):
@@ -176,7 +176,7 @@ def _read(path: Path, identity: str | None, ignore: list[str], categorical: list
 
 
 def _is_identity(sheet: Sheet, name: str, categorical: list[str], strata: str | None) -> bool:
-    """Whether a column of words has another one in every row, which no split can balance."""
+    """Whether all words of a column differ, so that no split can balance it."""
     if name in categorical or name == strata or name not in sheet.words or sheet.column(name).dtype.kind == "M":
         return False
     words = sheet.text(name)
@@ -202,7 +202,7 @@ def _summary(found: Any, data: _Data, labels: list[int], balance: Listing, notes
 def _print(console: Console, found: Any, balance: Listing, notes: list[str], verbose: bool) -> None:
     for note in notes:
         base.tell(console, note)
-    # Sums of indicators are whole; what is left of them is rounding.
+    # Tiny differences of indicators are rounding errors.
     rows = (
         [name, *(f"{value if abs(value) > 1e-12 else 0.0:.3g}" for value in values)] for name, *values in balance.rows
     )

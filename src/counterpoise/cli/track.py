@@ -22,7 +22,7 @@ from counterpoise.tables import portfolios as tables
 from counterpoise.tables.prices import MISSING, to_returns
 
 FILES = ("weights.csv", "report.html")
-# What the library's sentences say, and what it is called here.
+# Parameters in the library's messages, and the options they correspond to.
 OPTIONS = {
     "n_assets": "--assets",
     "max_weight": "--max-weight",
@@ -150,7 +150,7 @@ def _tracker(assets: int, **options: Any) -> Any:
 
 
 class _Data(NamedTuple):
-    """Returns of names and index on the same rows, and what was done to get them."""
+    """Returns of names and index on the same rows, with notes."""
 
     returns: Any
     index: Any
@@ -171,7 +171,7 @@ def _read(path: Path, index: str, dates: str | None, missing: str) -> _Data:
 
 
 class _Rules(NamedTuple):
-    """Options of the tracker that come from files, and what was left out of these."""
+    """Options of the tracker from files, with notes."""
 
     options: dict[str, Any]
     groups: dict[str, str] | None
@@ -240,7 +240,7 @@ class _Found(NamedTuple):
 
 
 def _fit(tracker: Any, data: _Data, split: int | None, spans: tuple[int, int] | None, cost: float, say: Line) -> _Found:
-    """Fit on all rows, or on those before the split and hold on the others, or both fit and roll."""
+    """Fit on all rows; or fit before the split and hold after it; or fit and backtest."""
     from counterpoise.backtest import backtest
     from counterpoise.estimators.callbacks import listening
 

@@ -28,7 +28,7 @@ from counterpoise.terms.smooth import GRAM_LIMIT
 METHODS = ("search", "exact", "bcd-g", "bcd-l")
 # λ as a multiple of max‖aᵢ‖², which is at least the threshold of DCPB1: above it every CWS point is binary.
 ABOVE_THRESHOLD = 1.01
-# A coefficient this close to ±1 is ±1 but for rounding.
+# A coefficient this close to ±1 differs by rounding only.
 SAME = 1e-9
 
 
@@ -203,7 +203,7 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        # Coefficients of ±1 cannot follow a y of any scale.
+        # Coefficients of ±1 cannot fit a y of arbitrary scale.
         tags.regressor_tags.poor_score = True
         return tags
 

@@ -12,7 +12,7 @@ from counterpoise.checks import Vector
 from counterpoise.solvers.run import Population, Progress
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-# What follows a fit from outside: it gets the progress, and the share of the fit that is done, if that is known.
+# Listeners to a fit: called with the progress and the share done, if known.
 Listener = Callable[[Progress, float | None], Any]
 
 # Seconds between two subtasks of a run of unknown length; scikit-learn keeps every one of them.
@@ -164,7 +164,7 @@ class Tasks:
 
         def report(progress: Progress) -> bool:
             nonlocal last, stop
-            if stop:  # a method may have stages, of which each is to be stopped
+            if stop:  # a method may have stages, and each must be stopped
                 return True
             if self.total is None:
                 if time.perf_counter() - last < PAUSE:

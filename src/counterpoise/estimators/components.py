@@ -29,24 +29,23 @@ from counterpoise.solvers.run import CLAIMS, Progress
 from counterpoise.solvers.sparse_arc import MOST_SWAPS, TOLERANCE
 from counterpoise.supervision import supervised
 
-# Up to so many columns that vary, their covariance is formed whole; beyond it that of a pool of so many.
+# The whole covariance is formed for at most WHOLE varying columns, otherwise that of a pool of POOLED.
 WHOLE, POOLED = 2000, 1000
 # How many columns a component may add to the pool at a time, and how often.
 ENTERING, PRICINGS = 256, 20
-# A round that raises the total by less than this share of it has come to an end.
+# Rounds end when they raise the total by less than this share.
 SETTLED = 1e-6
 # The same for rounds that are still below the best total.
 HOPELESS = 1e-4
-# A total must rise by this share to count, or rounding would make a cycle.
+# The total must rise by this share; smaller changes may be rounding and could cycle.
 RISES = 1e-10
 # How many components a kick replaces at most, and among how many columns.
 KICKED, FEW = 2, 256
-# Share of the time that the components one after the other may take when they are fitted jointly afterwards, and what
-# is kept for the certificates then.
+# Shares of the time limit for the sequential fit, if a joint fit follows, and for the final certificates.
 FIRST_SHARE, LAST_SHARE = 0.5, 0.15
-# Exchanges between two looks at the clock.
+# Exchanges between two checks of the clock.
 SLICE = 64
-# Loadings closer than this are the same.
+# Loadings closer than this are equal.
 SAME = 1e-9
 
 
@@ -108,10 +107,10 @@ class Fit:
         self.clock, self.told = working_seconds(), 0
         self.rng = np.random.default_rng(plan.seed)
         self.joint = plan.joint
-        # Components of different sizes keep the order in which the user gave these.
+        # Components of different sizes keep the user's order.
         self.by_size = self.joint and len(set(plan.sizes)) == 1
         self.rounds, self.interrupted = 0, False
-        # Ctrl-C that a method has caught, and may not tell of if it had come to its end.
+        # Interrupts that a method caught, perhaps without reporting them.
         self.pressed: list[int] = []
         # Seconds that the last component took beyond those of its method.
         self.setup = 0.0
@@ -129,7 +128,7 @@ class Fit:
         """Solve for each component after those before it."""
         V, results = np.zeros((len(C), 0)), []
         for k, s in enumerate(self.plan.sizes):
-            # A pool that has grown may bring the same component again, which is no new task.
+            # After the pool has grown, a component is refitted; that is not a new task.
             if k >= self.tasks.done:
                 self.tasks.begin("component")
             results.append(self._next(C, V, s, None if warm is None else warm[:, k]))
@@ -275,7 +274,7 @@ class Fit:
         return float(C.adjusted(V, self.by_size)[0].sum())
 
     def _left(self) -> float | None:
-        # A method must have some time to return a point at all.
+        # A method needs some time to return any point.
         limit = self.plan.max_time
         return None if limit is None else max(limit - (working_seconds() - self.clock), 1e-3)
 

@@ -21,7 +21,7 @@ from counterpoise.terms.separable import Bounds, Linear
 Matrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
-# Less than this share of all variance is rounding.
+# Less than this share of the total variance is rounding error.
 EXHAUSTED = 1e-12
 # A column outside the pool must raise a component's variance by this share.
 GAIN = 1e-9
@@ -37,7 +37,7 @@ class Centred:
         if self.sparse:
             self.X = X.astype(np.float64).tocsc()
             self.mean, variance = (np.asarray(part, dtype=np.float64) for part in mean_variance_axis(self.X, axis=0))
-            # What the subtraction of n_samples·μμᵀ leaves of a column is exact to ε times its mean square.
+            # Subtracting n_samples·μμᵀ leaves an error of ε times a column's mean square.
             noise = 64.0 * eps * (variance + self.mean**2)
         else:
             self.mean = X.mean(axis=0, dtype=np.float64)
@@ -67,7 +67,7 @@ class Centred:
         return np.asarray((self.X.T @ scores - np.outer(self.mean, scores.sum(axis=0))) / (self.m - 1.0))
 
     def _columns(self, columns: Indices) -> Any:
-        # All of them are no copy.
+        # Avoid a copy when all columns are selected.
         return self.X[:, columns] if len(columns) < self.n else self.X
 
     @supervised
@@ -115,7 +115,7 @@ class Covariance:
         """Write C − BᵀB into G, contiguous rows."""
         G[:] = self.C
         if len(B):
-            # Both are symmetric, so that the transpose, whose columns are contiguous, is updated where it is.
+            # Both are symmetric, so the Fortran-ordered transpose is updated in place.
             sl.blas.dgemm(-1.0, B, B, 1.0, G.T, trans_a=True, overwrite_c=True)
 
     def problem(self, W: Matrix, s: int) -> Problem:

@@ -35,23 +35,23 @@ from counterpoise.solvers.run import Progress
 
 Labels = npt.NDArray[np.int64]
 
-# Units of a block: beyond that a sample of them is divided anew, so that no matrix is larger.
+# Largest block, which limits the size of matrices; of more units a sample is reassigned.
 BLOCK = 2000
-# Sweeps over all pairs of groups where blocks are samples, which need not come to an end.
+# Limit of sweeps over all pairs of groups if blocks are samples, which need not converge.
 SWEEPS = 8
-# A net for descents by exchanges, each of which lowers the imbalance.
+# Safeguard; descents end by themselves, because each exchange lowers the imbalance.
 MOST = 10**9
-# Tabu search as in solvers/binary.py, but shorter: many good ends are wanted.
+# Tabu search as in solvers/binary.py, but shorter, because many good splits are needed.
 TENURE, TENURE_SPREAD, TABU_STEPS, TABU_WORK = 3, 4, 5, 2_000_000
-# Jobs between two looks at the best splits, how many are starts, and how many splits children come from.
+# Jobs per batch, random starts, and how many of the best splits are parents.
 BATCH, STARTS, PARENTS = 8, 8, 4
 # Splits of an imbalance within this factor of the least are near-optimal: the largest difference decides among them.
 NEAR = 1.5
-# Random starts between two looks at the clock.
+# Random starts per batch.
 DRAWN_AT_ONCE = 64
-# Units among which missing draws are completed when the time is over.
+# Sample size for completing missing draws after the time limit.
 SAMPLE = 200
-# Exchanges that are sorted first, of many.
+# Number of best exchanges sorted first.
 SORTED = 4096
 # Random exchanges proposed per unit, before a descent.
 PROPOSALS = 30
@@ -212,7 +212,7 @@ class Groups:
         floor = 64.0 * EPSILON * (gram.largest_row + float(np.abs(p).max()))
         work = np.empty(len(x))
         if first:
-            # A descent goes from unit to unit, and the first of a table would often change sides together.
+            # Randomise first: a descent visits units in order, so neighbours in the table would often move together.
             still = floor or 1.0
             exchange.anneal(gram.Q, p, gram.diagonal, still, still, PROPOSALS * len(x), rng, x, work)
         exchange.descend(gram.Q, p, gram.diagonal, gram.ceiling, floor, MOST, x, work)
@@ -351,7 +351,7 @@ def _batches(job: Callable[[int], Found], budget: Budget, size: int) -> Iterator
 
     Of a batch in which the time ends the jobs that have begun count, and of the first batch at least one.
     """
-    # The products are small: threads of a linear algebra library would only wait for each other.
+    # Products are small, so threads in BLAS would only cost time.
     with threadpool_limits(limits=1, user_api="blas"):
         if budget.workers == 1:
             for first in range(0, budget.work, size):
@@ -365,11 +365,11 @@ def _batches(job: Callable[[int], Found], budget: Budget, size: int) -> Iterator
             for first in range(0, budget.work, size):
                 numbers = range(first, min(first + size, budget.work))
                 begun = [threads.submit(lambda k: None if k and budget.is_over() else job(k), k) for k in numbers]
-                # In the order of the jobs, whoever did them, so that workers do not matter.
+                # In the order of jobs, so that results do not depend on the number of workers.
                 yield [found for each in begun if (found := each.result()) is not None]
                 if budget.is_over():
                     return
-        except BaseException:  # Ctrl-C: jobs that are at work look at the budget and end soon
+        except BaseException:  # Ctrl-C: running jobs check the budget and end soon
             budget.stopped = True
             raise
         finally:

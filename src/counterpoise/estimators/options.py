@@ -15,9 +15,9 @@ from counterpoise.sentences import some
 if TYPE_CHECKING:
     from counterpoise.problem import Result
 
-# Rows from which on a column may be taken for prices, and how many times its mean is the size of its daily changes.
+# Least number of rows, and least ratio of mean to daily change, for a column to look like prices.
 LEAST_ROWS, SMOOTH = 5, 5.0
-# All of one column above this, or all of most columns above 1, are prices.
+# Columns look like prices if all values are above HIGH, or above ABOVE in most columns.
 HIGH, ABOVE = 5.0, 1.0
 
 

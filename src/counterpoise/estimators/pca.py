@@ -34,9 +34,9 @@ Matrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
 METHODS = ("search", "swap", "bcd-g", "exact")
-# Starts and children of a search, a component; on digits and MNIST 8 find what 512 do.
+# Starts and children of a search per component; on digits and MNIST, 8 find the same as 512.
 DEFAULT_WORK = 8
-# Non-zeros of a component if the user does not say.
+# Non-zeros of a component by default.
 DEFAULT_NONZERO = 10
 
 
@@ -294,7 +294,7 @@ def _refuse_non_finite(X: Any) -> None:
     """Name the first NaN or infinity by row and column."""
     sparse = is_sparse(X)
     values = X.data if sparse else X
-    # The sum is not finite if an entry is not; it may also overflow, so the entries decide.
+    # A finite sum implies finite entries; an infinite one may be overflow, so check the entries.
     with np.errstate(over="ignore", invalid="ignore"):
         if np.isfinite(values.sum()):
             return

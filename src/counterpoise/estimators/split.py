@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-# Local searches for one split, and random starts per draw of many.
+# Local searches for a single split, and random starts per draw for several.
 DEFAULT_WORK, STARTS_PER_DRAW = 64, 2
 ALTERNATIVES = ("two-sided", "greater", "less")
 # Statistics closer than this, relative to the largest, are equal: a tie counts against the alternative.

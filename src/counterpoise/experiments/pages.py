@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SECTION = ".section.json"
-# Of a section's file; one of another layout is left out until its target is run again.
+# Version of a section's file; others are ignored until their target is run again.
 LAYOUT = 1
 TITLE = "The paper's tables and figures, rerun"
 # Text that is a number, with a percent sign or without.
@@ -227,7 +227,7 @@ def _add(page: Report, chapter: Chapter) -> None:
     for chart in chapter.charts:
         name = f"{_as_name(chapter.name)}-{_as_name(chart.name)}-chart"
         page.panels(name, chart.title, chart.kind, chart.panels, chart.note)
-    # The lines are Markdown's, in which backticks set off a command.
+    # The lines are Markdown, with commands in backticks.
     page.paragraphs(*(line.replace("`", '"') for line in chapter.lines))
     for table in chapter.tables:
         page.subheading(table.caption)
@@ -239,7 +239,7 @@ def _add(page: Report, chapter: Chapter) -> None:
                 [_shown(value, formats[c], (r, c) in table.bold) for c, value in enumerate(row)]
                 for r, row in enumerate(table.rows)
             ]
-            # A table may be called as its target is.
+            # The suffix avoids a clash with the name of the target.
             page.table(f"{_as_name(table.name)}-table", table.caption, columns, rows)
 
 

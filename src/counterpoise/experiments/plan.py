@@ -22,7 +22,7 @@ TARGETS = ("table-1", "table-2", "table-3", "fig-s", "fig-c", "fig-time", "fig-t
 KINDS = ("sizes", "table", "curves", "histories")
 MEASURES = ("quality", "timing")
 PROBLEMS = ("SIT", "NNSPCA", "DCPB1", "DCPB2")
-# The constant a problem has besides λ.
+# The parameter of each problem besides λ.
 LETTERS = {"SIT": "s", "NNSPCA": "s", "DCPB1": "c", "DCPB2": "c"}
 
 
@@ -161,7 +161,7 @@ def _grid(asked: dict[str, Any], less: Mapping[str, Any], sets: list[str] | None
         if key in less:
             wanted[key] = [value for value in asked[key] if value in less[key]] or asked[key][:1]
     if sets is None and "sets" in less:
-        # What is simulated stands in for nothing: it is a set of its own, for SIT.
+        # The simulated set replaces no other; it is an additional set for SIT.
         wanted["sets"] = [x for x in less["sets"] if x in asked["sets"] or (x == "simulated" and problem == "SIT")]
     elif sets is not None:
         wanted["sets"] = sets

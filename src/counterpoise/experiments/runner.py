@@ -24,9 +24,9 @@ from counterpoise.sentences import one_of, require
 
 BACKENDS = ("loky", "threading", "dask", "ray")
 PACKAGES = {"dask": "distributed", "ray": "ray"}
-# What a run's outcome depends on; pages, tables and commands are not part of it.
+# Sources that the outcome of a run depends on.
 CODE = ("kernels", "terms", "solvers", "problem.py", "problems.py", "certificates.py", "checks.py")
-# Rows of a history that a record keeps, at most: the first, the last, and evenly by logarithm of time between.
+# Largest number of history rows in a record: the first, the last, and evenly spaced in log time between.
 HISTORY = 200
 
 
@@ -174,7 +174,7 @@ def workers(backend: str, address: str | None, jobs: int) -> Iterator[None]:
 
             cluster: Any = address
             if address is None:
-                # Its pages get any free port of this machine: the usual one may be another cluster's.
+                # Use any free port for the dashboard; the usual one may be taken by another cluster.
                 cluster = stack.enter_context(
                     LocalCluster(
                         n_workers=jobs,

@@ -24,7 +24,7 @@ from counterpoise.tables.arrays import read_arrays
 
 VARIABLE = "COUNTERPOISE_DATA"
 BLOCKS = "blocks"
-# A tracking set that is always here; it is none of the paper's and says so by its name.
+# A tracking set that is always available; not one of the paper's, as its name says.
 SIMULATED = "simulated"
 FETCHERS = ("20News", "MNIST")
 
@@ -119,7 +119,7 @@ def draw_block(source: str, side: int, seed: int, folder: Path | None) -> tuple[
         raise ValueError(f"{source} is {matrix.shape[0]} × {matrix.shape[1]}; a block of {side} does not fit.")
     rows = np.sort(rng.choice(matrix.shape[0], side, replace=False))
     columns = np.sort(rng.choice(matrix.shape[1], side, replace=False))
-    # Sparse sources are cut to the block before they are scaled by row norms of the whole, which stay small.
+    # Cut sparse sources to the block before scaling, so that only the block becomes dense.
     block = matrix[rows][:, columns]
     if is_sparse(block):
         block = block.toarray()
@@ -155,7 +155,7 @@ def fetch(source: str, into: Path) -> Path:
     from sklearn.feature_extraction.text import CountVectorizer
 
     texts = datasets.fetch_20newsgroups(subset="all")
-    # Words of fewer than three messages would make most columns of a block empty.
+    # Words in fewer than three messages would leave most columns of a block empty.
     counts = CountVectorizer(min_df=3).fit_transform(texts.data).tocsr()
     parts = {name: getattr(counts, name) for name in ("data", "indices", "indptr")}
     _write_npz(target, **parts, shape=np.array(counts.shape), label=np.asarray(texts.target))

@@ -67,7 +67,7 @@ class Store:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            # Several commands may share a store; each waits for the other's write, which takes a millisecond.
+            # Several commands may share a store; a write takes a millisecond.
             self.connection = sqlite3.connect(path, timeout=60.0)
             (found,) = self.connection.execute("PRAGMA user_version").fetchone()
             if found not in (0, SCHEMA):

@@ -31,9 +31,9 @@ from counterpoise.solvers.bcd import make_rule
 NAMES = ("SIT", "NNSPCA", "DCPB1", "DCPB2")
 BELOW, ABOVE = 0.01, 1.5  # λ as a multiple of the exactness threshold: far below it, and above
 NEVER = 10**9
-# A run whose last accepted step still brings this share of the whole descent has ended, not converged.
+# A run whose last step gains at least this share of the total descent terminated finitely.
 FINITE_SHARE = 1e-6
-# The tail of a gap: from this many times its floor down to the floor, which is so many times what F resolves.
+# The tail of a gap spans from TAIL_SPAN times its floor to the floor, TAIL_FLOOR times the rounding error of F.
 TAIL_SPAN, TAIL_FLOOR = 1e6, 640.0
 THETAS = (0.01, 1.0, 100.0)  # as multiples of L = max Q_ii
 EPSILONS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
@@ -176,7 +176,7 @@ def measure_rate(instance: Instance, ratio: float, most_epochs: int, seed: int) 
         accepted += walk.advance(problem.n)
         objective, resolution = problem.value_and_resolution(walk.x)
         values.append(objective)
-        # A scan costs as much as some epochs, so it waits until nothing has happened for a while.
+        # A scan costs as much as several epochs, so wait until F has stopped falling.
         quiet = len(values) > 10 and values[-10] - objective <= 64.0 * resolution
         certified = quiet and certify(problem, walk.x).cws_gap <= 64.0 * resolution
     gap = np.array(values) - min(values)
@@ -239,7 +239,7 @@ def measure_decrease(instance: Instance, theta: float, pairs: int, seed: int) ->
     for ratio in (BELOW, ABOVE):
         problem = instance.problem(ratio * instance.threshold())
         weight = theta * float(np.abs(problem.f.diagonal).max())
-        # Steps near the resolution of F would measure rounding.
+        # Steps near the rounding error of F would measure rounding.
         walk = Walk(problem, problem.start(seed), weight, seed, noise=1e7)
         before, value = walk.x.copy(), problem.objective(walk.x)
         for _ in range(pairs):

@@ -35,7 +35,7 @@ class Style(NamedTuple):
     filled: bool = False
 
 
-# Colours of Okabe and Ito, which colour-blind readers can tell apart; in grey the dashes do it.
+# Colours of Okabe and Ito, safe for colour-blind readers; dashes tell lines apart in grey.
 STYLES = {
     "bcd-g": Style("#000000", "-"),
     "bcd-l": Style("#0072B2", (0, (7, 2))),

@@ -174,7 +174,7 @@ class Report:
     def html(self) -> str:
         """Return the page."""
         style, script = _resource("page.css"), _resource("page.js")
-        # The page allows its own style and script and nothing else, least of all what a name in the data might hold.
+        # Allow the page's own style and script only, so that nothing in the data can run.
         policy = f"default-src 'none'; style-src 'sha256-{_digest(style)}'; script-src 'sha256-{_digest(script)}'"
         return (
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'

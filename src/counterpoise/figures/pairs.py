@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Points at which the landscape of a pair is evaluated, besides its breakpoints.
 LANDSCAPE = 601
-# A decrease below so many units of rounding of F is none, as in a run.
+# Decreases below this multiple of the rounding error of F count as none, as in a run.
 NOISE = 64.0
 # Decreases below this share of the largest have the lightest colour.
 FAINTEST = 1e-6

@@ -76,7 +76,7 @@ def read_arrays(path: str | os.PathLike[str], target: str | None = None) -> dict
 
 
 def read_plain(path: Path, target: str | None = None) -> Sheet:
-    """Read a table that may lack names; a mixture of numbers and words is a line of names only if it has the target."""
+    """Read a table with or without names; a first line that mixes numbers and words must hold the target."""
 
     def names_in(path: Path, where: str, first: list[str]) -> tuple[list[str] | None, list[str]]:
         numeric = [is_number(cell) for cell in first]
@@ -94,7 +94,7 @@ def read_plain(path: Path, target: str | None = None) -> Sheet:
 
 
 def arrays_of(sheet: Sheet, target: str | None = None) -> dict[str, Any]:
-    """Return A, and y if there is a target, from a table of numbers; days, row numbers and an index are no data."""
+    """Return A, and y if there is a target, from a table of numbers; days, row numbers and an index are left out."""
     path, names = sheet.path, sheet.names if sheet.named else None
     if not sheet.lines:
         raise ValueError(
@@ -125,7 +125,7 @@ def arrays_of(sheet: Sheet, target: str | None = None) -> dict[str, Any]:
 
 
 def _finite_numbers(sheet: Sheet, kept: list[int]) -> Vector:
-    """Return columns as an array, or name the first cell that is no finite number."""
+    """Return columns as an array, or name the first cell that is not finite."""
     words = [k for k in kept if sheet.columns[k].dtype.kind != "f"]
     if words and sheet.cells is None:
         raise ValueError(f"{sheet.path}, column {sheet.names[words[0]]!r} has dtype object; it must be real numbers.")
@@ -169,7 +169,7 @@ def _read_npy(path: Path) -> dict[str, Any]:
 
 
 def _load(path: Path, stream: BinaryIO) -> Any:
-    """Load with NumPy, which never unpickles here, and leaves open what it opens and cannot read."""
+    """Load with NumPy, without pickles, from a stream that the caller closes."""
     try:
         return np.load(stream, allow_pickle=False)
     except DAMAGE as error:

@@ -25,7 +25,7 @@ def is_compact(values: Any) -> Any:
 
 
 def as_days(values: npt.NDArray[Any], place: Callable[[int], str]) -> Any:
-    """Return a column as a DatetimeIndex, or name the first cell that is no day by its place."""
+    """Return a column as a DatetimeIndex, or name the place of the first cell that is not a day."""
     pandas = require("Tables need", "pandas")
     column = pandas.Series(values, dtype=values.dtype)
     missing = column.isna().to_numpy()
@@ -47,7 +47,7 @@ def as_days(values: npt.NDArray[Any], place: Callable[[int], str]) -> Any:
 
 
 def _read_days(texts: list[str], place: Callable[[int], str], pandas: Any) -> Any:
-    """Return days; 3/1/2024 is read by what the column as a whole allows."""
+    """Parse days; whether 3/1/2024 starts with the day or month is decided by the whole column."""
     found = [DAY_AND_MONTH.fullmatch(text.strip()) for text in texts]
     if all(found):
         firsts, seconds = ({int(each.group(k)) for each in found if each} for k in (1, 2))
@@ -64,5 +64,5 @@ def _read_days(texts: list[str], place: Callable[[int], str], pandas: Any) -> An
     if not days.isna().all() or not all(re.search(r"\d", text) for text in texts):
         return days
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UserWarning)  # that each date is parsed for itself
+        warnings.simplefilter("ignore", UserWarning)  # pandas warns that it parses each date individually
         return pandas.to_datetime(series, errors="coerce", utc=True).dt.tz_localize(None)

@@ -1,4 +1,4 @@
-"""Tables beside a problem: prices, wide or long, and small tables of names; or one sentence of what is wrong."""
+"""Read prices, wide or long, an index, and small tables of weights, groups and limits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOW_NAMES, HIGH_NAMES = ("low", "min", "least"), ("high", "max", "most")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Prices:
-    """A wide table of prices, a row a day and a column a name, and what to say about it."""
+    """A wide table of prices, days × names, with notes."""
 
     frame: Any
     dated: bool
@@ -29,7 +29,7 @@ class Prices:
 
 
 def read_prices(path: Path, dates: str | None = None) -> Prices:
-    """Read prices: wide, a column a name; or long, with columns such as date, ticker and price."""
+    """Read prices: wide, one column per name; or long, with columns such as date, ticker and price."""
     sheet = read_sheet(path)
     day = sheet.date_column(dates)
     if day is None:
@@ -65,7 +65,7 @@ def _wide(sheet: Sheet, names: list[str]) -> Any:
 
 
 def _long(sheet: Sheet, day: str, days: Any, ticker: str) -> tuple[Any, list[str]]:
-    """Return the wide table of a long one."""
+    """Pivot a long table."""
     import pandas
 
     price = _price_column(sheet, [day, ticker])
@@ -87,7 +87,7 @@ def _long(sheet: Sheet, day: str, days: Any, ticker: str) -> tuple[Any, list[str
 
 
 def _price_column(sheet: Sheet, besides: list[str]) -> str:
-    """Return the one column of prices, or the one so called."""
+    """Return the only numeric column, or one named price, close and the like."""
     others = [name for name in sheet.names if name not in besides]
     numeric = [name for name in others if name not in sheet.words or sheet.is_mixed(name)]
     if len(numeric) == 1:
@@ -131,7 +131,7 @@ def read_index(given: str, prices: Prices, path: Path) -> tuple[Any, list[str]]:
 
 
 def read_pairs(path: Path, value_names: Sequence[str], option: str) -> tuple[Sheet, str, str]:
-    """Read a table of names and one thing about each; return it and the two columns."""
+    """Read a table of names and one value each; return it and the two column names."""
     sheet = read_sheet(path)
     if len(sheet.names) < 2:
         raise ValueError(f"{option} is {path}, which has one column; it needs two, names and {value_names[0]}s.")

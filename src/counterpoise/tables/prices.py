@@ -1,4 +1,4 @@
-"""Prices to returns: what is missing is reported and treated by a rule that the user names, never in silence."""
+"""Convert prices to returns; missing prices are handled by an explicit rule and reported."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEAST_DAYS = 3
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Returns:
-    """Simple returns of stocks and of an index, as fractions, and sentences about what was done to get them."""
+    """Simple returns of stocks and of an index, as fractions, with notes."""
 
     returns: Vector
     index: Vector
@@ -59,7 +59,7 @@ class FrameReturns:
 
 
 def read_prices(path: str | os.PathLike[str], index: str, dates: str | None = None) -> tuple[pd.DataFrame, str]:
-    """Read a wide table of prices, a row a day, and return it indexed by date, with the index's column name.
+    """Read a wide table of prices, one row per day; return it indexed by date, and the index's column name.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def to_returns(prices: pd.DataFrame, index: Any = None, missing: str = "refuse",
 
 
 def _joined(prices: pd.DataFrame, index: Any, align: str, pandas: Any) -> tuple[pd.DataFrame, Any, list[str]]:
-    """Put the index beside the stocks, by the rule, and return its column's name and what was left out."""
+    """Join the index to the stocks by the rule; return the table, the index's column and notes."""
     if isinstance(index, pandas.DataFrame):
         if index.shape[1] != 1:
             raise ValueError(f"index has {index.shape[1]} columns; it must be a Series or have one column.")
@@ -218,7 +218,7 @@ def _joined(prices: pd.DataFrame, index: Any, align: str, pandas: Any) -> tuple[
 
 
 def _checked_table(frame: Any, name: str, pandas: Any) -> Any:
-    """Return a table of numbers; refuse what is none, or lacks unique names and unique days in order."""
+    """Return a table of numbers; names and days must be unique, and days sorted."""
     if not isinstance(frame, pandas.DataFrame):
         raise TypeError(
             f"{name} is a {type(frame).__name__}; it must be a DataFrame, a row a day and a column a stock."
@@ -245,7 +245,7 @@ def check_days(days: Any, name: str) -> None:
 
 
 def _checked(frame: pd.DataFrame, index: Any, missing: str) -> tuple[pd.DataFrame, Vector, list[str]]:
-    """Return prices without gaps, their values and notes; refuse too few of them, and those that are not positive."""
+    """Return prices without gaps, their values and notes; refuse too few or non-positive prices."""
     one_of(missing, MISSING, "missing")
     frame, notes = _without_gaps(frame, index, missing)
     if len(frame) < LEAST_DAYS:
@@ -264,21 +264,21 @@ def _checked(frame: pd.DataFrame, index: Any, missing: str) -> tuple[pd.DataFram
 
 
 def look_like_returns(values: Vector) -> bool:
-    """Whether most columns change their sign more than now and then, as returns do and prices do not."""
+    """Whether most columns are often negative, like returns and unlike prices."""
     with np.errstate(invalid="ignore"):
         negative = (values < 0.0).mean(axis=0)
     return bool(np.median(negative) > 0.2)
 
 
 def look_like_prices(values: Vector) -> bool:
-    """Whether most columns stay above 1, far from 0 by their own measure, as prices do and returns do not."""
+    """Whether most columns stay above 1 and vary little, like prices and unlike returns."""
     with np.errstate(all="ignore"):
         above = (values > 1.0).all(axis=0) & (values.mean(axis=0) > 2.0 * values.std(axis=0))
     return bool(above.mean() > 0.5)
 
 
 def _without_gaps(frame: pd.DataFrame, index: Any, missing: str) -> tuple[pd.DataFrame, list[str]]:
-    """Apply the rule and say what it did."""
+    """Apply the rule for missing prices; return the table and notes."""
     notes = []
     doubled = frame.index.duplicated(keep="last")
     if doubled.any():
@@ -318,7 +318,7 @@ def _without_gaps(frame: pd.DataFrame, index: Any, missing: str) -> tuple[pd.Dat
 
 
 def _as_numbers(path: Any, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of floats, converted from Decimal and the like; name the first cell that is no number."""
+    """Return a table of floats, converted from Decimal and the like; name the first cell that is not a number."""
     pandas = require("Prices need", "pandas")
     converted = {}
     for name in frame.columns:

@@ -27,14 +27,14 @@ NameRule = Callable[[Path, str, list[str]], tuple[list[str] | None, list[str]]]
 TEXT = (".csv", ".tsv", ".txt")
 SUFFIXES = (*TEXT, ".parquet", ".xlsx")
 SEPARATORS = (",", ";", "\t")
-# How files say that a cell is empty.
+# Spellings of an empty cell.
 NOTHING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "-"}
 DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Sheet:
-    """A table as a file holds it.
+    """A table read from a file.
 
     Attributes
     ----------
@@ -86,14 +86,14 @@ class Sheet:
         return self.columns[self.names.index(name)]
 
     def place(self, row: int, name: str | int) -> str:
-        """Say where a cell is; a column without a name is called by its position."""
+        """Return where a cell is; unnamed columns are numbered."""
         k = name if isinstance(name, int) else self.names.index(name)
         unit = "line" if self.path.suffix.lower() in TEXT else "row"
         which = repr(self.names[k]) if self.named and self.names[k] else k + 1
         return f"{self.path}, {unit} {self.lines[row]}, column {which}"
 
     def text(self, name: str) -> list[str | None]:
-        """Return a column as words: 600519 and not 600519.0."""
+        """Return a column as strings; whole numbers have no decimals."""
         return [_as_word(value) for value in self.column(name)]
 
     def one_of(self, names: Sequence[str], besides: Iterable[str] = ()) -> str | None:
@@ -109,7 +109,7 @@ class Sheet:
         return name
 
     def numbers(self, name: str, what: str = "it must be a number") -> Column:
-        """Return a column of numbers, or name the first cell that is none."""
+        """Return a column of numbers, or name the first cell that is not one."""
         column = self.column(name)
         if name in self.words:
             for row, value in enumerate(column):
@@ -123,7 +123,7 @@ class Sheet:
         return column.dtype.kind == "O" and any(number_in(str(value)) is not None for value in column if value)
 
     def holds_days(self, k: int) -> bool:
-        """Whether a column holds days: all cells look like some, or it is called so and holds 20240131 and the like."""
+        """Whether a column holds days: by their look, or by its name and numbers such as 20240131."""
         column = self.columns[k]
         if column.dtype.kind == "f":
             given = column[~np.isnan(column)]
@@ -190,7 +190,7 @@ def read_sheet(
 
 
 def check_suffix(path: Path, suffixes: Iterable[str], what: str) -> str:
-    """Return a file's suffix in small letters, or name those that are read."""
+    """Return a file's lower-case suffix, or refuse it."""
     if path.suffix.lower() not in suffixes:
         said = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
         raise ValueError(f"{path} has {said}; {what} is one of {', '.join(suffixes)}.")
@@ -198,7 +198,7 @@ def check_suffix(path: Path, suffixes: Iterable[str], what: str) -> str:
 
 
 def open_sheet(path: Path, rule: NameRule, separator: str | None = None, decimal: str | None = None) -> Sheet:
-    """Read a table whose first row is told to be names or data by a rule; names may repeat or be empty."""
+    """Read a table; a rule decides whether the first row holds names, which may repeat or be empty."""
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
     try:
@@ -219,7 +219,7 @@ def open_sheet(path: Path, rule: NameRule, separator: str | None = None, decimal
 
 
 def _names_in(may_lack: bool, path: Path, where: str, first: list[str]) -> tuple[list[str] | None, list[str]]:
-    """Tell names from data.
+    """Decide whether the first row holds names.
 
     Whole numbers beside words, or below an empty corner as pandas writes them, may well be names, such as years; a
     fraction is not.
@@ -290,7 +290,7 @@ def _decoded(path: Path) -> str:
 
 
 def _split_text(path: Path, text: str, separator: str) -> tuple[list[list[str]], list[int]]:
-    """Return the rows of cells, the first with the spaces around its cells removed, and the lines that they are on."""
+    """Return the rows of cells, the first stripped, and their line numbers."""
     # Lines may end as on any system, by a carriage return alone too.
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
@@ -383,7 +383,7 @@ def _read_binary(path: Path, rule: NameRule, separator: str | None, decimal: str
 
 
 def _without_margins(frame: Any) -> Any:
-    """Leave out empty rows, and empty columns without a name; a name that pandas made up is none."""
+    """Drop empty rows and unnamed empty columns; names made up by pandas do not count."""
     unnamed = [bool(re.fullmatch(r"Unnamed: \d+", str(name))) for name in frame.columns]
     kept = [k for k, name in enumerate(frame.columns) if not (unnamed[k] and frame[name].isna().all())]
     names = ["" if unnamed[k] else frame.columns[k] for k in kept]
