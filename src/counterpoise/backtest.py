@@ -97,7 +97,7 @@ class Backtest:
 
     @property
     def tracking_error(self) -> float:
-        """Root mean square of ``difference`` per row, net of costs; unlike a standard deviation it includes the mean."""
+        """Root mean square of ``difference``, per row and net of costs; unlike a deviation it includes the mean."""
         return _root_mean_square(np.asarray(self.difference))
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Fit components on a pool of columns: one after the other, then together, while columns outside would raise one."""
+"""Fit components on a pool of columns, sequentially and then jointly; grow the pool while that helps."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ SAME = 1e-9
 
 
 class Plan(NamedTuple):
-    """What the user asked for."""
+    """The options of a fit."""
 
     sizes: list[int]
     method: str
@@ -81,24 +81,24 @@ class Found(NamedTuple):
 
 
 class _Seen:
-    """Which components were looked at since another one changed: a second look would find the same."""
+    """Components that were examined since another one changed and need not be examined again."""
 
     def __init__(self, count: int) -> None:
         self.since = np.zeros(count, dtype=bool)
 
     def look(self, k: int) -> bool:
-        """Return whether component k is to be looked at, which counts as done."""
+        """Return whether component k must be examined, and mark it as examined."""
         due = not self.since[k]
         self.since[k] = True
         return due
 
     def change(self, k: int) -> None:
-        """Make all others due; what component k is given has not changed."""
+        """Mark all components but k for examination."""
         self.since[np.arange(len(self.since)) != k] = False
 
 
 class Fit:
-    """Components on a pool, one after the other and then together."""
+    """Fits components on a pool, sequentially and then jointly."""
 
     def __init__(self, plan: Plan, tasks: Tasks) -> None:
         self.plan, self.tasks = plan, tasks
@@ -118,14 +118,14 @@ class Fit:
     def components(
         self, C: Covariance, V: Matrix | None, results: list[Result], kicks: bool
     ) -> tuple[Matrix, list[Result]]:
-        """Return components from those so far, if any; the products are too small for several threads."""
+        """Return components, improved from those so far if any; single-threaded, as products are small."""
         with threadpool_limits(limits=1, user_api="blas"):
             if V is None or not self.joint:
                 V, results = self.one_by_one(C, V)
             return self.together(C, V, kicks) if self.joint else V, results
 
     def one_by_one(self, C: Covariance, warm: Matrix | None) -> tuple[Matrix, list[Result]]:
-        """Solve for each component after those before it."""
+        """Find each component given those before it."""
         V, results = np.zeros((len(C), 0)), []
         for k, s in enumerate(self.plan.sizes):
             # After the pool has grown, a component is refitted; that is not a new task.
@@ -142,7 +142,7 @@ class Fit:
         return V, results
 
     def _next(self, C: Covariance, V: Matrix, s: int, x0: Matrix | None) -> Result:
-        """Solve for the component after V; where there is hardly time for that, take one of a few products."""
+        """Find the component after V; without time for that, return a cheap one."""
         limit, before, seconds = self.plan.max_time, working_seconds(), None
         if limit is not None:
             first = C.first_loadings(V, s)
@@ -158,7 +158,7 @@ class Fit:
         return _kept(problem, result, truncated(result.x, s))
 
     def together(self, C: Covariance, V: Matrix, kicks: bool) -> Matrix:
-        """Backfit: with kicks among the columns of the largest variance, then among all."""
+        """Backfit among the columns of largest variance, with kicks, and then among all."""
         if self.backfitting is None:
             self.backfitting = self.tasks.nested("backfit")
         few = np.union1d(np.argsort(-np.diag(C.C), kind="stable")[:FEW], np.flatnonzero(V.any(axis=1)))
@@ -168,7 +168,7 @@ class Fit:
         return self._rounds(C, V, kicks)
 
     def _rounds(self, C: Covariance, V: Matrix, kicks: bool) -> Matrix:
-        """Backfit until nothing rises, and then kick or end; return the best components of all rounds."""
+        """Backfit until the total stops rising, then kick or stop; return the best components."""
         best, best_total = V, -math.inf
         total, seen = self._total(C, V), _Seen(V.shape[1])
         try:
@@ -225,7 +225,7 @@ class Fit:
         return V, results
 
     def _uncertified(self, C: Covariance, V: Matrix, k: int) -> Result:
-        """Return the result of a component of which nothing is claimed, because the time is over or Ctrl-C pressed."""
+        """Return a result without claims, after the time limit or Ctrl-C."""
         status = Status.INTERRUPTED if self.interrupted else Status.TIME_LIMIT
         added = adjusted_variances(C.root @ np.column_stack([np.delete(V, k, axis=1), V[:, k]]), False)[0][-1]
         return _no_step(V[:, k].copy(), -0.5 * float(added), status, status.value, math.nan, self.plan.seed)
@@ -264,7 +264,7 @@ class Fit:
         return V
 
     def _tell(self, objective: float, x: Matrix, gap: float) -> None:
-        """Let who listens hear of a component, or of all of them after a round; these end when nothing rises."""
+        """Report a component, or all of them after a round, to the listener."""
         count = len(self.plan.sizes)
         self.told += 1
         share = None if self.joint else min(self.told / count, 1.0)
@@ -296,7 +296,7 @@ def _kept(problem: Problem, result: Result, x: Matrix) -> Result:
 
 
 def _as_it_is(problem: Problem, x: Matrix, seed: int) -> Result:
-    """Return the result of no step at all, with the gap that pairs leave."""
+    """Return the result at x without a step, with its gap."""
     message = "pairs would raise this component's own variance and lower the total of all; it is left as it is"
     return _no_step(x, problem.objective(x), Status.STATIONARY, message, certify(problem, x).cws_gap, seed)
 
@@ -379,7 +379,7 @@ def fit_components(data: Centred, fit: Fit) -> Found:
 
 
 def _entering(data: Centred, pool: Indices, C: Covariance, V: Matrix, fit: Fit) -> Indices:
-    """Return the columns to add to the pool; none, if Ctrl-C is pressed on the way."""
+    """Return the columns to add to the pool; none after Ctrl-C."""
     if len(pool) == len(data.varying):
         return pool[:0]
     try:
@@ -391,7 +391,7 @@ def _entering(data: Centred, pool: Indices, C: Covariance, V: Matrix, fit: Fit) 
 
 
 def _embedded(values: Matrix, places: Indices, length: int) -> Matrix:
-    """Return values at their places among zeros."""
+    """Scatter values into zeros."""
     out = np.zeros((length, *values.shape[1:]))
     out[places] = values[: len(places)]
     return out

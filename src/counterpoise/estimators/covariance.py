@@ -1,4 +1,4 @@
-"""The covariance of data, centred implicitly if they are sparse, and what components leave of it."""
+"""Covariance matrices, implicitly centred for sparse data, and their deflation by components."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Centred:
 
     @supervised
     def pool(self, count: int, n_components: int, seed: int) -> Indices:
-        """Return columns to begin with: half by variance, half by their length in the leading eigenvectors of C.
+        """Return the initial columns: half by variance, half by their norm in the leading eigenvectors of C.
 
         The latter are found by subspace iteration; they name columns that vary little each, but many together.
         """
@@ -88,7 +88,7 @@ class Centred:
 
 
 class Covariance:
-    """C = RᵀR on the pool, and what components leave of it."""
+    """C = RᵀR on the pool, and its deflation by components."""
 
     def __init__(self, C: Matrix) -> None:
         # A pair step needs two coordinates; the second one does not vary and stays at 0.
@@ -172,7 +172,7 @@ def _root(C: Matrix) -> Matrix:
 
 
 class ExhaustedError(Exception):
-    """No variance is left on the pool by the components V."""
+    """The components V explain all variance of the pool."""
 
     def __init__(self, V: Matrix) -> None:
         super().__init__()
@@ -190,7 +190,7 @@ def truncated(x: Matrix, s: int) -> Matrix:
 
 
 def left_out(data: Centred, pool: Indices, C: Covariance, V: Matrix, most: int) -> Indices:
-    """Return columns outside the pool of whose variance the components leave most."""
+    """Return the columns outside the pool with the largest unexplained variance."""
     B = C.rows(C.root @ V, data.products(pool, V[: len(pool)]))
     left = data.variance - np.einsum("kj,kj->j", B, B)
     left[pool] = 0.0

@@ -91,13 +91,13 @@ def read_covariates(table: Any, weights: Any = None, categorical: Any = None, le
 
 
 def is_pandas(values: Any, kind: str) -> bool:
-    """Whether ``values`` is a pandas object of that kind; pandas is not imported for the question."""
+    """Whether ``values`` is a pandas object of that kind; without importing pandas."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(values, getattr(pandas, kind))
 
 
 def aligned(values: Any, index: Any, length: int, name: str) -> Any:
-    """Return one value per unit: a Series in the units' order if it has their index, anything else as it stands."""
+    """Return one value per unit: a Series in the units' order if it has their index, anything else unchanged."""
     if is_pandas(values, "Series") and index is not None and not values.index.equals(index):
         if not (values.index.is_unique and index.is_unique and set(values.index) == set(index)):
             raise ValueError(f"{name} has another index than covariates; both must label the same units.")

@@ -145,13 +145,13 @@ class Groups:
         return Found(self.imbalance(labels), labels)
 
     def key(self, labels: Labels) -> bytes:
-        """Return what equal splits have in common, mirror images among them."""
+        """Return a key shared by equal splits and their mirror images."""
         if self.mirrored and labels[0]:
             labels = 1 - labels
         return labels.astype(np.int16).tobytes()
 
     def neighbours(self, found: Found, rng: np.random.Generator, most: int = BLOCK) -> Iterator[Found]:
-        """Yield what exchanges of two units lead to, the best first; of more units than ``most``, those of a sample."""
+        """Yield splits after one exchange, best first; of a sample if there are more units than ``most``."""
         labels, means = found.labels, self.means(found.labels)
         units = np.arange(self.n) if self.n <= most else np.sort(rng.choice(self.n, most, replace=False))
         slopes = (self.count * means - means.sum(axis=0)) / self.group_sizes[:, None]
@@ -195,7 +195,7 @@ class Groups:
         tabu: bool,
         over: Callable[[], bool],
     ) -> bool:
-        """Divide the units of two groups anew, in place; return whether that lowered F.
+        """Reassign the units of two groups in place; return whether F fell.
 
         The first time random exchanges precede the descent, and tabu search may follow it, if there is time.
         """
@@ -241,7 +241,7 @@ class Groups:
 
 
 def _ascending(values: Vector) -> Iterator[int]:
-    """Yield the places of the finite values, the least first; a few are mostly enough, and soon found."""
+    """Yield the places of the finite values, the least first; the first few are found quickly."""
     few = np.sort(np.argpartition(values, min(SORTED, len(values) - 1))[:SORTED])
     yield from (int(k) for k in few[np.argsort(values[few], kind="stable")] if np.isfinite(values[k]))
     if len(few) < len(values):
@@ -250,7 +250,7 @@ def _ascending(values: Vector) -> Iterator[int]:
 
 
 class Budget:
-    """How many jobs, how many seconds, where chance comes from, and how many workers."""
+    """Limits of a search: jobs, seconds, seed and workers."""
 
     def __init__(self, work: int, max_time: float | None, seed: int, n_jobs: int | None) -> None:
         self.work, self.seed = work, seed
@@ -263,7 +263,7 @@ class Budget:
         self.stopped = False
 
     def is_over(self) -> bool:
-        """Return whether the time is over, or Ctrl-C was pressed."""
+        """Return whether time is up or Ctrl-C was pressed."""
         return self.stopped or working_seconds() >= self.until
 
 
@@ -295,7 +295,7 @@ def search_groups(groups: Groups, budget: Budget) -> list[Found]:
 
 
 def gather_groups(groups: Groups, wanted: int, budget: Budget) -> list[Found]:
-    """Return so many distinct splits, the best first: local optima of random starts.
+    """Return ``wanted`` distinct splits, best first: local optima from random starts.
 
     If they are too few, they are completed by exchanges of one pair: the best split not taken yet is taken, and what
     exchanges make of it are put among those that wait.
@@ -341,13 +341,13 @@ def gather_groups(groups: Groups, wanted: int, budget: Budget) -> list[Found]:
 
 
 def _distinct(groups: Groups, found: list[Found]) -> list[Found]:
-    """Return them without repetitions, the best first."""
+    """Return distinct splits, best first."""
     unique = {groups.key(each.labels): each for each in reversed(found)}
     return sorted(unique.values(), key=lambda each: (each.imbalance, groups.key(each.labels)))
 
 
 def _batches(job: Callable[[int], Found], budget: Budget, size: int) -> Iterator[list[Found]]:
-    """Yield the results of jobs 0, 1, …, so many at a time, until the work is done or the time is over.
+    """Yield the results of jobs 0, 1, …, in batches, until the work is done or time is up.
 
     Of a batch in which the time ends the jobs that have begun count, and of the first batch at least one.
     """

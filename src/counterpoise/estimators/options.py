@@ -1,4 +1,4 @@
-"""What estimators have in common: checks of their options and of their data, and warnings."""
+"""Checks of options and data, and warnings, shared by estimators."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ HIGH, ABOVE = 5.0, 1.0
 
 
 def refuse_unusable(name: str, values: Any) -> None:
-    """Refuse masked entries and complex numbers, of which conversions would lose a part in silence."""
+    """Refuse masked entries and complex numbers, which conversions would truncate silently."""
     if values is None:
         return
     refuse_masked(values, name)
@@ -70,7 +70,7 @@ def price_columns(values: Vector) -> list[int]:
 
 
 def warn_of_prices(returns: Vector, names: Any, index: Vector, stacklevel: int) -> None:
-    """Say which columns, or whether the index, look like prices where returns belong."""
+    """Warn of columns, or an index, that look like prices instead of returns."""
     found: list[str] = []
     columns = price_columns(returns)
     if columns:
@@ -87,7 +87,7 @@ def warn_of_prices(returns: Vector, names: Any, index: Vector, stacklevel: int) 
 
 
 def warn_if_interrupted(results: Iterable[Result], stacklevel: int) -> None:
-    """Say that a fit kept the best of an interrupted run."""
+    """Warn that a fit was interrupted."""
     from counterpoise.problem import Status
 
     if any(result.status is Status.INTERRUPTED for result in results):

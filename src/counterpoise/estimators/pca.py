@@ -220,7 +220,7 @@ class NonnegativeSparsePCA(
         return points
 
     def __sklearn_tags__(self) -> Any:
-        """Say that sparse data and both precisions are welcome."""
+        """Declare support for sparse data and both precisions."""
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]

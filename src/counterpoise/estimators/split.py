@@ -1,4 +1,4 @@
-"""Groups for an experiment whose covariates agree as well as possible, and the test that belongs to them."""
+"""Split units into groups with balanced covariates, and test outcomes by randomisation."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Split:
     covariates: Covariates
 
     def __repr__(self) -> str:
-        """Say how well the groups agree."""
+        """Summarise in one line."""
         sizes = ", ".join(map(str, self.group_sizes))
         draws = f", {len(self.draws)} draws" if len(self.draws) > 1 else ""
         return (
@@ -185,9 +185,7 @@ class Split:
                 f"A mean difference is between two groups and here are {len(self.group_sizes)}; "
                 "give statistic as a function of (outcome, labels)."
             )
-        control, treated = self.group_sizes
-        y = y - y.mean()
-        scale = 1.0 / treated + 1.0 / control
+        y, scale = y - y.mean(), sum(1.0 / size for size in self.group_sizes)
         return scale * float(labels @ y), scale * np.asarray(self.reference @ y, dtype=np.float64)
 
 
@@ -306,7 +304,7 @@ def _generator(random_state: Any) -> np.random.Generator:
 
 
 def _names_a_column(covariates: Any, strata: Any) -> bool:
-    """Whether strata is the name of a column; a text that is none is refused."""
+    """Whether strata names a column; other strings are refused."""
     if not isinstance(strata, str):
         return False
     if is_pandas(covariates, "DataFrame") and strata in list(covariates.columns):
@@ -351,7 +349,7 @@ def _sizes(n_treated: Any, names: list[Any], units: Labels) -> Labels:
 
 
 def _listed(sizes: Any, name: str, units: int, least: int) -> list[int]:
-    """Return the sizes that are given for so many units."""
+    """Return the given sizes, checked against the number of units."""
     if isinstance(sizes, str) or not isinstance(sizes, Sequence | np.ndarray):
         return [whole_number(sizes, name, least, units - least)]
     each = [whole_number(size, f"{name}[{k}]", least) for k, size in enumerate(sizes)]

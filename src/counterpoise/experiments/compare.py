@@ -1,4 +1,4 @@
-"""Comparisons made from records alone: means, who wins where, by how much, and how much sooner."""
+"""Compare methods from records: means, wins, ratios and times."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def is_below(first: float, second: float) -> bool:
 
 
 def best_of(means: dict[str, float]) -> set[str]:
-    """Return the methods that nobody beats by more than a tie."""
+    """Return the methods tied for the best."""
     least = min(means.values())
     return {method for method, mean in means.items() if not is_below(least, mean)}
 

@@ -27,7 +27,7 @@ DIGITS = 6
 
 
 def styles(methods: Sequence[Method]) -> dict[str, Style]:
-    """Return a style a method: the strongest setting is thinner than the paper's, blocks are shades of one colour."""
+    """Return a style per method; strongest settings are thin, block sizes are shades of one colour."""
     found = {}
     blocks = list(dict.fromkeys(m.name.rstrip("*") for m in methods if m.stages[0]["method"] == "bcd-l"))
     for method in methods:
@@ -110,7 +110,7 @@ def _rounded(values: Vector) -> Vector:
 
 
 def instants_of(runs: list[Vector]) -> Vector:
-    """Return points in time, even by their logarithm, from the first that a run reports to the last."""
+    """Return times, evenly spaced in log scale, from the first reported to the last."""
     first = min(max(run[run[:, 1] > 0.0, 1].min(initial=1.0), 1e-6) for run in runs)
     last = max(max(run[-1, 1] for run in runs), 2.0 * first)
     return np.geomspace(first, last, INSTANTS)

@@ -41,7 +41,7 @@ class Instance(NamedTuple):
     c: int
 
     def problem(self, lam: float) -> Problem:
-        """Return the problem with this λ; that c has the wrong parity is no news here."""
+        """Return the problem with this λ, without the warning about the parity of c."""
         if self.name == "SIT":
             return SIT(self.A, self.y, self.s, lam)
         if self.name == "NNSPCA":

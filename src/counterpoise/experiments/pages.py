@@ -1,4 +1,4 @@
-"""Pages: what a target's records say, as files, and one page that gathers all targets run so far."""
+"""Write a target's tables and figures to files, and one page of all targets so far."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?%?")
 
 @dataclasses.dataclass(frozen=True)
 class Tally:
-    """What the top of the page adds up over targets: runs, cells of tables and who is best there, proofs.
+    """Counts for the top of the page: runs, cells won, tied and lost, and certified runs.
 
     ``won``, ``tied`` and ``lost`` count cells of the lead against all methods, ``beaten`` those lost to a method
     that is not ours; ``certified`` are those of the lead's runs, ``of_lead``, that ended with a proof.
@@ -83,7 +83,7 @@ def sizes(here: dict[str, Data], absent: dict[str, str]) -> Table:
 
 
 def chapter(target: Target, records: list[Record], wanted: int, absent: dict[str, str], command: str) -> Chapter:
-    """Build a target's tables and figure from its records; nothing else enters, so the same store gives the same."""
+    """Build a target's tables and figures from its records alone, so that they are reproducible."""
     cells = compare.group(records, target.methods)
     lines = [_provenance(records, wanted, command), *absent.values()]
     lines += [*compare.explanations(target), *compare.claims(records)]
@@ -130,7 +130,7 @@ def chapter(target: Target, records: list[Record], wanted: int, absent: dict[str
 
 
 def _settings(target: Target) -> str:
-    """Say what was run, on what."""
+    """Describe the problems, values and sets that were run."""
     grids = [
         f"{grid.problem} with {LETTERS[grid.problem]} = {_listed(grid.values)} and λ = {_listed(grid.lams)} on "
         f"{', '.join(grid.sets)}"
@@ -144,7 +144,7 @@ def _listed(values: Sequence[float]) -> str:
 
 
 def _provenance(records: list[Record], wanted: int, command: str) -> str:
-    """Say what the numbers come from; dates and machines are the records', not the page's."""
+    """Describe the records: count, command, dates, versions and machines."""
     if not records:
         return f"No records yet; `{command}` makes them."
     days = sorted({record.at[:10] for record in records})
@@ -244,7 +244,7 @@ def _add(page: Report, chapter: Chapter) -> None:
 
 
 def _as_name(text: str) -> str:
-    """Return what can name an element; a file of one's own may be called anything."""
+    """Return a valid element name; a user's file may have any name."""
     return re.sub(r"[^A-Za-z0-9-]", lambda match: f"_{ord(match[0]):x}_", text)
 
 
@@ -285,7 +285,7 @@ def _packed_panel(panel: Panel) -> dict[str, Any]:
 
 
 def _unpacked(text: str) -> Chapter | None:
-    """Return a chapter, None of a text of another layout or one that was cut short."""
+    """Return a chapter, or None if the text has another layout or is incomplete."""
     try:
         kept = json.loads(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Targets: what a TOML file asks for, as a list of runs."""
+"""Read targets from TOML files and list their runs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Target:
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """One run: everything that its outcome depends on, but for the code."""
+    """One run: everything that its outcome depends on, except the code."""
 
     target: str
     problem: str
@@ -83,7 +83,7 @@ class Task:
         return self.problem, self.dataset, self.value, self.lam
 
     def key(self, code: str) -> str:
-        """Return what tells a record of this run by this code from all others."""
+        """Return a key that identifies this run by this code."""
         asked = dataclasses.asdict(self)
         asked["method"] = {"name": self.method.name, "stages": self.method.stages}
         return hashlib.sha256(json.dumps([asked, code], sort_keys=True).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""Runs: the tasks that the store does not have, in parallel where only quality counts, one at a time for clocks."""
+"""Run missing tasks, in parallel if only quality is measured, one at a time if time is."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def machine() -> dict[str, Any]:
-    """Return what a time depends on: the processor and the number of cores; no host name."""
+    """Return the processor and the number of cores, without the host name."""
     model = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
@@ -67,7 +67,7 @@ def machine() -> dict[str, Any]:
 
 
 def execute(task: Task, folder: Path | None, code: str) -> Record:
-    """Run one task. Linear algebra gets one thread, so that bits do not depend on who else is running."""
+    """Run one task, with single-threaded BLAS for reproducible bits."""
     if code != code_identity():
         raise RuntimeError(f"This worker has counterpoise {code_identity()}, the command {code}; install the same.")
     data = load(task.dataset, folder)
@@ -108,7 +108,7 @@ def execute(task: Task, folder: Path | None, code: str) -> Record:
 
 @functools.lru_cache(maxsize=4)
 def _problem(cell: tuple[str, str, float, float], digest: str, folder: Path | None) -> cp.Problem:
-    """Build a cell's problem once for all its methods; its AᵀA belongs to all of them and to no clock."""
+    """Build a cell's problem once for all methods, with AᵀA formed outside of any timing."""
     name, dataset, value, lam = cell
     problem = build(name, load(dataset, folder), value, lam)
     assert isinstance(problem.f, cp.LeastSquares)
@@ -135,7 +135,7 @@ def _frozen(stage: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 @functools.cache
 def _warm_up(problem: str, stage: tuple[tuple[str, Any], ...]) -> None:
-    """Compile a method's kernels on a small problem of the same kind: limits count the method's seconds alone."""
+    """Compile a method's kernels on a small problem, so that time limits exclude compilation."""
     rng, n, options = np.random.default_rng(0), 64, dict(stage)
     A, y = rng.standard_normal((n, n)), rng.standard_normal(n)
     small = build(problem, Data("warm-up", A, y, "", ""), 4.0, 1.0)
@@ -144,7 +144,7 @@ def _warm_up(problem: str, stage: tuple[tuple[str, Any], ...]) -> None:
 
 
 def thinned(history: Vector, most: int = HISTORY) -> Vector:
-    """Return at most so many rows: the first, the last, the best, and others evenly by the logarithm of time."""
+    """Return at most ``most`` rows: first, last, best, and others evenly spaced in log time."""
     if len(history) <= most:
         return history
     times = np.log(np.maximum(history[:, 1], 1e-5))
@@ -165,7 +165,7 @@ def check_backend(backend: str, address: str | None) -> None:
 
 @contextlib.contextmanager
 def workers(backend: str, address: str | None, jobs: int) -> Iterator[None]:
-    """Make joblib use a backend; without an address dask and ray start on this machine, and end with the block."""
+    """Select a joblib backend; without an address, dask and ray run locally within the block."""
     import joblib
 
     with contextlib.ExitStack() as stack:
@@ -247,7 +247,7 @@ def _one_by_one(todo: list[Task], folder: Path | None, code: str) -> Iterator[tu
 
 
 def _in_parallel(todo: list[Task], folder: Path | None, code: str) -> Iterator[tuple[Task, Record | Exception]]:
-    """Yield outcomes as they arrive; a backend that cannot do so gets batches, each returned whole."""
+    """Yield outcomes as they arrive; other backends get batches."""
     import joblib
 
     jobs = [joblib.delayed(_attempt)(task, folder, code) for task in todo]

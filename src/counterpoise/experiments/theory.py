@@ -159,7 +159,7 @@ class Walk:
         self.last = np.empty(5)
 
     def advance(self, pairs: int) -> int:
-        """Try so many pairs; return how many steps were accepted."""
+        """Try a number of pairs; return how many steps were accepted."""
         objective, resolution = self.problem.value_and_resolution(self.x)
         level = np.array((objective, self.noise * resolution))
         where = (self.rule, self.terms, self.x, self.theta, 0.0, level)
