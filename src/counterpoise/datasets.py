@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.checks import Vector, whole_number
-from counterpoise.sentences import lacking, one_of, require, some
+from counterpoise.checks import Vector, choice, whole_number
+from counterpoise.sentences import lacking, require, some
 from counterpoise.tables.arrays import SUFFIXES, TABLES, arrays_of, read_arrays, read_plain
 from counterpoise.tables.prices import read_table, to_returns
 
@@ -258,8 +258,8 @@ def fetch_newsgroups(
     download : bool
         False uses what is there and nothing else.
     """
-    one_of(weighting, WEIGHTINGS, "weighting")
-    one_of(subset, SUBSETS, "subset")
+    choice(weighting, "weighting", WEIGHTINGS, quoted=False)
+    choice(subset, "subset", SUBSETS, quoted=False)
     min_df = whole_number(min_df, "min_df", 1)
     from scipy.sparse import csr_array
     from sklearn import datasets

@@ -5,7 +5,7 @@ from __future__ import annotations
 import decimal
 import difflib
 import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 # Smaller numbers are shown as 0.
@@ -142,19 +142,3 @@ def require(need: str, *packages: str) -> Any:
     if absent:
         raise lacking(need, *absent) from None
     return found[0]
-
-
-def one_of(value: Any, known: Sequence[Any] | Iterable[Any], name: str) -> str:
-    """Return a value that is among the known ones, or refuse it.
-
-    Examples
-    --------
-    >>> one_of("up", ("left", "right"), "side")
-    Traceback (most recent call last):
-        ...
-    ValueError: side is 'up'; it must be one of left, right.
-    """
-    known = list(known)
-    if value not in known:
-        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(str, known))}.")
-    return str(value)

@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.table import Table
 
 import counterpoise as cp
-from counterpoise.checks import Vector
+from counterpoise.checks import Vector, choice
 from counterpoise.cli import base, results
 from counterpoise.cli.base import AsJson, Debug, Quiet, Verbose, app, status_line
 from counterpoise.cli.problem import PROBLEMS, build, check_length
 from counterpoise.cli.solve import check_options
-from counterpoise.sentences import by_more_than, counted, one_of
+from counterpoise.sentences import by_more_than, counted
 from counterpoise.tables.arrays import read_point
 
 LEVELS = ("pair", "swap")
@@ -63,7 +63,7 @@ def certify(
     """
     with base.answer(debug):
         base.check_manners(quiet, verbose)
-        one_of(level, LEVELS, "--level")
+        choice(level, "--level", LEVELS, quoted=False)
         given = {"s": sparsity, "c": total, "lam": lam}
         fixed = {"working_set": None, "k": None, "seed": 0, "max_time": None, "max_iter": None}
         check_options(problem, given, ["bcd-g"], fixed, scale)

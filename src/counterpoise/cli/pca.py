@@ -12,12 +12,12 @@ import typer
 from rich.console import Console
 
 import counterpoise as cp
-from counterpoise.checks import whole_number
+from counterpoise.checks import choice, whole_number
 from counterpoise.cli import base, results
 from counterpoise.cli.base import AsJson, Debug, Force, Line, Quiet, Verbose, app, status_line
 from counterpoise.findings import component_claims, ending, loadings_table
 from counterpoise.output import csv_text
-from counterpoise.sentences import counted, one_of, percent, some
+from counterpoise.sentences import counted, percent, some
 from counterpoise.tables.read import read_sheet
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def pca(
         sizes = [whole_number(size, "--nonzero", 1) for size in nonzero or []]
         whole_number(seed, "--seed", 0)
         base.check_seconds(seconds)
-        one_of(missing, MISSING, "--missing")
+        choice(missing, "--missing", MISSING, quoted=False)
         base.check_folder(output, FILES, force, may_ask=not (as_json or quiet))
         with base.kept_warnings() as warned, status_line(quiet or as_json) as say:
             say(f"Reading {table.name}")

@@ -18,12 +18,12 @@ from rich.table import Table
 
 import counterpoise as cp
 from counterpoise import plotting
-from counterpoise.checks import Vector, is_sparse, number, whole_number
+from counterpoise.checks import Vector, choice, is_sparse, number, whole_number
 from counterpoise.cli import base, results
 from counterpoise.cli.base import AsJson, Debug, Line, Quiet, app, status_line
 from counterpoise.cli.problem import PROBLEMS, build, check_length, data_of, make, needs
 from counterpoise.output import whole_file
-from counterpoise.sentences import as_seconds, one_of, spelled
+from counterpoise.sentences import as_seconds, spelled
 from counterpoise.tables.arrays import read_point
 
 if TYPE_CHECKING:
@@ -135,7 +135,7 @@ def check_options(
     problem: str, given: dict[str, Any], methods: list[str], options: dict[str, Any], scale: float
 ) -> None:
     """Check the options that do not depend on the data."""
-    one_of(problem, PROBLEMS, "--problem")
+    choice(problem, "--problem", PROBLEMS, quoted=False)
     for letter, option, meaning in (
         ("s", "--sparsity", "how many coordinates are free"),
         ("c", "--total", "the sum of x"),

@@ -12,12 +12,12 @@ import typer
 from rich.console import Console
 
 import counterpoise as cp
-from counterpoise.checks import number, whole_number
+from counterpoise.checks import choice, number, whole_number
 from counterpoise.cli import base, results
 from counterpoise.cli.base import AsJson, Debug, Force, Line, Quiet, Verbose, app, status_line
 from counterpoise.findings import Listing, ending, holdings_table, tracking_claims
 from counterpoise.output import csv_text
-from counterpoise.sentences import counted, one_of, percent, some
+from counterpoise.sentences import counted, percent, some
 from counterpoise.tables import portfolios as tables
 from counterpoise.tables.prices import MISSING, to_returns
 
@@ -92,7 +92,7 @@ def track(
         whole_number(seed, "--seed", 0)
         number(cost, "--cost", 0.0)
         base.check_seconds(seconds)
-        one_of(missing, MISSING, "--missing")
+        choice(missing, "--missing", MISSING, quoted=False)
         if train_until is not None and backtest is not None:
             raise ValueError("--train-until and --backtest are both given; give one of them.")
         if group_limits is not None and groups is None:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from counterpoise.checks import Vector, number, random_seed, real_array, whole_number, worker_count
+from counterpoise.checks import Vector, choice, number, random_seed, real_array, whole_number, worker_count
 from counterpoise.estimators.covariates import Covariates, aligned, is_pandas, read_covariates
 from counterpoise.estimators.exchanges import Budget, Groups, Labels, gather_groups, search_groups
-from counterpoise.sentences import one_of, require, some
+from counterpoise.sentences import require, some
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -161,7 +161,7 @@ class Split:
                 "This split was not drawn from several, so that there is nothing to compare it with; "
                 "call balanced_split with n_draws of 100 or more before the experiment."
             )
-        one_of(alternative, ALTERNATIVES, "alternative")
+        choice(alternative, "alternative", ALTERNATIVES, quoted=False)
         outcome = aligned(outcome, self.covariates.index, self.draws.shape[1], "outcome")
         y: Vector = real_array(outcome, "outcome")
         observed, null = self._statistics(y, statistic)

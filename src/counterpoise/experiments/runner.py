@@ -16,11 +16,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import counterpoise as cp
-from counterpoise.checks import Vector
+from counterpoise.checks import Vector, choice
 from counterpoise.experiments.plan import Task, build
 from counterpoise.experiments.sets import Data, load
 from counterpoise.experiments.store import Record, Store, as_json
-from counterpoise.sentences import one_of, require
+from counterpoise.sentences import require
 
 BACKENDS = ("loky", "threading", "dask", "ray")
 PACKAGES = {"dask": "distributed", "ray": "ray"}
@@ -156,7 +156,7 @@ def thinned(history: Vector, most: int = HISTORY) -> Vector:
 
 def check_backend(backend: str, address: str | None) -> None:
     """Refuse an unknown backend, one whose package is missing, or an address for a backend that has none."""
-    one_of(backend, BACKENDS, "--backend")
+    choice(backend, "--backend", BACKENDS, quoted=False)
     if address is not None and backend not in PACKAGES:
         raise ValueError(f"--address is for the backends {' and '.join(PACKAGES)}, not for {backend}.")
     if backend in PACKAGES:

@@ -10,8 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.checks import Vector
-from counterpoise.sentences import one_of
+from counterpoise.checks import Vector, choice
 
 Values = Sequence[Any] | npt.NDArray[Any]
 
@@ -168,7 +167,7 @@ class Chart:
 
 def check_panel(name: str, kind: str, panel: Panel) -> None:
     """Refuse a panel without series, or whose series do not fit their places."""
-    one_of(kind, KINDS, "kind")
+    choice(kind, "kind", KINDS, quoted=False)
     if not panel.series:
         raise ValueError(f"The chart {name!r} has no series; give at least one.")
     for each in panel.series:

@@ -1,9 +1,9 @@
 """(S2) for blocks of k coordinates: linearised, nested and enumerated states.
 
 With B the block and z its new values, f's model is ½zᵀHz + bᵀz up to a constant, H = Q_BB + θI and
-b = ∇_B f + w_B − Hx_B. A *state* replaces g by a linear function of z; on the line it leaves a convex quadratic program
-on a box and a sum, solved exactly by an active set, on the arc a majorised power iteration. As with pairs, states only
-propose: :func:`block_change` scores every candidate by the true model, and the best one is kept if it is a decrease.
+b = ∇_B f + w_B − Hx_B. A *state* replaces g by a linear function of z and leaves a program of :mod:`.programs`, convex
+on the line, on a sphere on the arc. As with pairs, states only propose: :func:`block_change` scores every candidate by
+the true model, and the best one is kept if it is a decrease.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from __future__ import annotations
 import numpy as np
 
 from counterpoise.kernels.arc import Arc
-from counterpoise.kernels.concave import ConcaveQuadratic, Norm2, TopSum, repositioned, subslope
+from counterpoise.kernels.concave import AtMost, ConcaveQuadratic, Norm2, TopSum, repositioned, subslope
 from counterpoise.kernels.dispatch import allocating, allocating_verb, entry_point, implements, kernel, outlined, verb
 from counterpoise.kernels.line import Line
-from counterpoise.kernels.pair import note_step, refresh_if_due
+from counterpoise.kernels.pair import followed, note_step, refresh_if_due
+from counterpoise.kernels.programs import solve_box_sum, solve_on_sphere
 from counterpoise.kernels.separable import slope_right
 from counterpoise.kernels.smooth import curvature, load_slopes, moved, slope
 
@@ -23,122 +24,7 @@ LINEARISED, NESTED, ENUMERATED = 0, 1, 2
 STAYS = 1e-13
 
 
-# The convex quadratic program of a state on the line.
-
-
-@outlined
-def _free_step(H, gradient, free, m, factor, step):
-    """Write into ``step`` the minimiser over the m ≥ 2 free coordinates of the model at z, with 1ᵀstep = 0.
-
-    The first free coordinate balances the others: the reduced matrix H_ac − H_ar − H_rc + H_rr is factored by Cholesky
-    with a ridge, for duplicate columns; what the ridge takes off a step is made up by the next.
-    """
-    r = free[0]
-    for a in range(1, m):
-        i = free[a]
-        for c in range(1, a + 1):
-            j = free[c]
-            total = H[i, j] - H[i, r] - H[r, j] + H[r, r]
-            ridge = 1e-10 * (abs(H[i, i]) + abs(H[r, r])) + 1e-300
-            if a == c:
-                total += ridge
-            for e in range(1, c):
-                total -= factor[a, e] * factor[c, e]
-            # A pivot below a share of the ridge is rounding; the floor keeps the step within what doubles can add up.
-            factor[a, c] = np.sqrt(max(total, 1e-3 * ridge)) if a == c else total / factor[c, c]
-        total = gradient[r] - gradient[i]
-        for e in range(1, a):
-            total -= factor[a, e] * step[e]
-        step[a] = total / factor[a, a]
-    step[0] = 0.0
-    for a in range(m - 1, 0, -1):
-        total = step[a]
-        for e in range(a + 1, m):
-            total -= factor[e, a] * step[e]
-        step[a] = total / factor[a, a]
-        step[0] -= step[a]
-
-
-@outlined
-def solve_box_sum(H, b, lo, hi, z):
-    """Minimise ½zᵀHz + bᵀz over {lo ≤ z ≤ hi, 1ᵀz as it is} from a feasible z, in place, by a primal active set.
-
-    Each round solves the problem on the free coordinates, stops at the first bound in the way, or, if there is none,
-    frees the bound coordinate whose slope most contradicts the free ones. H must be positive semidefinite. What
-    rounding adds to the sum is taken off at the end.
-
-    Returns by how much the slope of a coordinate that can fall exceeds that of one that can rise: 0 at the solution,
-    and times the mass that can move a bound of what is left to gain.
-    """
-    k, target = len(z), 0.0
-    for a in range(k):
-        target += z[a]
-    violation = _walk_box_sum(H, b, lo, hi, z)
-    # A coordinate on a bound stays there: the bound may be a kink, where a hair's breadth is another slope.
-    roomiest, room = -1, 0.0
-    for a in range(k):
-        target -= z[a]
-        if min(z[a] - lo[a], hi[a] - z[a]) > room:
-            roomiest, room = a, min(z[a] - lo[a], hi[a] - z[a])
-    if abs(target) < room:
-        z[roomiest] += target
-    return violation
-
-
-@allocating
-def _walk_box_sum(H, b, lo, hi, z):
-    """Make the rounds of :func:`solve_box_sum`."""
-    k = len(z)
-    at = np.zeros(k, dtype=np.int64)  # −1 on lo, 1 on hi, 0 free
-    size = 0.0
-    for a in range(k):
-        at[a] = -1 if z[a] <= lo[a] else (1 if z[a] >= hi[a] else 0)
-        size = max(size, abs(b[a]), abs(H[a, a]))
-    free, factor = np.empty(k, dtype=np.int64), np.empty((k, k))
-    step, gradient = np.empty(k), np.empty(k)
-    whole_steps, violation = 0, np.inf
-    for _ in range(20 * k + 20):
-        m = 0
-        for a in range(k):
-            total = b[a]
-            for c in range(k):
-                total += H[a, c] * z[c]
-            gradient[a] = total
-            if at[a] == 0:
-                free[m] = a
-                m += 1
-        # Rising is open to free and low coordinates, falling to free and high ones.
-        rise, fall = -1, -1
-        for a in range(k):
-            if at[a] <= 0 and z[a] < hi[a] and (rise < 0 or gradient[a] < gradient[rise]):
-                rise = a
-            if at[a] >= 0 and z[a] > lo[a] and (fall < 0 or gradient[a] > gradient[fall]):
-                fall = a
-        violation = max(gradient[fall] - gradient[rise], 0.0) if rise >= 0 and fall >= 0 else 0.0
-        if violation <= 1e-14 * size:
-            return violation
-        # Two whole steps solve the free coordinates as well as rounding allows; then the bounds are asked.
-        if whole_steps >= 2 or m < 2:
-            if at[rise] == 0 and at[fall] == 0:
-                return violation
-            at[rise], at[fall], whole_steps = 0, 0, 0
-            continue
-        _free_step(H, gradient, free, m, factor, step)
-        length, blocking = 1.0, -1
-        for a in range(m):
-            i = free[a]
-            room = (hi[i] - z[i]) if step[a] > 0.0 else (lo[i] - z[i])
-            if step[a] != 0.0 and room / step[a] < length:
-                length, blocking = max(room / step[a], 0.0), a
-        for a in range(m):
-            z[free[a]] += length * step[a]
-        whole_steps += 1
-        if blocking >= 0:
-            i = free[blocking]
-            at[i] = 1 if step[blocking] > 0.0 else -1
-            z[i] = hi[i] if at[i] == 1 else lo[i]
-            whole_steps = 0
-    return violation
+# The program of a state.
 
 
 @verb
@@ -154,51 +40,7 @@ def _solve_state_line(u, H, b, lo, hi, z):
 
 @implements(solve_state, Arc)
 def _solve_state_arc(u, H, b, lo, hi, z):
-    power_steps(H, b, z)
-
-
-@allocating
-def power_steps(H, b, z):
-    """Minimise ½zᵀHz + bᵀz over {z ≥ 0, ‖z‖ as it is} by majorisation, in place.
-
-    On the sphere H may be shifted by −ρI; with ρ at least its largest eigenvalue (Gershgorin) the quadratic is concave,
-    lies below its tangent, and the tangent's minimiser is the projection of −((H − ρI)z + b).
-    """
-    k = len(z)
-    rho, norm = 0.0, 0.0
-    for a in range(k):
-        radius = H[a, a]
-        for c in range(k):
-            if c != a:
-                radius += abs(H[a, c])
-        rho = max(rho, radius)
-        norm += z[a] * z[a]
-    norm = np.sqrt(norm)
-    if norm == 0.0:
-        return
-    new = np.empty(k)
-    for _ in range(1000):
-        length, least = 0.0, 0
-        for a in range(k):
-            total = b[a] - rho * z[a]
-            for c in range(k):
-                total += H[a, c] * z[c]
-            new[a] = total
-        for a in range(k):
-            if new[a] < new[least]:
-                least = a
-        for a in range(k):
-            length += min(new[a], 0.0) ** 2
-        change = 0.0
-        for a in range(k):
-            if length > 0.0:
-                value = norm * max(-new[a], 0.0) / np.sqrt(length)
-            else:
-                value = norm if a == least else 0.0
-            change = max(change, abs(value - z[a]))
-            z[a] = value
-        if change <= 1e-15 * norm:
-            return
+    solve_on_sphere(H, b, z)
 
 
 @verb
@@ -350,6 +192,116 @@ def _propose_top(g, u, x, block, H, b, lo, hi, ranking, state, z):
             tilted[ranking[a]] -= lam
     solve_state(u, H, tilted, lo, hi, z)
     return True
+
+
+@implements(concave_change, AtMost)
+def _change_count(g, x, block, z):
+    count = g.count[0]
+    for a in range(len(block)):
+        count += (z[a] != 0.0) - (x[block[a]] != 0.0)
+    return 0.0 if count <= g.s else np.inf
+
+
+@verb
+def refill(u, lo, hi, here, z):
+    """Move z, some coordinates of a block that is to become 0 elsewhere, to where it keeps u; return whether it can."""
+    raise NotImplementedError
+
+
+@implements(refill, Line)
+def _refill_line(u, lo, hi, here, z):
+    rest = np.sum(here)
+    for a in range(len(z)):
+        rest -= z[a]
+    for a in range(len(z)):
+        moved = min(max(z[a] + rest, lo[a]), hi[a])
+        rest -= moved - z[a]
+        z[a] = moved
+    return abs(rest) <= STAYS * np.sum(np.abs(here))
+
+
+@implements(refill, Arc)
+def _refill_arc(u, lo, hi, here, z):
+    wanted, square = np.sum(here * here), np.sum(z * z)
+    if square == 0.0:
+        z[0] = np.sqrt(wanted)
+    else:
+        z *= np.sqrt(wanted / square)
+    return len(z) > 0
+
+
+@allocating
+def solve_part(u, x, block, H, b, lo, hi, free, m, z):
+    """Write the candidate whose first m coordinates of ``free`` may be non-zero; x itself if they cannot keep u."""
+    k = len(z)
+    part, tilt, low, high, point = np.empty((m, m)), np.empty(m), np.empty(m), np.empty(m), np.empty(m)
+    here = np.empty(k)
+    for a in range(k):
+        here[a] = x[block[a]]
+    for a in range(m):
+        i = free[a]
+        tilt[a], low[a], high[a], point[a] = b[i], lo[i], hi[i], z[i]
+        for c in range(m):
+            part[a, c] = H[i, free[c]]
+    kept = m > 0 and refill(u, low, high, here, point)
+    if kept:
+        solve_state(u, part, tilt, low, high, point)
+    z[:] = 0.0 if kept else here
+    for a in range(m if kept else 0):
+        z[free[a]] = point[a]
+
+
+@kernel
+def _places_of_block(g, x, block):
+    """Return how many coordinates of a block may be non-zero."""
+    places = g.s - g.count[0]
+    for a in range(len(block)):
+        places += x[block[a]] != 0.0
+    return places
+
+
+@implements(propose, AtMost)
+def _propose_count(g, u, x, block, H, b, lo, hi, ranking, state, z):
+    """State t: the first min(k, places) − t of the ranking may be non-zero; state −1: those that are."""
+    k = len(z)
+    most = min(k, _places_of_block(g, x, block))
+    if state >= most:
+        return False
+    free, m = np.empty(k, dtype=np.int64), 0
+    if state < 0:
+        for a in range(k):
+            if x[block[a]] != 0.0:
+                free[m] = a
+                m += 1
+    else:
+        m = most - state
+        if state > 0:
+            smallest = m
+            for a in range(m):
+                if abs(z[ranking[a]]) < abs(z[ranking[smallest]]):
+                    smallest = a
+            ranking[smallest], ranking[m] = ranking[m], ranking[smallest]
+        for a in range(m):
+            free[a] = ranking[a]
+    solve_part(u, x, block, H, b, lo, hi, free, m, z)
+    return True
+
+
+@implements(enumerate_states, AtMost)
+def _enumerate_count(g, u, x, block, H, b, lo, hi, state, z):
+    """All sets of as many coordinates as may be non-zero, or of fewer."""
+    k = len(z)
+    if state >= 1 << k:
+        return -1
+    free, m = np.empty(k, dtype=np.int64), 0
+    for a in range(k):
+        if state >> a & 1:
+            free[m] = a
+            m += 1
+    if m > _places_of_block(g, x, block):
+        return 0
+    solve_part(u, x, block, H, b, lo, hi, free, m, z)
+    return 1
 
 
 @verb
@@ -513,9 +465,9 @@ def block_step(problem, x, block, theta, kind, best_z):
     lo, hi, here = np.empty(k), np.empty(k), np.empty(k)
     for a in range(k):
         i = block[a]
-        q[a], lo[a], hi[a], here[a] = slope(f, i) + h.weight[i], h.lo[i], h.hi[i], x[i]
+        q[a], lo[a], hi[a], here[a] = slope(f, i) + slope_right(h, i, x[i]), h.lo[i], h.hi[i], x[i]
         for c in range(k):
-            H[a, c] = f.diagonal[i] + theta if a == c else curvature(f, i, block[c])
+            H[a, c] = f.diagonal[i] + h.bend[i] + theta if a == c else curvature(f, i, block[c])
     for a in range(k):
         total = q[a]
         for c in range(k):
@@ -567,6 +519,7 @@ def accept_block(problem, x, block, z):
             moved(problem.f, i, z[a] - x[i], block[0], 0.0)
     for a in range(k):
         repositioned(problem.g, block[a], x[block[a]], z[a])
+        followed(problem.u, block[a], z[a] - x[block[a]])
         x[block[a]] = z[a]
 
 

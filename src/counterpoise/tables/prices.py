@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterpoise.checks import Vector
-from counterpoise.sentences import are, counted, day_label, one_of, require, some, suggest
+from counterpoise.checks import Vector, choice
+from counterpoise.sentences import are, counted, day_label, require, some, suggest
 from counterpoise.tables.read import read_sheet
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def to_returns(prices: pd.DataFrame, index: Any = None, missing: str = "refuse",
     ['Left out 1 day that only the index has: 2024-01-06.', 'Left out 1 day with missing prices.']
     """
     pandas = require("Prices need", "pandas")
-    one_of(align, ALIGN, "align")
+    choice(align, "align", ALIGN, quoted=False)
     prices = _checked_table(prices, "prices", pandas)
     frame, label = prices, None
     notes: list[str] = []
@@ -246,7 +246,7 @@ def check_days(days: Any, name: str) -> None:
 
 def _checked(frame: pd.DataFrame, index: Any, missing: str) -> tuple[pd.DataFrame, Vector, list[str]]:
     """Return prices without gaps, their values and notes; refuse too few or non-positive prices."""
-    one_of(missing, MISSING, "missing")
+    choice(missing, "missing", MISSING, quoted=False)
     frame, notes = _without_gaps(frame, index, missing)
     if len(frame) < LEAST_DAYS:
         raise ValueError(f"There {are(len(frame), 'day')} of prices; at least {LEAST_DAYS} are needed.")
