@@ -21,6 +21,10 @@ def nnspca(A, s, lam, x):
     return -0.5 * np.sum((A @ x) ** 2) + lam * (np.sum(x) - top_sum(x, s))
 
 
+def spca(A, s, lam, x):
+    return -0.5 * np.sum((A @ x) ** 2) + lam * (np.sum(np.abs(x)) - top_sum(x, s))
+
+
 def dcpb1(A, y, lam, x):
     return 0.5 * np.sum((A @ x - y) ** 2) + lam * (len(x) - np.sum(x**2))
 
@@ -66,7 +70,7 @@ class Case:
 
 
 def pair_points(x, i, j, parameters, on):
-    """The feasible points of a pair: a segment of the line or an arc."""
+    """The feasible points of a pair: a segment of the line, an arc or a circle."""
     points = np.repeat(x[None, :], len(parameters), axis=0)
     if on == "line":
         points[:, i], points[:, j] = x[i] + parameters, x[j] - parameters
@@ -81,8 +85,11 @@ def best_on_pair(case, x, i, j, on, theta=0.0, grid=801, zooms=5):
     if on == "line":
         low = max(case.lo[i] - x[i], x[j] - case.hi[j])
         high = min(case.hi[i] - x[i], x[j] - case.lo[j])
-    else:
+    elif on == "arc":
         low, high = 0.0, np.pi / 2
+    else:
+        low, high = -np.pi, np.pi
+        grid += -(grid - 1) % 4  # the ends of the quarters are points of the grid
     here = case.value(x)
 
     def loss(parameters):
@@ -119,6 +126,9 @@ def case_of(name, A, y, lam, s=1):
     zero, none = np.zeros(n), np.zeros((0, n))
     if name == "SIT":
         return Case(A.T @ A, -A.T @ y, zero, np.full(n, np.inf), zero, none, none, "top", lam, s)
+    if name == "SPCA":
+        free = np.full(n, np.inf)
+        return Case(-A.T @ A, zero, -free, free, zero, zero[None], np.full((1, n), lam), "top", lam, s)
     if name == "NNSPCA":
         return Case(-A.T @ A, zero, zero, np.full(n, np.inf), np.full(n, lam), none, none, "top", lam, s)
     g = "square" if name == "DCPB1" else "norm"

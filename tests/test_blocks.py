@@ -56,15 +56,16 @@ def test_power_steps_do_not_rise_and_end_stationary(rng):
         H, b = H + H.T, rng.standard_normal(k)
         z = np.abs(rng.standard_normal(k))
         norm, before = np.linalg.norm(z), 0.5 * z @ H @ z + b @ z
-        kernels.power_steps(H, b, z)
+        kernels.power_steps(H, b, np.zeros(k), False, z)
         assert np.linalg.norm(z) == pytest.approx(norm)
         assert (z >= 0).all()
         assert 0.5 * z @ H @ z + b @ z <= before + 1e-12
     z = np.array([1.0, 0.0])
-    kernels.power_steps(np.zeros((2, 2)), np.array([2.0, 1.0]), z)  # no negative slope: a unit vector is best
+    # No negative slope: a unit vector is best.
+    kernels.power_steps(np.zeros((2, 2)), np.array([2.0, 1.0]), np.zeros(2), False, z)
     np.testing.assert_array_equal(z, [0.0, 1.0])
     zero = np.zeros(2)
-    kernels.power_steps(np.eye(2), np.ones(2), zero)
+    kernels.power_steps(np.eye(2), np.ones(2), np.zeros(2), False, zero)
     np.testing.assert_array_equal(zero, [0.0, 0.0])
 
 

@@ -60,8 +60,8 @@ class Certificate:
         then the exchange of one held coordinate for one outside.
     swap_bound : float or None
         With ``level="swap"``: a proof that no exchange and no better weights decrease f + h by more than this. On
-        ``Sum`` it differs from ``swap_gap`` only by rounding. On ``Sphere``, where the best weights on a support are
-        not a convex problem, it may be larger, because eigenvalues only bound them.
+        ``Sum`` and ``Sphere(signed=True)`` it differs from ``swap_gap`` only by rounding. On ``Sphere()``, where the
+        best weights on a support are not a convex problem, it may be larger, because eigenvalues only bound them.
     worst_swap : tuple of int, or None
         The coordinate that leaves (−1 if there is room for another) and the one that enters; None if no exchange
         gains beyond better weights.
@@ -243,7 +243,7 @@ def critical_residual(problem: Problem, x: Vector) -> float:
     """Return how far 0 is from ∇f + ∂h + ∂g + N_Ω at x.
 
     On Sum: the largest left slope of a coordinate that can fall minus the smallest right slope of one that
-    can rise (0 if none). On Sphere: the largest component of G − (xᵀG)x that is not excused by xᵢ = 0.
+    can rise (0 if none). On Sphere: the largest component of G − (xᵀG)x that xᵢ = 0 does not excuse.
     Where ∂g has several vertices the best one is used, so 0 proves criticality.
     """
     h = problem.separable
@@ -256,9 +256,20 @@ def critical_residual(problem: Problem, x: Vector) -> float:
             return 0.0
         excess = (gradient + left + concave)[falls].max() - (gradient + right + concave)[rises].min()
         return max(0.0, float(excess))
+    if problem.u.signed:
+        return _signed_residual(problem, x, gradient, left, right)
     total = gradient + right + concave
     residual = total - (x @ total) * x
     return float(np.max(np.where(x > 0, np.abs(residual), np.maximum(-residual, 0.0))))
+
+
+def _signed_residual(problem: Problem, x: Vector, gradient: Vector, left: Vector, right: Vector) -> float:
+    """Return it on the sphere with signs; at xᵢ = 0 the slopes of h, and of −λ|xᵢ| in g, excuse what they can."""
+    free, even = gradient + 0.5 * (left + right), 0.5 * (right - left)
+    concave = problem.g.subgradient(x, np.where(x == 0.0, np.abs(free), free))
+    total = np.where(x == 0.0, 0.0, free + concave)
+    residual = np.abs(total - (x @ total) * x)
+    return float(np.max(np.where(x == 0.0, np.maximum(np.abs(free) - even - np.abs(concave), 0.0), residual)))
 
 
 def exactness_threshold(problem: Problem, theta: float = 0.0) -> float | None:
@@ -266,7 +277,11 @@ def exactness_threshold(problem: Problem, theta: float = 0.0) -> float | None:
 
     * TopSum on Sum, x ≥ 0: max over feasible x of maxᵢⱼ|Dᵢ − Dⱼ|, D the slope of f + h. Moving mass from a
       coordinate outside the s largest to one inside gains λ per unit.
-    * TopSum on Sphere: √2·max‖Gx‖∞, G = AᵀA.
+    * TopSum on Sphere, h = λ‖x‖₁, f = ½xᵀQx: a multiple of max‖Qx‖∞ over feasible x. Let i be the least of too many
+      non-zeros and j one of the s largest. Turning i into j up to xᵢ = 0 takes λ|xᵢ| off. If f is concave it adds at
+      most |∇ᵢf||xᵢ| + |∇ⱼf|(√2 − 1)|xᵢ|, so that λ > √2·max‖Qx‖∞ suffices; with signs the second term is not positive,
+      because xⱼ would change its sign otherwise, and λ > max‖Qx‖∞ suffices. For other f the first instant of the turn
+      adds at most |∇ᵢf||xⱼ| + |∇ⱼf||xᵢ| and takes λ|xⱼ| off: 2·max‖Qx‖∞.
     * ConcaveQuadratic on Sum: ¼·max α + ½θ makes every pair concave.
     * Norm2 on Sum with −b ≤ x ≤ b: ½·max α·√n·b.
 
@@ -330,11 +345,9 @@ def _sparse_threshold_line(problem: Problem) -> float | None:
 
 
 def _sparse_threshold_arc(problem: Problem) -> float | None:
-    """Return √2·max‖Gx‖∞ over non-negative unit x: the norms of the positive and negative parts of G's rows.
-
-    It holds for h = λ1ᵀx, which cancels the pull of g on the s largest.
-    """
-    if (problem.separable.weight != problem.g.lam).any() or problem.f.value(np.zeros(problem.n)) != 0.0:
+    """Return the threshold of TopSum on the sphere, by the norms of Q's rows, or for x ≥ 0 of their two parts."""
+    u: Any = problem.u
+    if not u.cancels(problem.separable, problem.g.lam) or problem.f.value(np.zeros(problem.n)) != 0.0:
         return None
     if _uses_columns(problem):
         largest = math.sqrt(problem.n) * float(np.abs(problem.f.diagonal).max())
@@ -344,9 +357,11 @@ def _sparse_threshold_arc(problem: Problem) -> float | None:
         largest = 0.0
         for first in range(0, problem.n, ROWS):
             rows = problem.f.Q[first : first + ROWS]
-            for part in (np.maximum(rows, 0.0), np.minimum(rows, 0.0)):
+            for part in (rows,) if u.signed else (np.maximum(rows, 0.0), np.minimum(rows, 0.0)):
                 largest = max(largest, math.sqrt(float(np.einsum("ij,ij->i", part, part).max())))
-    return math.sqrt(2.0) * largest
+    if not problem.f.is_concave:
+        return 2.0 * largest
+    return largest if u.signed else math.sqrt(2.0) * largest
 
 
 def check_blocks(problem: Problem) -> None:
@@ -357,7 +372,7 @@ def check_blocks(problem: Problem) -> None:
             f"{type(problem.g).__name__} has no block step: register bodies of `concave_change` and `propose` "
             f"for {kernel_type.__name__} with counterpoise.kernels.dispatch.implements."
         )
-    if len(problem.separable.centre):
+    if len(problem.separable.centre) and not getattr(problem.u, "signed", False):
         raise ValueError("block steps take no AbsoluteDeviation: its kinks would cut the block; use bcd-g with k = 2.")
 
 

@@ -1,9 +1,10 @@
 """(S2) for blocks of k coordinates: linearised, nested and enumerated states.
 
 With B the block and z its new values, f's model is ½zᵀHz + bᵀz up to a constant, H = Q_BB + θI and
-b = ∇_B f + w_B − Hx_B. A *state* replaces g by a linear function of z; on the line it leaves a convex quadratic program
-on a box and a sum, solved exactly by an active set, on the arc a majorised power iteration. As with pairs, states only
-propose: :func:`block_change` scores every candidate by the true model, and the best one is kept if it is a decrease.
+b = ∇_B f + w_B − Hx_B. A *state* replaces g by a linear function of |z|; on the line it leaves a convex quadratic
+program on a box and a sum, solved exactly by an active set, on the arc a majorised power iteration. As with pairs,
+states only propose: :func:`block_change` scores every candidate by the true model, and the best one is kept if it is a
+decrease.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from counterpoise.kernels.concave import ConcaveQuadratic, Norm2, TopSum, reposi
 from counterpoise.kernels.dispatch import allocating, allocating_verb, entry_point, implements, kernel, outlined, verb
 from counterpoise.kernels.line import Line
 from counterpoise.kernels.pair import note_step, refresh_if_due
-from counterpoise.kernels.separable import slope_right
+from counterpoise.kernels.separable import slope_left, slope_right
 from counterpoise.kernels.smooth import curvature, load_slopes, moved, slope
 
 LINEARISED, NESTED, ENUMERATED = 0, 1, 2
@@ -142,27 +143,39 @@ def _walk_box_sum(H, b, lo, hi, z):
 
 
 @verb
-def solve_state(u, H, b, lo, hi, z):
-    """Minimise ½zᵀHz + bᵀz over the block's part of the feasible set, from a feasible z, in place."""
+def is_signed(u):
+    """Return whether blocks have signs and kinks at 0: they are ranked by |z|, and h has a part Σ evenᵢ|xᵢ|."""
+    return False
+
+
+@implements(is_signed, Arc)
+def _is_signed_arc(u):
+    return u.signed
+
+
+@allocating_verb
+def solve_state(u, H, b, tilt, lo, hi, z):
+    """Minimise ½zᵀHz + bᵀz + Σ tiltₐ|zₐ| over the block's part of the feasible set, from a feasible z, in place."""
     raise NotImplementedError
 
 
 @implements(solve_state, Line)
-def _solve_state_line(u, H, b, lo, hi, z):
-    solve_box_sum(H, b, lo, hi, z)
+def _solve_state_line(u, H, b, tilt, lo, hi, z):
+    solve_box_sum(H, b + tilt, lo, hi, z)
 
 
 @implements(solve_state, Arc)
-def _solve_state_arc(u, H, b, lo, hi, z):
-    power_steps(H, b, z)
+def _solve_state_arc(u, H, b, tilt, lo, hi, z):
+    power_steps(H, b, tilt, u.signed, z)
 
 
 @allocating
-def power_steps(H, b, z):
-    """Minimise ½zᵀHz + bᵀz over {z ≥ 0, ‖z‖ as it is} by majorisation, in place.
+def power_steps(H, b, tilt, signed, z):
+    """Minimise ½zᵀHz + bᵀz + Σ tiltₐ|zₐ| over {‖z‖ as it is}, with z ≥ 0 unless ``signed``, by majorisation, in place.
 
     On the sphere H may be shifted by −ρI; with ρ at least its largest eigenvalue (Gershgorin) the quadratic is concave,
-    lies below its tangent, and the tangent's minimiser is the projection of −((H − ρI)z + b).
+    lies below its tangent q = (H − ρI)z + b, and qᵀz + Σ tiltₐ|zₐ| is least at z in proportion to the positive part of
+    −q − tilt; with signs to that of |q| − tilt, on the side of −q.
     """
     k = len(z)
     rho, norm = 0.0, 0.0
@@ -176,25 +189,27 @@ def power_steps(H, b, z):
     norm = np.sqrt(norm)
     if norm == 0.0:
         return
-    new = np.empty(k)
+    size, side = np.empty(k), np.ones(k)
     for _ in range(1000):
-        length, least = 0.0, 0
+        length, most = 0.0, 0
         for a in range(k):
             total = b[a] - rho * z[a]
             for c in range(k):
                 total += H[a, c] * z[c]
-            new[a] = total
-        for a in range(k):
-            if new[a] < new[least]:
-                least = a
-        for a in range(k):
-            length += min(new[a], 0.0) ** 2
+            if signed and total > 0.0:
+                total, side[a] = -total, -1.0
+            else:
+                side[a] = 1.0
+            size[a] = -total - tilt[a]
+            length += max(size[a], 0.0) ** 2
+            if size[a] > size[most]:
+                most = a
         change = 0.0
         for a in range(k):
             if length > 0.0:
-                value = norm * max(-new[a], 0.0) / np.sqrt(length)
+                value = side[a] * norm * max(size[a], 0.0) / np.sqrt(length) + 0.0
             else:
-                value = norm if a == least else 0.0
+                value = side[a] * norm if a == most else 0.0
             change = max(change, abs(value - z[a]))
             z[a] = value
         if change <= 1e-15 * norm:
@@ -222,7 +237,7 @@ def _stays_line(u, lo, hi, here, z):
 def _stays_arc(u, lo, hi, here, z):
     total, size = 0.0, 0.0
     for a in range(len(z)):
-        if not z[a] >= 0.0:
+        if not (z[a] >= 0.0 or (u.signed and z[a] < 0.0)):
             return False
         total += (z[a] - here[a]) * (z[a] + here[a])
         size += here[a] * here[a]
@@ -239,10 +254,11 @@ def concave_change(g, x, block, z):
 
 
 @allocating_verb
-def propose(g, u, x, block, H, b, lo, hi, ranking, state, z):
+def propose(g, u, x, block, H, b, even, lo, hi, ranking, state, z):
     """Write the candidate of one state into z, which holds a feasible start; return whether there was such a state.
 
-    ``ranking`` orders the block by the solution without g, largest first. State −1 is the state of x itself.
+    ``ranking`` orders the block by the solution without g, largest first. State −1 is the state of x itself. ``even``
+    is h's slope along |x|.
     """
     raise NotImplementedError
 
@@ -324,8 +340,14 @@ def _change_norm(g, x, block, z):
     return -g.lam * rise / total if total > 0.0 else 0.0
 
 
+@kernel
+def _ranked(u, value):
+    """Return what the coordinates of a block are ranked by."""
+    return abs(value) if is_signed(u) else value
+
+
 @implements(propose, TopSum)
-def _propose_top(g, u, x, block, H, b, lo, hi, ranking, state, z):
+def _propose_top(g, u, x, block, H, b, even, lo, hi, ranking, state, z):
     """State t: the first p = min(k, s) − t of the ranking are among the s largest.
 
     Each state drops from the ranking the coordinate that the last one left smallest: backward elimination.
@@ -334,21 +356,21 @@ def _propose_top(g, u, x, block, H, b, lo, hi, ranking, state, z):
     most = min(k, s)
     if state > most:
         return False
-    tilted = b.copy()
+    tilt = even.copy()
     if state < 0:
         for a in range(k):
-            tilted[a] -= lam if g.rank[block[a]] < s else 0.0
+            tilt[a] -= lam if g.rank[block[a]] < s else 0.0
     else:
         p = most - state
         if state > 0:
             smallest = p
             for a in range(p):
-                if z[ranking[a]] < z[ranking[smallest]]:
+                if _ranked(u, z[ranking[a]]) < _ranked(u, z[ranking[smallest]]):
                     smallest = a
             ranking[smallest], ranking[p] = ranking[p], ranking[smallest]
         for a in range(p):
-            tilted[ranking[a]] -= lam
-    solve_state(u, H, tilted, lo, hi, z)
+            tilt[ranking[a]] -= lam
+    solve_state(u, H, b, tilt, lo, hi, z)
     return True
 
 
@@ -376,7 +398,7 @@ def _fill_vertex(u, lo, hi, ranking, z):
 
 @implements(propose, ConcaveQuadratic)
 @implements(propose, Norm2)
-def _propose_vertex(g, u, x, block, H, b, lo, hi, ranking, state, z):
+def _propose_vertex(g, u, x, block, H, b, even, lo, hi, ranking, state, z):
     """The sum leaves one state: the first of the ranking at their upper bounds, the rest at the lower."""
     if state > 0:
         return False
@@ -385,7 +407,7 @@ def _propose_vertex(g, u, x, block, H, b, lo, hi, ranking, state, z):
     tilted = b.copy()
     for a in range(len(z)):
         tilted[a] += subslope(g, x, block[a])
-    solve_state(u, H, tilted, lo, hi, z)
+    solve_state(u, H, tilted, even, lo, hi, z)
     return True
 
 
@@ -395,14 +417,14 @@ def _enumerate_top(g, u, x, block, H, b, lo, hi, state, z):
     k, lam = len(z), g.lam
     if state >= 1 << k:
         return -1
-    tilted, count = b.copy(), 0
+    tilt, count = np.zeros(k), 0
     for a in range(k):
         if state >> a & 1:
-            tilted[a] -= lam
+            tilt[a] -= lam
             count += 1
     if count > g.s:
         return 0
-    solve_state(u, H, tilted, lo, hi, z)
+    solve_state(u, H, b, tilt, lo, hi, z)
     return 1
 
 
@@ -494,12 +516,12 @@ def _enumerate_norm(g, u, x, block, H, b, lo, hi, state, z):
 
 
 @allocating
-def block_change(problem, x, block, H, q, z):
+def block_change(problem, x, block, H, q, even, z):
     """Return the change of the model when x_B becomes z; ``H`` and ``q`` are Q_BB + θI and ∇_B f + w_B."""
     k, smooth = len(block), 0.0
     for a in range(k):
         da = z[a] - x[block[a]]
-        smooth += q[a] * da
+        smooth += q[a] * da + even[a] * (abs(z[a]) - abs(x[block[a]]))
         for c in range(k):
             smooth += 0.5 * da * H[a, c] * (z[c] - x[block[c]])
     return smooth + concave_change(problem.g, x, block, z)
@@ -509,11 +531,13 @@ def block_change(problem, x, block, H, q, z):
 def block_step(problem, x, block, theta, kind, best_z):
     """Write the best candidate of the block into ``best_z``; return by how much it decreases the model (0 for none)."""
     f, h, g, u, k = problem.f, problem.h, problem.g, problem.u, len(block)
-    H, q, b = np.empty((k, k)), np.empty(k), np.empty(k)
+    H, q, b, even = np.empty((k, k)), np.empty(k), np.empty(k), np.zeros(k)
     lo, hi, here = np.empty(k), np.empty(k), np.empty(k)
     for a in range(k):
         i = block[a]
         q[a], lo[a], hi[a], here[a] = slope(f, i) + h.weight[i], h.lo[i], h.hi[i], x[i]
+        if is_signed(u):
+            even[a] = 0.5 * (slope_right(h, i, 0.0) - slope_left(h, i, 0.0))
         for c in range(k):
             H[a, c] = f.diagonal[i] + theta if a == c else curvature(f, i, block[c])
     for a in range(k):
@@ -524,10 +548,10 @@ def block_step(problem, x, block, theta, kind, best_z):
     ranking = np.arange(k)
     z = here.copy()
     if kind == NESTED:
-        solve_state(u, H, b, lo, hi, z)
+        solve_state(u, H, b, even, lo, hi, z)
         for a in range(1, k):
             i, c = ranking[a], a
-            while c > 0 and z[ranking[c - 1]] < z[i]:
+            while c > 0 and _ranked(u, z[ranking[c - 1]]) < _ranked(u, z[i]):
                 ranking[c] = ranking[c - 1]
                 c -= 1
             ranking[c] = i
@@ -540,11 +564,11 @@ def block_step(problem, x, block, theta, kind, best_z):
         else:
             if state <= 0:
                 z[:] = here  # later states start from their neighbour's solution
-            found = 1 if propose(g, u, x, block, H, b, lo, hi, ranking, state, z) else -1
+            found = 1 if propose(g, u, x, block, H, b, even, lo, hi, ranking, state, z) else -1
         if found < 0:
             break
         if found > 0 and stays(u, lo, hi, here, z):
-            delta = block_change(problem, x, block, H, q, z)
+            delta = block_change(problem, x, block, H, q, even, z)
             if delta < best:
                 best = delta
                 best_z[:] = z
@@ -590,14 +614,14 @@ def random_block(n, rng, block, chosen):
 
 @allocating
 def support_block(problem, x, rng, block):
-    """Take a random share of the block from the coordinates above their lower bounds, half of the rest by least slopes.
+    """Take a random share of the block from the coordinates off their lower bounds, half of the rest by least slopes.
 
     The share varies from one coordinate to all but one: no fixed share serves all stages of a run.
     """
     k, n = len(block), len(x)
-    above, count = np.empty(n, dtype=np.int64), 0
+    above, count, signed = np.empty(n, dtype=np.int64), 0, is_signed(problem.u)
     for i in range(n):
-        if x[i] > problem.h.lo[i]:
+        if (signed and x[i] != 0.0) or (not signed and x[i] > problem.h.lo[i]):
             above[count] = i
             count += 1
     chosen, share = 0, 1 + int(rng.random() * (k - 1))
@@ -621,6 +645,8 @@ def support_block(problem, x, rng, block):
                 if block[a] == i:
                     fresh = False
             total = gradient[i] + slope_right(problem.h, i, x[i])
+            if signed and x[i] == 0.0:
+                total = min(total, -gradient[i] - slope_left(problem.h, i, 0.0))
             if fresh and total < value:
                 least, value = i, total
         if least < 0:

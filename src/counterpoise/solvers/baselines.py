@@ -196,7 +196,8 @@ class Model:
     """A problem as these methods see it: ∇f, the slope of h, the norm of Q, and the argmin of a step."""
 
     def __init__(self, problem: Problem) -> None:
-        if len(problem.separable.centre):
+        self.shrinks = bool(getattr(problem.u, "signed", False))
+        if len(problem.separable.centre) and not self.shrinks:
             raise ValueError(
                 "h contains an AbsoluteDeviation, whose kinks psg, mscr and pdca cannot step over; "
                 'they take Bounds and Linear, method "bcd-g" takes all.'
@@ -216,8 +217,11 @@ class Model:
         return np.asarray(gradient + self.problem.separable.weight, dtype=np.float64)
 
     def argmin(self, x: Vector, G: Vector, L: float) -> Vector:
-        """Return the minimiser of ⟨G, z⟩ + ½L‖z − x‖² over the feasible set."""
-        u, h = self.problem.u, self.problem.separable
+        """Return the minimiser of ⟨G, z⟩ + ½L‖z − x‖² over the feasible set; with signs also of h's kinks at 0."""
+        h, u = self.problem.separable, self.problem.u
+        if self.shrinks:
+            shrunk: Vector = u.shrink(L * x - G, h)  # type: ignore[union-attr]
+            return shrunk
         if L > 0.0:
             return u.project(x - G / L, h)
         return u.project(-G, h) if isinstance(u, Sphere) else greedy_fill(G, h, u.c, x)

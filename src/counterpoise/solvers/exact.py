@@ -124,7 +124,8 @@ def _enumeration(problem: Problem, strategy: Any) -> tuple[str, int, Callable[[V
     if isinstance(strategy, SparseLine):
         return "supports", math.comb(n, strategy.s), lambda x: _supports(problem, strategy, x)
     if isinstance(strategy, SparseArc):
-        count = sum(math.comb(n, k) for k in range(1, strategy.s + 1))
+        # With signs the largest supports are enough, because they contain the others.
+        count = sum(math.comb(n, k) for k in range(strategy.s if strategy.signed else 1, strategy.s + 1))
         return "components", count, lambda x: _components(problem, strategy, x)
     ups, spare = _signs_wanted(problem)
     count = math.comb(n - (spare > 0.0), ups) * (n if spare > 0.0 else 1)
@@ -143,7 +144,7 @@ def _components(problem: Problem, strategy: SparseArc, x: Vector) -> Iterator[in
     G = -problem.f.Q
     value = float(x @ G @ x) * (1.0 + MARGIN)
     for first in range(problem.n):
-        value, solved = enumeration.components_from(G, first, strategy.s, value, x)
+        value, solved = enumeration.components_from(G, first, strategy.s, value, strategy.signed, x)
         yield int(solved)
 
 

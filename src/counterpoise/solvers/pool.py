@@ -43,11 +43,11 @@ HELPS = 1e-3
 def applies(problem: Problem) -> bool:
     """Return whether a problem is of the kind that a pool is for: sparse points, many columns, no AᵀA."""
     f = problem.f
-    if not isinstance(f, LeastSquares) or f.gram or f.sparse_Q is not None or (problem.separable.lo != 0.0).any():
+    if not isinstance(f, LeastSquares) or f.gram or f.sparse_Q is not None:
         return False
     if not isinstance(problem.g, TopSum) or (f.scale > 0.0) != isinstance(problem.u, Sum):
         return False
-    return isinstance(problem.u, Sum) or serves(problem)
+    return not (problem.separable.lo != 0.0).any() if isinstance(problem.u, Sum) else serves(problem)
 
 
 def pool_of(problem: Problem) -> Pool:
@@ -212,8 +212,8 @@ class ArcPool(Pool):
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        A = self.f.A
-        self.signed = bool((A.data if is_sparse(A) else A).min(initial=0.0) < 0.0)
+        A, u = self.f.A, problem.u
+        self.mixed, self.signed = bool((A.data if is_sparse(A) else A).min(initial=0.0) < 0.0), bool(u.signed)  # type: ignore[union-attr]
 
     def start(self) -> Vector:
         """Return the unit vector of the longest column."""
@@ -221,21 +221,26 @@ class ArcPool(Pool):
         x[np.argmin(self.f.diagonal)] = 1.0
         return x
 
+    def slopes(self, x: Vector) -> Vector:
+        """Return the slopes of f + h at 0, with signs of the steeper way out of 0."""
+        slopes = super().slopes(x)
+        return np.minimum(slopes, 2.0 * self.zero_slopes - slopes) if self.signed else slopes
+
     def gains(self, x: Vector) -> Vector:
         """Return for every column at 0 what turning a held one towards it gains at most; 0 for those that are held."""
-        h, out, slopes = self.problem.separable, np.zeros(self.problem.n), self._gradient(x)
+        out, slopes = np.zeros(self.problem.n), self._gradient(x)
         self.seen = x.copy(), slopes + self.zero_slopes
-        held, outside = np.flatnonzero(x), int(np.argmin(x))
+        held, outside = np.flatnonzero(x), int(np.argmin(np.abs(x)))
         if x[outside] != 0.0:
             return out
         terms, at = self.restricted(np.append(held, outside)).terms(), np.append(x[held], 0.0)
         sweep.start(terms, at)
         undecided = np.empty(self.problem.n, dtype=bool)
-        may_gain(terms, at, slopes, h.weight, self.f.diagonal, self.signed, undecided)
+        may_gain(terms, at, slopes, self.f.diagonal, self.mixed, undecided)
         undecided[held] = False
         for begin, columns, rows in self._rows(held, np.flatnonzero(undecided)):
             best = out[columns]
-            numbers = slopes[columns], h.weight[columns], self.f.diagonal[columns], rows
+            numbers = slopes[columns], self.f.diagonal[columns], rows
             turning_gains(terms, at, begin, *numbers, best)
             out[columns] = best
         return out
@@ -243,7 +248,7 @@ class ArcPool(Pool):
     def best_pair(self, x: Vector) -> tuple[float, int, int, float, float]:
         """Return (decrease, i, j, dᵢ, dⱼ) of the best of all pairs, (0, −1, −1, 0, 0) if none decreases F."""
         gains = self.gains(x)
-        members = np.union1d(np.flatnonzero(x), [np.argmax(gains), np.argmin(x)])
+        members = np.union1d(np.flatnonzero(x), [np.argmax(gains), np.argmin(np.abs(x))])
         terms, at = self.restricted(members).terms(), x[members]
         sweep.start(terms, at)
         gap, i, j, di, dj = sweep.scan(terms, at, 0.0, np.inf)
@@ -255,7 +260,7 @@ class ArcPool(Pool):
         Towards eₖ, the others in proportion, F falls at the rate bₖ and about ½λ_max of [[xᵀGx, bₖ], [·, G_kk]] is won.
         """
         rate = -self.slopes(x) + (self.lam if np.count_nonzero(x) < self.s else 0.0)
-        rate[x > 0.0] = 0.0
+        rate[x != 0.0] = 0.0
         value = -2.0 * self.f.value(x)
         promise = 0.5 * (_larger_eigenvalue(value, np.maximum(rate, 0.0), -self.f.diagonal) - value)
         best = largest(rate, DESCENDING)
@@ -269,7 +274,7 @@ class ArcPool(Pool):
         held, Gx, diagonal = np.flatnonzero(x), -self._gradient(x), -self.f.diagonal
         value, out = float(x @ Gx), np.full(self.problem.n, -np.inf)
         if len(held) < self.s:
-            out = 0.5 * (_larger_eigenvalue(value, np.maximum(Gx, 0.0), diagonal) - value)
+            out = 0.5 * (_larger_eigenvalue(value, self._reach(Gx), diagonal) - value)
         else:
             for begin, columns, rows in self._rows(held, np.arange(self.problem.n)):
                 best = out[columns]
@@ -277,11 +282,15 @@ class ArcPool(Pool):
                     v = float(x[j])
                     rest = max(1.0 - v * v, 1e-300)
                     a = (value - 2.0 * v * Gx[j] + v * v * diagonal[j]) / rest
-                    b = np.maximum(Gx[columns] - v * row, 0.0) / math.sqrt(rest)
+                    b = self._reach(Gx[columns] - v * row) / math.sqrt(rest)
                     np.maximum(best, 0.5 * (_larger_eigenvalue(a, b, diagonal[columns]) - value), out=best)
                 out[columns] = best
         out[held] = -np.inf
         return out
+
+    def _reach(self, products: Vector) -> Vector:
+        """Return the products with columns that may enter with either sign, or with the positive one alone."""
+        return np.abs(products) if self.signed else np.maximum(products, 0.0)
 
     def to_verify(self, x: Vector, verified: Any, tolerance: float) -> Any:
         """Return the most promising columns no pool has looked at yet; promises are no upper bounds here.
@@ -295,7 +304,7 @@ class ArcPool(Pool):
 
     def exchange_bound(self, x: Vector, floor: float) -> float:
         """Return a bound of what an exchange for any column gains, by eigenvalues."""
-        return components.exchange_bound(self.blocks, x, self.s, floor)[0]
+        return components.exchange_bound(self.blocks, x, self.s, floor, self.signed)[0]
 
     def blocks(self, held: Any) -> Iterator[tuple[int, Vector, Vector]]:
         """Yield (first column, rows of G that are held, diagonal of G) for all columns."""

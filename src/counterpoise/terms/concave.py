@@ -42,8 +42,8 @@ class TopSum:
         return -self.lam * float(np.sort(np.abs(x))[::-1][: self.s].sum())
 
     def subgradient(self, x: Vector, slope: Vector) -> Vector:
-        """Return −λ sign(x) on the s largest |xᵢ|; among equals those of the largest slope are taken."""
-        top = np.lexsort((-slope, -np.abs(x)))[: self.s]
+        """Return −λ sign(x) on the s largest |xᵢ|; among equals those of the largest slope of |xᵢ| are taken."""
+        top = np.lexsort((np.where(x < 0, slope, -slope), -np.abs(x)))[: self.s]
         result = np.zeros(len(x))
         result[top] = np.where(x[top] < 0, self.lam, -self.lam)
         return result

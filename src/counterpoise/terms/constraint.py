@@ -132,30 +132,68 @@ class Sum:
 
 
 class Sphere:
-    """‖x‖₂ = 1 with x ≥ 0."""
+    """‖x‖₂ = 1, with x ≥ 0 unless ``signed``.
+
+    Parameters
+    ----------
+    signed : bool
+        Whether coordinates may be negative. h then has no bounds, and its kinks are at 0: ``AbsoluteDeviation(0, lam)``
+        is λ‖x‖₁.
+    """
 
     step_verb = concave.minimise_on_arc
 
+    def __init__(self, signed: bool = False) -> None:
+        if not isinstance(signed, bool | np.bool_):
+            raise TypeError(f"signed is {signed!r}; it must be True or False.")
+        self.signed = bool(signed)
+
     def kernel(self, h: Separable) -> Arc:
         """Return u for kernels."""
-        return Arc(1.0)
+        return Arc(1.0, self.signed)
 
     def scale(self, h: Separable) -> float:
         """Return 1, the largest |xᵢ| of all feasible points."""
         return 1.0
 
     def check(self, h: Separable) -> None:
-        """Refuse all bounds but x ≥ 0, and kinks."""
+        """Refuse bounds and kinks that would cut a quarter of the circle."""
+        if self.signed:
+            self._check_signed(h)
+            return
         if (h.lo != 0.0).any() or (h.hi < 1.0).any():
             raise ValueError(
-                "Sphere needs h = Bounds(0, inf): other bounds cut the arc, and its pair step "
-                "(kernels/arc.py, _pair_step) would have to minimise on a part of it."
+                "Sphere() needs h = Bounds(0, inf): other bounds cut the arc, and its pair step "
+                "(kernels/arc.py, _pair_step) would have to minimise on a part of it. "
+                "For x of any sign use Sphere(signed=True)."
             )
         if len(h.centre):
             raise ValueError(
-                "Sphere takes no AbsoluteDeviation: its kinks cut the arc, and its pair step "
+                "Sphere() takes no AbsoluteDeviation: its kinks cut the arc, and its pair step "
                 "(kernels/arc.py, _pair_step) would have to minimise between them."
             )
+
+    @staticmethod
+    def _check_signed(h: Separable) -> None:
+        bounded = np.flatnonzero((h.lo > -1.0) | (h.hi < 1.0))
+        if len(bounded):
+            i = int(bounded[0])
+            raise ValueError(
+                f"Sphere(signed=True) takes no bounds, which cut the circle of a pair, but coordinate {i} is between "
+                f"{h.lo[i]:g} and {h.hi[i]:g}; leave Bounds out, or use Sphere() for x ≥ 0."
+            )
+        if (off := np.argwhere((h.centre != 0.0) & (h.cost > 0.0))).size:
+            i, at = int(off[0, 1]), float(h.centre[tuple(off[0])])
+            raise ValueError(
+                f"Sphere(signed=True) takes kinks of h at 0 alone, where the quarters of a pair's circle meet, but "
+                f"coordinate {i} has one at {at:g}; use AbsoluteDeviation(0, cost)."
+            )
+
+    def cancels(self, h: Separable, lam: float) -> bool:
+        """Return whether h is λ‖x‖₁ at feasible points, so that h − λ‖x‖_[s] vanishes where at most s are not 0."""
+        if self.signed:
+            return bool((h.weight == 0.0).all() and (h.cost.sum(axis=0) == lam).all())
+        return bool((h.weight == lam).all())
 
     def violation(self, x: Vector) -> float:
         """Return |‖x‖ − 1|."""
@@ -163,24 +201,35 @@ class Sphere:
         return abs(float(np.sqrt(np.sum(wide * wide)) - 1))
 
     def project(self, z: Vector, h: Separable) -> Vector:
-        """Return a point of {x ≥ 0, ‖x‖ = 1} nearest to z: its positive part, scaled.
+        """Return a feasible point nearest to z: z, or its positive part if x ≥ 0, scaled to length 1.
 
-        Without a positive entry the nearest points are unit vectors at the largest entry; the first is taken.
+        Without a positive entry the nearest points are unit vectors at the largest entry; the first is taken. To z = 0
+        all signed points are equally near; the first unit vector is taken.
         """
-        x = np.maximum(z, 0.0)
-        norm = float(np.linalg.norm(x))
-        if norm == 0.0:
-            x = np.zeros_like(z)
-            x[int(np.argmax(z))] = 1.0
-            return x
-        return np.asarray(x / norm, dtype=np.float64)
+        return _scaled(np.abs(z), z) if self.signed else _scaled(z, np.zeros(1))
+
+    def shrink(self, z: Vector, h: Separable) -> Vector:
+        """Return a signed feasible point that minimises −⟨z, x⟩ + Σ costᵢ|xᵢ|: z shrunk towards 0 and scaled."""
+        return _scaled(np.abs(z) - h.cost.sum(axis=0), z)
 
     def random(self, h: Separable, rng: np.random.Generator) -> Vector:
-        """Return a point uniform on the non-negative part of the sphere."""
-        return self.project(np.abs(rng.standard_normal(len(h.lo))), h)
+        """Return a point that is uniform on the sphere, or on its non-negative part."""
+        drawn = rng.standard_normal(len(h.lo))
+        return self.project(drawn if self.signed else np.abs(drawn), h)
 
 
 Constraint = Sum | Sphere
+
+
+def _scaled(sizes: Vector, z: Vector) -> Vector:
+    """Return the positive part of ``sizes`` at length 1, with the signs of z; a unit vector if no size is positive."""
+    x = np.maximum(sizes, 0.0)
+    if not x.any():
+        x[int(np.argmax(sizes))] = 1.0
+    if not 1e-150 < float(x.max()) < 1e150:  # squares are lost at the ends of double precision
+        x /= x.max()
+    x = x / float(np.linalg.norm(x))
+    return np.where((z < 0.0) & (x > 0.0), -x, x)
 
 
 def _sum_of_others(bounds: Vector) -> Vector:

@@ -138,6 +138,11 @@ class LeastSquares:
         """Whether f is convex: σ > 0."""
         return self.scale > 0.0
 
+    @property
+    def is_concave(self) -> bool:
+        """Whether f is concave: σ < 0."""
+        return self.scale < 0.0
+
     @cached_property
     def reach(self) -> Vector:
         """Numbers wᵢ with |Q_ij| ≤ wᵢwⱼ: the lengths of the columns, times √|σ|."""
@@ -295,6 +300,11 @@ class Quadratic:
             except np.linalg.LinAlgError:
                 return False
         return True
+
+    @cached_property
+    def is_concave(self) -> bool:
+        """Whether Q has no eigenvalue above rounding."""
+        return Quadratic(-self.Q).is_convex
 
     @cached_property
     def reach(self) -> Vector:
