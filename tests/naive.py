@@ -166,6 +166,21 @@ def sparse_pca_optimum(A, s):
     return best, best_x
 
 
+def signed_component_optimum(G, s):
+    """max xᵀGx over ‖x‖ = 1 with at most s non-zeros: the largest eigenvalue of every support."""
+    n, s = len(G), min(s, len(G))
+    return max(np.linalg.eigvalsh(G[np.ix_(w, w)])[-1] for w in itertools.combinations(range(n), s))
+
+
+def best_signed_exchange(G, x, s):
+    """The largest xᵀGx after one held coordinate is exchanged for one outside, and by new weights alone."""
+    held, outside = list(np.flatnonzero(x)), list(np.flatnonzero(x == 0))
+    smaller = [held] if len(held) < s else [held[:a] + held[a + 1 :] for a in range(len(held))]
+    supports = [[*rest, j] for rest in smaller for j in outside]
+    tops = [np.linalg.eigvalsh(G[np.ix_(w, w)])[-1] for w in [*supports, held]]
+    return max(tops), tops[-1]
+
+
 def binary_optimum(A, y, c):
     """min ½‖Ax − y‖² over ±1 vectors with the sum c, by enumeration."""
     n = A.shape[1]

@@ -123,15 +123,16 @@ def exchange_bound(
 
 
 def largest_exchange(
-    blocks: Blocks, x: Vector, s: int, gain: float, signed: bool = False
+    blocks: Blocks, x: Vector, s: int, gain: float, noise: float, signed: bool = False
 ) -> tuple[float, Vector | None, float]:
     """Return the largest gain of an exchange, if it is above ``gain``, its point, and a bound of all gains.
 
-    Every point that :func:`exchange_bound` meets raises what the others have to beat, until none does.
+    Every point that :func:`exchange_bound` meets raises what the others have to beat, until none does by more than
+    ``noise``, the rounding error of a gain.
     """
     best: Vector | None = None
     for _ in range(MOST_BETTER):
-        bound, better = exchange_bound(blocks, x, s, gain, signed)
+        bound, better = exchange_bound(blocks, x, s, gain + noise, signed)
         if better is None:
             return gain, best, bound
         gain, best = bound, better

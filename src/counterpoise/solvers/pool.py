@@ -36,6 +36,8 @@ TURNING = 128
 DESCENDING = 512
 # So many columns at a time are spread out as dense ones.
 DENSE = 16
+# Below this share of ‖x‖² what is left without a coordinate is rounding.
+NO_REST = 1e-12
 # A round that lowers F by less than this share of it has not helped.
 HELPS = 1e-3
 
@@ -280,7 +282,8 @@ class ArcPool(Pool):
                 best = out[columns]
                 for j, row in zip(held[begin:].tolist(), -rows.T, strict=False):
                     v = float(x[j])
-                    rest = max(1.0 - v * v, 1e-300)
+                    # What rounding leaves of a rest that is nearly 0 promises nothing.
+                    rest = 1.0 - v * v if 1.0 - v * v > NO_REST else math.inf
                     a = (value - 2.0 * v * Gx[j] + v * v * diagonal[j]) / rest
                     b = self._reach(Gx[columns] - v * row) / math.sqrt(rest)
                     np.maximum(best, 0.5 * (_larger_eigenvalue(a, b, diagonal[columns]) - value), out=best)

@@ -164,7 +164,8 @@ class SparseArc:
         made = self._exchange(point, swaps)
         if made >= swaps:
             return point, made, math.nan
-        bound, better = components.exchange_bound(self._blocks, point, self.s, floor, self.signed)
+        # A hair below the floor, because polishing moves x within rounding, and with it the tolerance of the caller.
+        bound, better = components.exchange_bound(self._blocks, point, self.s, (1.0 - 1e-6) * floor, self.signed)
         if better is not None:
             return self.weighted(better), made + 1, math.nan
         return point, made, bound
@@ -179,8 +180,7 @@ class SparseArc:
         value = 0.5 * float(at @ self._G @ at)
         own = max(value - 0.5 * float(x @ self._G @ x), 0.0)
         gain, leaves, enters = swap_arc.swap_gap(self._G, at, self.s, TRIES, self.signed)
-        least = max(float(gain), self.noise)
-        more, found, bound = components.largest_exchange(self._blocks, at, self.s, least, self.signed)
+        more, found, bound = components.largest_exchange(self._blocks, at, self.s, float(gain), self.noise, self.signed)
         if found is not None:
             gain, (leaves, enters) = more, components.exchanged(at, found, self.s)
         bound = max(bound, float(gain), 0.5 * opened - value)

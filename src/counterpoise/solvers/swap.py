@@ -183,8 +183,8 @@ def swap_gap(problem: Problem, x: Vector) -> tuple[float, float, int, int, float
         if on_line and promises.max() > best:
             continue
         if isinstance(everything, pool.ArcPool):
-            floor = best + 1e-12 * abs(everything.f.value(at))
-            more, found, bound = components.largest_exchange(everything.blocks, at, s, floor, everything.signed)
+            noise = 1e-12 * abs(everything.f.value(at))
+            more, found, bound = components.largest_exchange(everything.blocks, at, s, best, noise, everything.signed)
             if found is not None:
                 best, (leaves, enters) = more, components.exchanged(at, found, s)
             bound = own + max(bound, best)
