@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,9 +16,10 @@ from counterpoise.kernels import swap_arc as kernels
 from counterpoise.kernels import sweep
 from counterpoise.problems import SPCA
 from counterpoise.solvers import pool as pools
+from counterpoise.solvers.components import component_bound
 from counterpoise.solvers.pool import ArcPool
 from counterpoise.solvers.sparse_arc import SparseArc
-from naive import best_signed_exchange, signed_component_optimum
+from naive import best_signed_exchange, signed_component_optimum, sparse_pca_optimum
 from test_pool import small_data, small_pools  # noqa: F401
 from test_sparse_arc import KINDS, make_matrix
 
@@ -222,6 +225,41 @@ def test_linear_terms_are_left_to_pairs(rng):
     assert cp.certify(problem, problem.start(0)).exact_lam is None
     result = cp.minimize(problem, method="search", work=4)
     assert result.objective <= cp.minimize(problem).objective + 1e-9
+
+
+def test_bounds_of_a_component_are_bounds(rng):
+    """With signs and without, against enumeration; exact for s = 1 and s = n with signs."""
+    for trial in range(scaled(300, 60)):
+        n = int(rng.integers(1, 9))
+        A = make_matrix(rng, KINDS[trial % len(KINDS)], n)
+        C = A[:, ::-1].T @ A + A.T @ A[:, ::-1] if trial % 4 == 0 else A.T @ A
+        size = np.abs(C).max() + 1e-300
+        for s in range(1, n + 1):
+            best = signed_component_optimum(C, s)
+            assert component_bound(C, s) >= best - 1e-12 * size
+            if trial % 4:
+                bound = component_bound(C, s, signed=False)
+                assert 2.0 * sparse_pca_optimum(A, s)[0] - 1e-12 * size <= bound <= component_bound(C, s) + 1e-12 * size
+        assert component_bound(C, 1) == pytest.approx(np.diag(C).max(), abs=1e-12 * size)
+        assert component_bound(C, n) == pytest.approx(np.linalg.eigvalsh(C)[-1], abs=1e-12 * size)
+
+
+@pytest.mark.compiled
+def test_published_optima_are_reached(data_folder):
+    """Pitprops, wine, miniboone and communities, as in benchmarks/sparse_pca.py."""
+    sys.path.insert(0, str(Path(__file__).parent.parent / "benchmarks"))
+    try:
+        module = importlib.import_module("sparse_pca")
+    finally:
+        del sys.path[0]
+    seen = 0
+    for _, C, k, published in module.instances(Path(data_folder)):
+        x = module.searched(C, k)
+        value, digits = float(x @ C @ x), len(published.partition(".")[2])
+        assert np.count_nonzero(x) <= k and round(value, digits) >= float(published)
+        assert value <= component_bound(C, k) + 1e-12
+        seen += 1
+    assert seen == 19
 
 
 # Many columns.

@@ -629,10 +629,10 @@ def _bars(ax: Axes, names: list[str], values: Vector) -> None:
 def plot_pair(problem: Problem, x: Any, i: Any, j: Any, ax: Axes | None = None) -> Axes:
     """Plot how F changes when two coordinates move and all others stay, and where it is least.
 
-    On ``Sum`` the pair moves on the line x + η(eᵢ − eⱼ) as far as the bounds allow, on ``Sphere`` on the arc
-    xᵢ = v sin α, xⱼ = v cos α. The curve is ``problem.objective`` on a dense grid; the least is the one that the exact
-    step of BCD-g finds. Vertical lines are the breakpoints of ``TopSum``, where a coordinate of the pair comes among
-    the s largest or leaves them.
+    On ``Sum`` the pair moves on the line x + η(eᵢ − eⱼ) as far as the bounds allow, on ``Sphere`` on the arc, or with
+    signs on the circle, xᵢ = v sin α, xⱼ = v cos α. The curve is ``problem.objective`` on a dense grid; the least is
+    the one that the exact step of BCD-g finds. Vertical lines are the breakpoints of ``TopSum``, where a coordinate of the
+    pair comes among the s largest or leaves them.
 
     Parameters
     ----------
@@ -657,7 +657,7 @@ def plot_pair(problem: Problem, x: Any, i: Any, j: Any, ax: Axes | None = None) 
 
     terms = problem.terms()
     sweep.start(terms, at)
-    track = _line(problem, at, i, j) if isinstance(problem.u, cp.Sum) else _arc(at, i, j)
+    track = _line(problem, at, i, j) if isinstance(problem.u, cp.Sum) else _arc(at, i, j, problem.u.signed)
     if track.low >= track.high:
         leave_empty(ax, f"the pair {names[i]}, {names[j]} cannot move")
         return ax
@@ -684,7 +684,7 @@ def plot_pair(problem: Problem, x: Any, i: Any, j: Any, ax: Axes | None = None) 
     )
     ax.set_ylabel(f"F − F(x), where F(x) = {level:.6g}")
     if not isinstance(problem.u, cp.Sum):
-        ax.set_xticks([0, 15, 30, 45, 60, 75, 90])
+        ax.set_xticks(np.linspace(track.unit * track.low, track.unit * track.high, 9 if problem.u.signed else 7))
     ax.grid(True, axis="y", color="0.9")
     ax.set_axisbelow(True)
     for side in ("top", "right"):
@@ -702,7 +702,7 @@ class _Track(NamedTuple):
     point: Callable[[float], Vector]
     parameter: Callable[[float, float], float]
     crossings: Callable[[float], list[float]]
-    meeting: float
+    meetings: tuple[float, ...]
 
 
 def _line(problem: Problem, x: Vector, i: int, j: int) -> _Track:
@@ -718,11 +718,11 @@ def _line(problem: Problem, x: Vector, i: int, j: int) -> _Track:
         return [level - x_i, -level - x_i, x_j - level, x_j + level]
 
     low, high = max(h.lo[i] - x_i, x_j - h.hi[j]), min(h.hi[i] - x_i, x_j - h.lo[j])
-    return _Track(float(low), float(high), 1.0, point, lambda a, b: float(a) - x_i, crossings, 0.5 * (x_j - x_i))
+    return _Track(float(low), float(high), 1.0, point, lambda a, b: float(a) - x_i, crossings, (0.5 * (x_j - x_i),))
 
 
-def _arc(x: Vector, i: int, j: int) -> _Track:
-    """Return the quarter of a circle on which xᵢ² + xⱼ² stays."""
+def _arc(x: Vector, i: int, j: int, signed: bool) -> _Track:
+    """Return the quarter of a circle, or with signs the circle, on which xᵢ² + xⱼ² stays."""
     v = float(np.hypot(x[i], x[j]))
 
     def point(angle: float) -> Vector:
@@ -731,10 +731,14 @@ def _arc(x: Vector, i: int, j: int) -> _Track:
         return moved
 
     def crossings(level: float) -> list[float]:
-        return [float(np.arcsin(level / v)), float(np.arccos(level / v))] if level <= v else []
+        if level > v:
+            return []
+        sine, cosine = float(np.arcsin(level / v)), float(np.arccos(level / v))
+        return [sine, -sine, np.pi - sine, sine - np.pi, cosine, -cosine, np.pi - cosine, cosine - np.pi]
 
-    high = 0.5 * np.pi if v > 0.0 else 0.0
-    return _Track(0.0, high, 180.0 / np.pi, point, lambda a, b: float(np.arctan2(a, b)), crossings, 0.25 * np.pi)
+    high = (np.pi if signed else 0.5 * np.pi) if v > 0.0 else 0.0
+    low, meetings = (-high if signed else 0.0), tuple(0.25 * np.pi * k for k in (-3, -1, 1, 3))
+    return _Track(low, high, 180.0 / np.pi, point, lambda a, b: float(np.arctan2(a, b)), crossings, meetings)
 
 
 def _breakpoints(problem: Problem, track: _Track) -> Vector:
@@ -745,9 +749,9 @@ def _breakpoints(problem: Problem, track: _Track) -> Vector:
     g = problem.g
     if not isinstance(g, cp.TopSum) or g.lam == 0.0:
         return np.empty(0)
-    first, last = track.point(track.low), track.point(track.high)
+    first, last = track.point(track.low), track.point(0.5 * (track.low + track.high))
     others = np.sort(np.abs(first[first == last]))[::-1][max(g.s - 2, 0) : g.s]
-    maybe = np.unique([track.meeting, *(t for level in (0.0, *others) for t in track.crossings(float(level)))])
+    maybe = np.unique([*track.meetings, *(t for level in (0.0, *others) for t in track.crossings(float(level)))])
     near = NEARBY * (track.high - track.low)
 
     def bends(t: float) -> bool:

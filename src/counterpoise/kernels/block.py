@@ -189,27 +189,26 @@ def power_steps(H, b, tilt, signed, z):
     norm = np.sqrt(norm)
     if norm == 0.0:
         return
-    size, side = np.empty(k), np.ones(k)
+    size, tangent = np.empty(k), np.empty(k)
     for _ in range(1000):
         length, most = 0.0, 0
         for a in range(k):
             total = b[a] - rho * z[a]
             for c in range(k):
                 total += H[a, c] * z[c]
-            if signed and total > 0.0:
-                total, side[a] = -total, -1.0
-            else:
-                side[a] = 1.0
-            size[a] = -total - tilt[a]
+            tangent[a] = total
+        for a in range(k):
+            size[a] = (abs(tangent[a]) if signed else -tangent[a]) - tilt[a]
             length += max(size[a], 0.0) ** 2
             if size[a] > size[most]:
                 most = a
-        change = 0.0
+        scale, change = norm / np.sqrt(length) if length > 0.0 else 0.0, 0.0
         for a in range(k):
-            if length > 0.0:
-                value = side[a] * norm * max(size[a], 0.0) / np.sqrt(length) + 0.0
-            else:
-                value = side[a] * norm if a == most else 0.0
+            value = scale * max(size[a], 0.0)
+            if length == 0.0 and a == most:
+                value = norm
+            if signed and tangent[a] > 0.0 and value > 0.0:
+                value = -value
             change = max(change, abs(value - z[a]))
             z[a] = value
         if change <= 1e-15 * norm:

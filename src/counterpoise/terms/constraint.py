@@ -206,11 +206,11 @@ class Sphere:
         Without a positive entry the nearest points are unit vectors at the largest entry; the first is taken. To z = 0
         all signed points are equally near; the first unit vector is taken.
         """
-        return _scaled(np.abs(z), z) if self.signed else _scaled(z, np.zeros(1))
+        return _with_signs(_scaled(np.abs(z)), z) if self.signed else _scaled(z)
 
     def shrink(self, z: Vector, h: Separable) -> Vector:
         """Return a signed feasible point that minimises −⟨z, x⟩ + Σ costᵢ|xᵢ|: z shrunk towards 0 and scaled."""
-        return _scaled(np.abs(z) - h.cost.sum(axis=0), z)
+        return _with_signs(_scaled(np.abs(z) - h.cost.sum(axis=0)), z)
 
     def random(self, h: Separable, rng: np.random.Generator) -> Vector:
         """Return a point that is uniform on the sphere, or on its non-negative part."""
@@ -221,15 +221,19 @@ class Sphere:
 Constraint = Sum | Sphere
 
 
-def _scaled(sizes: Vector, z: Vector) -> Vector:
-    """Return the positive part of ``sizes`` at length 1, with the signs of z; a unit vector if no size is positive."""
+def _scaled(sizes: Vector) -> Vector:
+    """Return the positive part of ``sizes`` at length 1, the unit vector at the largest if none is positive."""
     x = np.maximum(sizes, 0.0)
-    if not x.any():
-        x[int(np.argmax(sizes))] = 1.0
-    if not 1e-150 < float(x.max()) < 1e150:  # squares are lost at the ends of double precision
-        x /= x.max()
-    x = x / float(np.linalg.norm(x))
-    return np.where((z < 0.0) & (x > 0.0), -x, x)
+    norm = float(np.linalg.norm(x))
+    if norm == 0.0:
+        x[:] = 0.0
+        x[int(np.argmax(sizes))] = norm = 1.0
+    return np.asarray(x / norm, dtype=np.float64)
+
+
+def _with_signs(sizes: Vector, z: Vector) -> Vector:
+    """Return sizes with the signs of z, without −0."""
+    return np.where((z < 0.0) & (sizes > 0.0), -sizes, sizes)
 
 
 def _sum_of_others(bounds: Vector) -> Vector:
