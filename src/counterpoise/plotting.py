@@ -631,8 +631,8 @@ def plot_pair(problem: Problem, x: Any, i: Any, j: Any, ax: Axes | None = None) 
 
     On ``Sum`` the pair moves on the line x + η(eᵢ − eⱼ) as far as the bounds allow, on ``Sphere`` on the arc, or with
     signs on the circle, xᵢ = v sin α, xⱼ = v cos α. The curve is ``problem.objective`` on a dense grid; the least is
-    the one that the exact step of BCD-g finds. Vertical lines are the breakpoints of ``TopSum``, where a coordinate of the
-    pair comes among the s largest or leaves them.
+    the one that the exact step of BCD-g finds. Vertical lines are the breakpoints of ``TopSum``, where a coordinate of
+    the pair comes among the s largest or leaves them.
 
     Parameters
     ----------
