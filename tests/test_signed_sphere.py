@@ -199,7 +199,7 @@ def test_other_bounds_and_kinks_are_refused(h, sentence):
 def test_what_is_not_a_bool_is_refused():
     with pytest.raises(TypeError, match="signed is 1; it must be True or False"):
         cp.Sphere(signed=1)
-    with pytest.raises(ValueError, match=r"use Sphere\(signed=True\)"):
+    with pytest.raises(ValueError, match="or signed=True for x of any sign"):
         cp.Problem(cp.Quadratic(-np.eye(3)), None, cp.TopSum(1, 1.0), cp.Sphere())
     with pytest.raises(TypeError, match="Norm2 has no exact pair step on Sphere"):
         cp.Problem(cp.Quadratic(-np.eye(3)), None, cp.Norm2(1.0), cp.Sphere(signed=True))

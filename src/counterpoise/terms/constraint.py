@@ -163,13 +163,12 @@ class Sphere:
             return
         if (h.lo != 0.0).any() or (h.hi < 1.0).any():
             raise ValueError(
-                "Sphere() needs h = Bounds(0, inf): other bounds cut the arc, and its pair step "
-                "(kernels/arc.py, _pair_step) would have to minimise on a part of it. "
-                "For x of any sign use Sphere(signed=True)."
+                "Sphere needs h = Bounds(0, inf), or signed=True for x of any sign: other bounds cut the arc, and its "
+                "pair step (kernels/arc.py, _pair_step) would have to minimise on a part of it."
             )
         if len(h.centre):
             raise ValueError(
-                "Sphere() takes no AbsoluteDeviation: its kinks cut the arc, and its pair step "
+                "Sphere takes no AbsoluteDeviation: its kinks cut the arc, and its pair step "
                 "(kernels/arc.py, _pair_step) would have to minimise between them."
             )
 
