@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from typing import NamedTuple
 
 import numpy as np
 
@@ -59,6 +60,8 @@ class Case:
             return total - self.lam * np.sqrt((points**2).sum(axis=1))
         if self.g == "square":
             return total - self.lam * (points**2).sum(axis=1)
+        if self.g == "count":
+            return np.where((np.abs(points) > 1e-12).sum(axis=1) <= self.s, total, np.inf)
         return total
 
     def value(self, x):
@@ -360,3 +363,199 @@ def pdca_points(case, x, L, count, c=None, extrapolate=False):
         x, before = new, x
         points.append(x)
     return points
+
+
+# Quadratic problems with pieces, floors, a number of non-zeros and groups, by their definition.
+
+
+class Spec(NamedTuple):
+    """½xᵀQx + pᵀx + Σhᵢ(xᵢ) − penalty·‖x‖_[s], or at most s non-zeros if penalty is None; 1ᵀx = c, limits of groups."""
+
+    Q: np.ndarray
+    p: np.ndarray
+    lo: np.ndarray
+    hi: np.ndarray
+    floor: np.ndarray
+    weight: np.ndarray
+    bend: np.ndarray
+    knots: np.ndarray
+    cost: np.ndarray
+    curve: np.ndarray
+    s: int
+    penalty: float | None
+    groups: tuple
+    c: float
+
+
+def objectives(spec, points):
+    """F of every row, term by term."""
+    total = 0.5 * np.einsum("ki,ij,kj->k", points, spec.Q, points) + points @ (spec.p + spec.weight)
+    total += 0.5 * points**2 @ spec.bend
+    for knot, cost, curve in zip(spec.knots, spec.cost, spec.curve, strict=True):
+        total += np.abs(points - knot) @ cost + 0.5 * np.maximum(points - knot, 0.0) ** 2 @ curve
+    return total if spec.penalty is None else total - spec.penalty * top_sum(points, spec.s)
+
+
+def objective(spec, x):
+    return float(objectives(spec, x[None, :])[0])
+
+
+def violations(spec, points):
+    """How far every row is from keeping every rule; ∞ for too many non-zeros."""
+    missed = np.abs(points.sum(axis=1) - spec.c)
+    inside = np.maximum(np.maximum(spec.lo - points, points - spec.hi), 0.0)
+    gap = np.minimum(np.abs(points), np.maximum(spec.floor - points, 0.0))
+    missed = np.maximum(missed, np.where(spec.floor > spec.lo, np.maximum(inside, gap), inside).max(axis=1))
+    for members, least, most in spec.groups:
+        total = points[:, members].sum(axis=1)
+        missed = np.maximum(missed, np.maximum(least - total, total - most))
+    if spec.penalty is None:
+        missed = np.where(np.count_nonzero(points, axis=1) > spec.s, np.inf, missed)
+    return missed
+
+
+def violation(spec, x):
+    return float(violations(spec, x[None, :])[0])
+
+
+def best_transfer(spec, x, i, j):
+    """The least F over feasible x + η(eᵢ − eⱼ), by a grid with all points where something changes, refined."""
+    special = [-x[i], x[j], spec.floor[i] - x[i], x[j] - spec.floor[j], spec.lo[i] - x[i], spec.hi[i] - x[i]]
+    special += [x[j] - spec.lo[j], x[j] - spec.hi[j], 0.0]
+    special += [*(spec.knots[:, i] - x[i]), *(x[j] - spec.knots[:, j])]
+    for members, least, most in spec.groups:
+        total = x[members].sum()
+        special += [least - total, most - total, total - least, total - most]
+    special = np.array([eta for eta in special if np.isfinite(eta)])
+    grid = np.unique(np.concatenate([special, np.linspace(special.min() - 1e-9, special.max() + 1e-9, 400)]))
+    best, at = np.inf, 0.0
+    for _ in range(5):
+        points = np.repeat(x[None, :], len(grid), axis=0)
+        points[:, i], points[:, j] = x[i] + grid, x[j] - grid
+        points[grid == -x[i], i] = 0.0
+        points[grid == x[j], j] = 0.0
+        values = np.where(violations(spec, points) <= 1e-12, objectives(spec, points), np.inf)
+        k = int(np.argmin(values))
+        if values[k] < best:
+            best, at = float(values[k]), float(grid[k])
+        reach = float(np.diff(grid)[max(k - 1, 0) : k + 1].max(initial=1e-12))
+        grid = np.linspace(at - reach, at + reach, 200)
+    return best, at
+
+
+def has_feasible(spec):
+    """Whether any support has a feasible point, by linear programs over all supports."""
+    from scipy.optimize import linprog
+
+    n = len(spec.lo)
+    for support in itertools.product((False, True), repeat=n):
+        held = np.array(support)
+        if spec.penalty is None and held.sum() > spec.s:
+            continue
+        if ((spec.lo > 0) & ~held).any():
+            continue
+        least, most = np.where(held, np.maximum(spec.lo, spec.floor), 0.0), np.where(held, spec.hi, 0.0)
+        if (least > most).any():
+            continue
+        rows, limits = [], []
+        for members, low, high in spec.groups:
+            row = np.zeros(n)
+            row[members] = 1.0
+            rows += [row, -row]
+            limits += [high, -low]
+        found = linprog(
+            np.zeros(n),
+            A_ub=np.array(rows) if rows else None,
+            b_ub=limits or None,
+            A_eq=np.ones((1, n)),
+            b_eq=[spec.c],
+            bounds=list(zip(least, most, strict=True)),
+        )
+        if found.status == 0:
+            return True
+    return False
+
+
+def least_on_support(spec, x):
+    """The least F over points whose non-zeros are those of x, each at or above its floor."""
+    held = x != 0.0
+    return least_on(spec, held | (spec.floor <= spec.lo) if spec.s >= len(x) else held, x)
+
+
+def optimum(spec):
+    """The least F of all supports; ∞ if none has a feasible point."""
+    best = np.inf
+    for support in itertools.product((False, True), repeat=len(spec.lo)):
+        held = np.array(support)
+        if held.sum() <= spec.s and held.any():
+            best = min(best, least_on(spec, held, np.zeros(len(held))))
+    return best
+
+
+def least_on(spec, held, x):
+    """The least F over points that are 0 where nothing is held, by SLSQP from two starts."""
+    from scipy.optimize import minimize
+
+    least, most = np.where(held, np.maximum(spec.lo, spec.floor), 0.0), np.where(held, spec.hi, 0.0)
+    rows = [{"type": "eq", "fun": lambda z: z.sum() - spec.c}]
+    for members, low, high in spec.groups:
+        rows.append({"type": "ineq", "fun": lambda z, m=members, b=low: z[m].sum() - b})
+        rows.append({"type": "ineq", "fun": lambda z, m=members, b=high: b - z[m].sum()})
+    best = np.inf
+    for start in (x, np.clip(np.full(len(x), spec.c / max(held.sum(), 1)), least, most)):
+        found = minimize(
+            lambda z: objective(spec, z),
+            start,
+            bounds=list(zip(least, most, strict=True)),
+            constraints=rows,
+            options={"ftol": 1e-13, "maxiter": 300},
+        )
+        z = np.clip(found.x, least, most)
+        if abs(z.sum() - spec.c) <= 1e-9 and violation(spec._replace(s=len(x)), z) <= 1e-9:
+            best = min(best, objective(spec, z))
+    return best
+
+
+# Losses of z = Ax − y, one by one.
+
+
+def loss(kind, z, delta=1.0):
+    """A scalar loss at one number; logistic losses take z times the label."""
+    if kind == "square":
+        return 0.5 * z * z
+    if kind == "logistic":
+        return np.log1p(np.exp(-abs(z))) + max(-z, 0.0)
+    if kind in ("downside", "huber downside"):
+        z = min(z, 0.0)
+    if kind in ("square", "downside") or abs(z) <= delta:
+        return 0.5 * z * z
+    return delta * abs(z) - 0.5 * delta * delta
+
+
+def loss_sum(kind, A, y, v, x, delta=1.0):
+    """Σ vₜφ(aₜᵀx − yₜ); for logistic losses y holds the labels."""
+    z = A @ x * y if kind == "logistic" else A @ x - y
+    return sum(weight * loss(kind, one, delta) for weight, one in zip(v, z, strict=True))
+
+
+def loss_slope(kind, A, y, v, x, delta=1.0):
+    """The gradient of :func:`loss_sum`, from the derivative of every piece."""
+    z = A @ x * y if kind == "logistic" else A @ x - y
+    if kind == "logistic":
+        slopes = -y / (1.0 + np.exp(np.minimum(z, 700.0)))
+    else:
+        low = {"downside": np.inf, "square": np.inf}.get(kind, delta)
+        high = {"downside": 0.0, "huber downside": 0.0, "square": np.inf}.get(kind, delta)
+        slopes = np.minimum(np.maximum(z, -low), high)
+    return A.T @ (v * slopes)
+
+
+def loss_model(kind, A, y, v, x, delta=1.0):
+    """Q and p of the upper bound f(x) + ⟨∇f, z − x⟩ + ½(z − x)ᵀQ(z − x), Q = L·AᵀVA."""
+    Q = (0.25 if kind == "logistic" else 1.0) * A.T @ (v[:, None] * A)
+    return Q, loss_slope(kind, A, y, v, x, delta) - Q @ x
+
+
+def frank_wolfe_gap(gradient, x, lo, hi, c):
+    """A bound of F(x) − min F for a convex F on {lo ≤ x ≤ hi, 1ᵀx = c}."""
+    return float(gradient @ (x - least_on_line(gradient, lo, hi, c)))

@@ -182,6 +182,7 @@ class TestBadInput:
         ("options", "message"),
         [
             ({"method": "bcd-q"}, r"method is 'bcd-q'; it must be one of 'bcd-g'"),
+            ({"method": ["bcd-g"]}, r"method is \['bcd-g'\]; it must be one of 'bcd-g'"),
             ({"working_set": "clever"}, r"working_set is 'clever'; it must be one of 'hybrid'"),
             ({"tol": -1}, r"tol is -1; it must be finite and at least 0"),
             ({"theta": -1}, r"theta is -1; it must be finite and at least 0"),

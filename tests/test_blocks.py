@@ -11,8 +11,10 @@ import counterpoise as cp
 from conftest import make_problem, scaled
 from counterpoise.certificates import exactness_threshold
 from counterpoise.kernels import block as kernels
-from counterpoise.kernels import sweep
+from counterpoise.kernels import programs, sweep
 from counterpoise.problems import DCPB2, SIT
+from counterpoise.solvers import faces
+from counterpoise.supervision import Limits
 from naive import Case, best_on_block, case_of, largest_gap, least_on_box_and_sum
 from test_bcd import NAMES, build
 
@@ -29,7 +31,7 @@ def test_the_active_set_finds_the_least_of_a_convex_quadratic(rng):
         problem = cp.Problem(cp.Quadratic(np.eye(k)), cp.Bounds(lo, hi), None, cp.Sum(lo.sum() + 0.5))
         z = problem.project(rng.standard_normal(k))
         total = z.sum()
-        kernels.solve_box_sum(H, b, lo, hi, z)
+        programs.solve_box_sum(H, b, lo, hi, z)
         best, _ = least_on_box_and_sum(H, b, lo, hi, total)
         assert (z >= lo).all() and (z <= hi).all()
         assert z.sum() == pytest.approx(total, abs=1e-12)
@@ -43,30 +45,67 @@ def test_the_active_set_on_large_blocks_satisfies_its_conditions(rng):
         half = rng.standard_normal((60, k))
         H, b, lo, hi = half.T @ half, rng.standard_normal(k) * 5, np.zeros(k), np.full(k, np.inf)
         z = rng.dirichlet(np.full(k, 0.2))
-        kernels.solve_box_sum(H, b, lo, hi, z)
+        programs.solve_box_sum(H, b, lo, hi, z)
         slopes = H @ z + b
         assert np.ptp(slopes[z > 0]) <= 1e-9 * np.abs(b).max()
         assert slopes[z <= 0].min(initial=np.inf) >= slopes[z > 0].max() - 1e-9 * np.abs(b).max()
 
 
-def test_power_steps_do_not_rise_and_end_stationary(rng):
-    for _ in range(scaled(200, 20)):
+def curvatures(rng, trial, k):
+    """A matrix of one of several kinds: indefinite, definite with columns of different scale, nearly of rank 1."""
+    H = rng.standard_normal((k, k))
+    if trial % 3 == 0:
+        return H + H.T
+    half = H * 10.0 ** rng.uniform(-3, 3, k) if trial % 3 == 1 else 1e4 * H[:1] + 1e-2 * H
+    return half.T @ half
+
+
+def test_programs_on_the_sphere_do_not_rise_and_end_stationary(rng):
+    """The power steps alone would take 10¹⁰ rounds where the eigenvalues of H differ by as much."""
+    for trial in range(scaled(600, 30)):
         k = int(rng.integers(2, 8))
-        H = rng.standard_normal((k, k))
-        H, b = H + H.T, rng.standard_normal(k)
+        H = curvatures(rng, trial, k)
+        b = rng.standard_normal(k) * np.abs(H).max() * 10.0 ** rng.uniform(-8, 1) * (rng.random() < 0.6)
         z = np.abs(rng.standard_normal(k))
         norm, before = np.linalg.norm(z), 0.5 * z @ H @ z + b @ z
-        kernels.power_steps(H, b, np.zeros(k), False, z)
-        assert np.linalg.norm(z) == pytest.approx(norm)
+        programs.solve_on_sphere(H, b, z)
+        assert np.linalg.norm(z) == pytest.approx(norm, rel=1e-14)
         assert (z >= 0).all()
-        assert 0.5 * z @ H @ z + b @ z <= before + 1e-12
+        sizes = np.abs(H) @ z + np.abs(b)
+        assert 0.5 * z @ H @ z + b @ z <= before + 1e-12 * abs(before)
+        # A slope σ over a curvature κ leaves σ²/κ to gain; rounding of the objective hides √ε of the slopes.
+        slopes = H @ z + b
+        slopes -= (z @ slopes) / norm**2 * z
+        hidden = 1e-5 * np.sqrt((z @ sizes) * (np.diag(np.abs(H)) + sizes / norm))
+        assert (np.where(z > 0, np.abs(slopes), -slopes) <= hidden).all()
     z = np.array([1.0, 0.0])
-    # No negative slope: a unit vector is best.
-    kernels.power_steps(np.zeros((2, 2)), np.array([2.0, 1.0]), np.zeros(2), False, z)
+    programs.solve_on_sphere(np.zeros((2, 2)), np.array([2.0, 1.0]), z)  # no negative slope: a unit vector is best
     np.testing.assert_array_equal(z, [0.0, 1.0])
     zero = np.zeros(2)
-    kernels.power_steps(np.eye(2), np.ones(2), np.zeros(2), False, zero)
+    programs.solve_on_sphere(np.eye(2), np.ones(2), zero)
     np.testing.assert_array_equal(zero, [0.0, 0.0])
+
+
+def test_turning_many_coordinates_lowers_f_to_where_their_slopes_agree(rng):
+    """Newton steps over the positive coordinates, from points at which pairs would take 10⁵ steps and more."""
+    for trial in range(scaled(60, 12)):
+        n = int(rng.integers(3, 9))
+        Q, p = curvatures(rng, trial, n), rng.standard_normal(n) * (trial % 2)
+        g = cp.TopSum(int(rng.integers(1, n + 1)), float(rng.choice([0.0, 1e-3, 10.0])))
+        problem = cp.Problem(cp.Quadratic(Q, p * np.abs(Q).max()), cp.Bounds(0, np.inf), g, cp.Sphere())
+        x = problem.start(trial)
+        before, start = problem.objective(x), x.copy()
+        faces.turn(problem, x, 0.0, Limits())
+        assert problem.is_feasible(x)
+        assert (x[start == 0.0] == 0.0).all()
+        assert problem.objective(x) <= before
+        free = x > 0.0
+        slopes = Q @ x + p * np.abs(Q).max()
+        slopes += g.subgradient(x, slopes)
+        sizes = np.abs(Q) @ x + np.abs(p) * np.abs(Q).max() + g.lam
+        slopes -= (x @ slopes) * x
+        hidden = 1e-5 * np.sqrt((x @ sizes) * (np.diag(np.abs(Q)) + sizes))
+        assert (np.abs(slopes) <= hidden)[free].all()
 
 
 def step_of(problem, x, block, theta, kind):
@@ -235,6 +274,7 @@ class TestBadInput:
             ("SIT", {"method": "bcd-l", "working_set": "cyclic"}, r'for blocks it must be "support" or "random"'),
             ("SIT", {"method": "bcd-l", "idle_blocks": 0}, r"idle_blocks is 0; it must be at least 1"),
             ("SIT", {"method": "bcd-l", "subproblem": "magic"}, r"subproblem is 'magic'; it must be one of 'nested'"),
+            ("SIT", {"method": "bcd-l", "subproblem": ["nested"]}, r"subproblem is \['nested'\]; it must be one of"),
         ],
     )
     def test_values(self, name, options, message, rng):

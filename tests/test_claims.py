@@ -126,7 +126,7 @@ def test_exchanges_on_the_sphere_are_proved_or_not_claimed():
 
 def test_supports_on_the_sphere_are_all_of_the_objective():
     problem = cp.Problem(cp.Quadratic(np.diag([-1.0, -2])), cp.Bounds(0, np.inf), cp.TopSum(2, 1.0), cp.Sphere())
-    with pytest.raises(ValueError, match="Supports on the sphere need"):
+    with pytest.raises(ValueError, match="supports on the sphere need"):
         cp.certify(problem, cp.minimize(problem).x, level="swap")
 
 

@@ -12,7 +12,7 @@ from counterpoise.terms.separable import compile_separable
 
 
 def box(lo, hi, n):
-    return compile_separable(cp.Bounds(lo, hi), n)
+    return compile_separable(cp.Bounds(lo, hi), n)[0]
 
 
 def test_projection_on_box_and_sum_satisfies_its_optimality_conditions(rng):

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import counterpoise as cp
 from conftest import scaled
 from counterpoise.kernels import enter_arc, sweep
+from counterpoise.registry import pool_for
 from counterpoise.solvers import pool as pools
 from counterpoise.solvers.pool import ArcPool, Pool
 from counterpoise.solvers.sparse_line import SparseLine
@@ -22,7 +23,7 @@ def small_pools(monkeypatch):
     """Pools so small that a few dozen columns are many."""
     for name, value in {"PRICED": 6, "GAINING": 3, "PROMISING": 5, "TURNING": 5, "DENSE": 2, "DESCENDING": 4}.items():
         monkeypatch.setattr(pools, name, value)
-    monkeypatch.setattr("counterpoise.terms.smooth.BLOCK", 7)
+    monkeypatch.setattr("counterpoise.terms.columns.BLOCK", 7)
 
 
 def large(rng, n=40, s=4, lam=1e3, sparse=False, single=False, h=None):
@@ -48,7 +49,7 @@ TURNOVER = cp.Bounds(0.0, 0.5) + cp.AbsoluteDeviation(np.linspace(0.0, 0.4, 40),
 def test_a_pool_ends_certified_against_every_pair(rng, small_pools, kind):
     for case in range(scaled(12, 3)):
         problem = large(rng, **kind)
-        assert pools.applies(problem)
+        assert pool_for(problem) is not None
         result = cp.minimize(problem, seed=case)
         assert result.status is cp.Status.CERTIFIED and result.success
         certificate = cp.certify(whole(problem), result.x, scan="all")
@@ -179,7 +180,7 @@ def test_components_of_many_columns(rng, small_pools, sparse, method, monkeypatc
     monkeypatch.setattr(pools, "TURNING", 16)  # as many as a certificate polishes
     for case in range(scaled(6, 2)):
         problem = components(rng, sparse=sparse)
-        assert pools.applies(problem)
+        assert pool_for(problem) is not None
         result = cp.minimize(problem, method=method, seed=case)
         assert result.success and problem.violation(result.x) < 1e-9 and (result.x > 0).sum() <= 4
         certificate = cp.certify(whole_components(problem), result.x, scan="all", level="swap")

@@ -15,6 +15,7 @@ from conftest import scaled
 from counterpoise.kernels import swap_arc as kernels
 from counterpoise.kernels import sweep
 from counterpoise.problems import SPCA
+from counterpoise.registry import pool_for
 from counterpoise.solvers import pool as pools
 from counterpoise.solvers.components import component_bound
 from counterpoise.solvers.pool import ArcPool
@@ -166,6 +167,28 @@ def test_search_finds_and_exact_proves_the_optimum_of_small_problems(rng, kind):
         assert -proved.objective == pytest.approx(best, abs=1e-10 * size)
 
 
+@pytest.mark.parametrize("kind", ["normal", "equal columns", "empty columns", "orthogonal"])
+def test_at_most_s_loadings_need_no_lam(rng, kind):
+    """The same optima, exchanges and certificates with the constraint itself."""
+    for _ in range(scaled(12, 3)):
+        n = int(rng.integers(2, 10))
+        s, A = int(rng.integers(1, n + 1)), make_matrix(rng, kind, n)
+        G = A.T @ A
+        f = cp.LeastSquares(A, 0.0, scale=-1.0)
+        problem = cp.Problem(f, None, cp.AtMost(s), cp.Sphere(signed=True))
+        best, size = 0.5 * signed_component_optimum(G, s), np.abs(G).max() + 1e-300
+        for method, status in (("search", cp.Status.CERTIFIED), ("exact", cp.Status.OPTIMAL)):
+            result = cp.minimize(problem, method=method)
+            assert result.status is status and is_feasible(result.x, s)
+            assert -result.objective == pytest.approx(best, abs=1e-10 * size)
+        swapped = cp.minimize(problem, method="swap")
+        exchanged = best_signed_exchange(G, swapped.x, s)[0]
+        assert swapped.status is cp.Status.SWAP_OPTIMAL
+        assert exchanged <= swapped.x @ G @ swapped.x + 1e-8 * size
+        certificate = cp.certify(problem, swapped.x, level="swap")
+        assert certificate.swap_bound <= 1e-8 * size and certificate.critical_residual <= 1e-4 * size
+
+
 def test_exact_improves_on_a_poor_start_and_counts_supports(rng, monkeypatch):
     """The enumeration itself finds the optimum: the search before it is kept from doing so."""
     module = sys.modules["counterpoise.solvers.exact"]
@@ -221,7 +244,7 @@ def test_linear_terms_are_left_to_pairs(rng):
     f = cp.LeastSquares(A, y, scale=-1.0)
     problem = cp.Problem(f, cp.AbsoluteDeviation(0, 3.0), cp.TopSum(2, 3.0), cp.Sphere(signed=True))
     with pytest.raises(ValueError, match=r"AbsoluteDeviation\(0, lam\) as in SPCA"):
-        SparseArc(problem)
+        cp.minimize(problem, method="swap")
     assert cp.certify(problem, problem.start(0)).exact_lam is None
     result = cp.minimize(problem, method="search", work=4)
     assert result.objective <= cp.minimize(problem).objective + 1e-9
@@ -307,7 +330,7 @@ def test_pools_end_certified_and_swap_optimal_against_all_columns(rng, small_poo
     for trial in range(6):
         A = small_data(rng, ["normal", "counts", "equal columns"][trial % 3], 30)
         problem = many(A, 4, float(rng.choice([0.3, 1e3, 1e5])), sparse, single)
-        assert pools.applies(problem)
+        assert pool_for(problem) is not None
         result = cp.minimize(problem, seed=trial)
         assert result.status is cp.Status.CERTIFIED
         assert cp.certify(dense(problem), result.x, scan="all").cws_gap <= 2.0 * result.tolerance + 1e-9

@@ -119,7 +119,7 @@ def random_support(line, rng):
     """Return the best weights on three coordinates, on more than these if they cannot hold the sum."""
     x = np.zeros(7)
     must = np.flatnonzero(line.problem.separable.lo > 0.0)
-    x[np.union1d(must, rng.choice(7, 3, replace=False))[: max(3, len(must))]] = line.support.c / 3.0
+    x[np.union1d(must, rng.choice(7, 3, replace=False))[: max(3, len(must))]] = line.support.u.total / 3.0
     return line.weighted(x)
 
 
@@ -284,7 +284,7 @@ def test_positive_lower_bounds_are_always_held(rng):
         x = line.start(k, rng)
         assert (x >= lo).all() and (x > 0.0).sum() <= 3 and problem.violation(x) < 1e-12
     with pytest.raises(ValueError, match="2 lower bounds are positive, but at most s = 1"):
-        SparseLine(cp.Problem(problem.f, problem.h, cp.TopSum(1, 1.0), cp.Sum(1.0)))
+        cp.minimize(cp.Problem(problem.f, problem.h, cp.TopSum(1, 1.0), cp.Sum(1.0)), method="swap")
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

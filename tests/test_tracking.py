@@ -26,7 +26,7 @@ from counterpoise.estimators import tracking as module
 from counterpoise.estimators.options import price_columns
 from counterpoise.estimators.tracking import IndexTracker
 from counterpoise.problems import SIT
-from counterpoise.solvers.holdings import best_holdings
+from counterpoise.solvers import minimize
 
 NAMES = ["AAPL", "BAYN", "CSCO", "DELL", "EBAY", "FORD", "GOOG"]
 WORK = scaled(24, 4)
@@ -586,11 +586,11 @@ def test_prices_in_place_of_returns_are_told(rng):
 
 def test_an_interrupted_fit_is_kept_and_told(rng, monkeypatch):
     def interrupted(problem, x0=None, **options):
-        result = best_holdings(problem, x0, **options)
+        result = minimize(problem, x0, **options)
         result.update(status=cp.Status.INTERRUPTED, success=False)
         return result
 
-    monkeypatch.setattr(module, "best_holdings", interrupted)
+    monkeypatch.setattr(module, "minimize", interrupted)
     with pytest.warns(UserWarning, match=r"^The fit was interrupted; the best point so far is kept\.$") as caught:
         model = tracker().fit(*market(rng))
     assert caught[0].filename == __file__
@@ -828,19 +828,24 @@ def test_kinds_of_data(rng):
     np.testing.assert_array_equal(tracker(**options).fit(returns, index).coef_, expected)
 
 
-def test_weights_that_break_a_rule_are_not_returned(rng, monkeypatch):
-    def careless(problem, x0=None, **options):
-        return cp.Result(x=np.zeros(problem.n), objective=0.0, cws_gap=0.0)
+@pytest.mark.compiled
+def test_very_many_columns(rng):
+    """Above 6000 columns no Gram matrix is kept; the portfolio is certified against all columns."""
+    returns = 0.01 * rng.standard_normal((40, 6500))
+    index = returns[:, :4] @ [0.4, 0.3, 0.2, 0.1]
+    model = tracker(4, method="bcd-g").fit(returns, index)
+    assert model.result_.status is cp.Status.CERTIFIED and np.count_nonzero(model.coef_) <= 4
+    assert cp.certify(model.problem_, model.coef_).cws_gap <= model.result_.tolerance
 
-    monkeypatch.setattr(module, "best_holdings", careless)
-    with pytest.raises(RuntimeError, match=r"^The weights that method 'search' found break a rule by 1; try another"):
-        tracker().fit(*market(rng))
 
-
-def test_too_many_columns(rng, monkeypatch):
-    monkeypatch.setattr(module, "GRAM_LIMIT", 6)
-    with pytest.raises(ValueError, match=r"^returns has 7 columns and a matrix .* at most 6 are allowed, leave some"):
-        tracker().fit(*market(rng))
+def test_the_stated_problem_certifies_the_portfolio(rng):
+    returns, index = market(rng)
+    groups = [0, 0, 0, 1, 1, 1, None]
+    model = tracker(3, min_weight=0.1, groups=groups, group_limits={0: (0.2, 0.5)}).fit(returns, index)
+    found = cp.certify(model.problem_, model.coef_, level="swap")
+    assert found.cws_gap <= model.result_.tolerance and found.objective == model.result_.objective
+    assert found.swap_bound >= found.swap_gap
+    assert model.problem_.violation(model.coef_) <= 1e-10
 
 
 def test_a_table_without_pandas_names_the_extra(rng, monkeypatch):

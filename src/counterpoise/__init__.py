@@ -17,29 +17,49 @@ if TYPE_CHECKING:
     from counterpoise.solvers import minimize
     from counterpoise.solvers.exact import prove
     from counterpoise.solvers.path import Path, path
-    from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
-    from counterpoise.terms.constraint import Sphere, Sum
-    from counterpoise.terms.separable import AbsoluteDeviation, Bounds, Linear
+    from counterpoise.terms.concave import AtMost, ConcaveQuadratic, Norm2, TopSum
+    from counterpoise.terms.constraint import Constraint, Sphere, Sum
+    from counterpoise.terms.losses import Downside, Huber, HuberDownside, Logistic, Loss
+    from counterpoise.terms.separable import (
+        AbsoluteDeviation,
+        Bounds,
+        Linear,
+        Pieces,
+        Ridge,
+        SemiContinuous,
+        SeparableTerm,
+    )
     from counterpoise.terms.smooth import LeastSquares, Quadratic
 
 __version__ = "0.1.0"
 
 __all__ = [
     "AbsoluteDeviation",
+    "AtMost",
     "Backtest",
     "BinaryLeastSquares",
     "Bounds",
     "Certificate",
     "ConcaveQuadratic",
+    "Constraint",
+    "Downside",
+    "Huber",
+    "HuberDownside",
     "IndexTracker",
     "LeastSquares",
     "Linear",
+    "Logistic",
+    "Loss",
     "NonnegativeSparsePCA",
     "Norm2",
     "Path",
+    "Pieces",
     "Problem",
     "Quadratic",
     "Result",
+    "Ridge",
+    "SemiContinuous",
+    "SeparableTerm",
     "Sphere",
     "Status",
     "Sum",
@@ -65,9 +85,10 @@ _MODULES = {
     "solvers": ("minimize",),
     "solvers.exact": ("prove",),
     "solvers.path": ("Path", "path"),
-    "terms.concave": ("ConcaveQuadratic", "Norm2", "TopSum"),
-    "terms.constraint": ("Sphere", "Sum"),
-    "terms.separable": ("AbsoluteDeviation", "Bounds", "Linear"),
+    "terms.concave": ("AtMost", "ConcaveQuadratic", "Norm2", "TopSum"),
+    "terms.constraint": ("Constraint", "Sphere", "Sum"),
+    "terms.separable": ("AbsoluteDeviation", "Bounds", "Linear", "Pieces", "Ridge", "SemiContinuous", "SeparableTerm"),
+    "terms.losses": ("Downside", "Huber", "HuberDownside", "Logistic", "Loss"),
     "terms.smooth": ("LeastSquares", "Quadratic"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -232,6 +232,13 @@ def worker_count(value: Any, name: str = "n_jobs") -> int | None:
     if value == 0:
         raise ValueError(f"{name} is 0; it must be a positive number of workers, -1 for one per core, or None.")
     return int(value)
+
+
+def choice(value: Any, name: str, options: Iterable[str]) -> str:
+    """Return one of the words ``options``."""
+    if not isinstance(value, str) or value not in options:
+        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, options))}.")
+    return value
 
 
 def callback_function(value: Any, name: str = "callback") -> Callable[..., Any] | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import enum
 import inspect
+import math
 from functools import cached_property
 from typing import Any
 
@@ -12,10 +14,20 @@ import numpy as np
 from counterpoise.checks import Vector, random_seed, vector
 from counterpoise.kernels import concave as concave_kernels
 from counterpoise.kernels.dispatch import has_body
-from counterpoise.kernels.pair import WORK_ROWS, Terms
+from counterpoise.kernels.line import ULP as ROUNDED
+from counterpoise.kernels.pair import WORK_ROWS, Terms, pair_step, repair
 from counterpoise.terms.concave import ConcaveQuadratic, ConcaveTerm
-from counterpoise.terms.constraint import as_constraint, distance_to_bounds
-from counterpoise.terms.separable import SeparableTerm, compile_separable, separable_value
+from counterpoise.terms.constraint import as_constraint
+from counterpoise.terms.losses import Loss
+from counterpoise.terms.separable import (
+    SeparableTerm,
+    compile_separable,
+    distance_to_bounds,
+    is_gapped,
+    keeps_floors,
+    separable_size,
+    separable_value,
+)
 from counterpoise.terms.smooth import LeastSquares, Quadratic
 
 # Feasibility tolerance, relative to the largest |xᵢ| of any feasible point.
@@ -27,10 +39,11 @@ class Problem:
 
     Parameters
     ----------
-    f : LeastSquares or Quadratic
-    h : Bounds, Linear, AbsoluteDeviation or a sum of them, optional
-    g : TopSum, Norm2, ConcaveQuadratic or a term of your own, optional
-    u : Sum or Sphere
+    f : LeastSquares, Quadratic, Huber, Downside, HuberDownside, Logistic or Loss
+        Where f is not quadratic, steps and certificates are those of :meth:`model`.
+    h : Bounds, Linear, Ridge, AbsoluteDeviation, SemiContinuous, a term of your own, or a sum of them, optional
+    g : TopSum, AtMost, Norm2, ConcaveQuadratic or a term of your own, optional
+    u : Sum, Sphere or a constraint of your own
     constant : float
         Added to the objective, never to the steps.
     name : str
@@ -47,29 +60,34 @@ class Problem:
 
     def __init__(
         self,
-        f: LeastSquares | Quadratic,
+        f: LeastSquares | Quadratic | Loss,
         h: SeparableTerm | None = None,
         g: ConcaveTerm | None = None,
         u: Any = None,
         constant: float = 0.0,
         name: str = "Problem",
     ) -> None:
-        if not isinstance(f, LeastSquares | Quadratic):
-            raise TypeError(f"f is a {type(f).__name__}; it must be LeastSquares(A, y) or Quadratic(Q, p).")
+        if not hasattr(f, "model"):
+            raise TypeError(
+                f"f is a {type(f).__name__}; it must be LeastSquares(A, y) or Quadratic(Q, p), a loss such as "
+                "Huber(A, y, delta), or Loss(phi, A, y) with a loss of your own."
+            )
         if "is_known" not in vars(type(f)):
             # A subclass may redefine f, but steps and certificates would still use the formulas of its parent.
             raise TypeError(
                 f"f is a {type(f).__name__}, a subclass of {type(f).__mro__[1].__name__}; steps would ignore "
-                "what it overrides. Use LeastSquares(A, y) or Quadratic(Q, p) itself."
+                "what it overrides. Use LeastSquares(A, y), Quadratic(Q, p) or Loss(phi, A, y) itself."
             )
         if h is not None and not isinstance(h, SeparableTerm):
             raise TypeError(
-                f"h is a {type(h).__name__}; it must be Bounds, Linear, AbsoluteDeviation or a sum of them."
+                f"h is a {type(h).__name__}; it must be Bounds, Linear, Ridge, AbsoluteDeviation, SemiContinuous, a "
+                "SeparableTerm of your own, or a sum of them."
             )
-        self.f, self.h, self.u = f, h, as_constraint(u)
-        self.g: ConcaveTerm = ConcaveQuadratic(0.0) if g is None else g
+        self.f: Any = f
+        self.h, self.u = h, as_constraint(u)
+        self.g: Any = ConcaveQuadratic(0.0) if g is None else g
         self.n, self.constant, self.name = f.n, float(constant), name
-        self.separable = compile_separable(h, self.n)
+        self.separable, self._separable_constant = compile_separable(h, self.n)
         self.u.check(self.separable)
         self._check_step()
 
@@ -81,9 +99,15 @@ class Problem:
                 f"g is a {type(g).__name__}; it must be TopSum, Norm2, ConcaveQuadratic or a term with value(x), "
                 "subgradient(x, slope) and kernel(lo, hi)."
             )
-        kernel_type = type(g.kernel(self.separable.lo, self.separable.hi))
+        kernel_type, u_type = type(g.kernel(self.separable.lo, self.separable.hi)), type(self.u.kernel(self.separable))
+        for needed in (pair_step, repair):
+            if not has_body(needed, u_type):
+                raise TypeError(
+                    f"{u} has no `{needed.__name__}`: register a body of it for {u_type.__name__} with "
+                    "counterpoise.kernels.dispatch.implements."
+                )
         for needed in (verb, concave_kernels.change):
-            if not has_body(needed, kernel_type):
+            if needed is not None and not has_body(needed, kernel_type):
                 raise TypeError(
                     f"{type(g).__name__} has no exact pair step on {u}: register a body of "
                     f"`{needed.__name__}` for {kernel_type.__name__} with counterpoise.kernels.dispatch.implements."
@@ -101,42 +125,63 @@ class Problem:
     def violation(self, x: Any) -> float:
         """Return the distance from feasibility: the larger of that to the bounds and |u|."""
         x = vector(x, "x", self.n)
-        return max(distance_to_bounds(self.separable, x), self.u.violation(x))
+        missed = max(distance_to_bounds(self.separable, x), self.u.violation(x))
+        # A g that is a constraint says how far x is from keeping it.
+        return float(max(missed, self.g.violation(x))) if hasattr(self.g, "violation") else missed
+
+    @cached_property
+    def is_convex_set(self) -> bool:
+        """Whether the bounds and a g that is a constraint leave a convex part of {u(x) = 0}."""
+        return not is_gapped(self.separable) and bool(not hasattr(self.g, "violation") or self.g.s >= self.n)
 
     def project(self, x: Any) -> Vector:
-        """Return a feasible point nearest to x."""
-        return self.u.project(vector(x, "x", self.n), self.separable)
+        """Return a feasible point nearest to x; with ``AtMost`` or ``SemiContinuous`` one near to x."""
+        near: Vector = self.u.project(vector(x, "x", self.n), self.separable)
+        if self.is_convex_set or self.is_feasible(near):
+            return near
+        from counterpoise.rules import near_point
+
+        return near_point(self, near)
 
     def start(self, seed: int | None = 0) -> Vector:
         """Return a random feasible point."""
-        return self.u.random(self.separable, np.random.default_rng(random_seed(seed)))
+        x = self.u.random(self.separable, np.random.default_rng(random_seed(seed)))
+        return x if self.is_convex_set else self.project(x)
 
     def value_and_resolution(self, x: Vector) -> tuple[float, float]:
         """Return F(x) and its rounding error: ε times the sum of the magnitudes of all terms.
 
         For f this sum is ½Σ|xᵢ||Q_ij||xⱼ| + Σ|pᵢxᵢ| + |f(0)|, or an upper bound on it, even where f(x) itself is small.
         """
-        h, magnitude = self.separable, np.abs(x)
+        h = self.separable
         f, g = self.f.value(x), self.g.value(x)
         # The last term is the effect of rounding x itself, which does not vanish with x.
-        size = self.f.size(x) + abs(g) + abs(self.constant) + self._least_size
-        size += float(np.abs(h.weight) @ magnitude + (h.cost * (magnitude + np.abs(h.centre))).sum())
-        return f + separable_value(h, x) + g + self.constant, float(np.finfo(float).eps) * size
+        size = self.f.size(x) + separable_size(h, x) + abs(g) + abs(self.constant) + self._least_size
+        constant = self.constant + self._separable_constant
+        return f + separable_value(h, x) + g + constant, float(np.finfo(float).eps) * size
 
     @cached_property
     def _least_size(self) -> float:
-        """Change of f by rounding of x, over ε: ε·max|Q_ii|·(largest feasible |xᵢ|)²."""
-        return float(np.finfo(float).eps) * (float(self.f.reach.max()) * self.scale) ** 2
+        """Change of f by rounding of x, over 64 ε: 2·max|Q_ij|·(what bringing x back onto u(x) = 0 may move)²."""
+        bend = float((self.f.reach**2 + self.separable.bend).max())
+        change = math.sqrt(bend) * ROUNDED * (32 + self.n) * self.scale
+        return float(change * change / (32.0 * np.finfo(float).eps))
 
     @cached_property
     def scale(self) -> float:
         """The largest |xᵢ| of any feasible point, or a tiny positive number if that is 0."""
-        return self.u.scale(self.separable)
+        return float(self.u.scale(self.separable))
 
     def is_feasible(self, x: Vector) -> bool:
         """Return whether x is within its bounds and u(x) = 0, up to the rounding error of a sum of n terms."""
+        # What has to be 0 is 0, not small.
+        if not self.is_convex_set and not (keeps_floors(self.separable, x) and self._keeps_number(x)):
+            return False
         # A sum of n terms rounds by about √n·ε of their total: 4e-16 of it is far above what exact steps leave.
         return self.violation(x) <= FEASIBLE * max(self.scale, 4e-4 * float(np.abs(x).sum()))
+
+    def _keeps_number(self, x: Vector) -> bool:
+        return bool(not hasattr(self.g, "violation") or np.count_nonzero(x) <= self.g.s)
 
     def variant(self, **changes: float) -> Problem:
         """Return the same problem with other constants of g, such as ``s`` or ``lam``; f and its AᵀA are shared.
@@ -157,6 +202,25 @@ class Problem:
             raise ValueError(f"{type(self.g).__name__} has no {unknown[0]}; its constants are {', '.join(names)}.")
         g: ConcaveTerm = type(self.g)(**{**{name: getattr(self.g, name) for name in names}, **changes})
         return g
+
+    def model(self, x: Vector, mix: float = 1.0) -> Problem:
+        """Return the problem with the quadratic model of f at x in the place of f; itself if f is quadratic.
+
+        Both have the same F and the same slopes at x. With mix = 1 the model is nowhere below F, so that a step which
+        lowers it lowers F by at least as much; with mix = 0 it has the curvature of f at x.
+        """
+        if self.f.quadratic is self.f:
+            return self
+        other = copy.copy(self)
+        other.f, constant = self.f.model(x, mix)
+        other.constant = self.constant + constant
+        other.__dict__.pop("_least_size", None)
+        return other
+
+    def require_quadratic(self, method: str) -> None:
+        """Refuse an f that is not quadratic, for a method that needs its matrix."""
+        if self.f.quadratic is None:
+            raise ValueError(f"method {method!r} needs a quadratic f, which {type(self.f).__name__} is not.")
 
     def terms(self) -> Terms:
         """Return the problem for kernels, with state of its own; bring it to a point with ``sweep.start``."""
@@ -200,7 +264,8 @@ class Result(dict[str, Any]):
     history : array
         Rows (iteration, seconds, objective of the best point so far).
     cws_gap : float
-        The largest decrease that any pair offers at x; NaN if the run ended before a scan.
+        The largest decrease that any pair offers at x; NaN if the run ended before a scan. Where f is not quadratic it
+        is the decrease of ``problem.model(x)``, an upper bound of F: pairs may lower F itself by more.
     tolerance : float
         The value that ``cws_gap`` was compared with.
     convex_gap : float or None

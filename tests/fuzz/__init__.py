@@ -5,8 +5,8 @@
 """
 
 
-def replay(part, seed, index):
+def replay(part, seed, index, plain=False):
     """Examine one problem again; its ``spec`` is the problem, its ``findings`` what is wrong."""
-    from fuzz.runner import part_of
+    from fuzz.runner import examine
 
-    return part_of(part)(seed, index)
+    return examine(part, seed, index, plain)

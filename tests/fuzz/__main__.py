@@ -24,7 +24,7 @@ def main():
         if options.part in (part, "all"):
             count = options.problems if options.part == part else max(1, round(share * options.problems))
             run(part, count, options.seed, options.seconds, options.jobs, tally, options.plain)
-    tally.show(options.seed, options.refusals)
+    tally.show(options.seed, options.plain, options.refusals)
     findings = sum(tally.failed.values())
     problems = ", ".join(f"{count} {part}" for part, count in tally.problems.items())
     print(f"\n{problems}: {sum(tally.made.values())} checks, {findings} findings, {time.monotonic() - clock:.0f} s")

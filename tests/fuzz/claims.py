@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import traceback
 import warnings
 from pathlib import Path
@@ -60,9 +61,17 @@ class Examiner:
         self.problem = problem
         self.known = []  # (F, x) of feasible points
         self._least = self._optimum = None
+        self._pairs = {}
         self.brute = brute
         if problem is None:
             self.problem = self.call("Problem", lambda: build(spec))
+
+    def best_pair(self, x):
+        """The reference's best pair, once a point: runs end where others do, and certificates are made there."""
+        key = x.tobytes()
+        if key not in self._pairs:
+            self._pairs[key] = best_pair(self.case, x)
+        return self._pairs[key]
 
     def made(self, check, good, run, detail=""):
         """Count a check, and note a finding if it failed."""
@@ -114,8 +123,12 @@ class Examiner:
         label = f"{method}({', '.join(f'{k}={v!r}' for k, v in options.items())})" + (
             " from x0" if x0 is not None else ""
         )
-        options = {"max_time": SECONDS, **options}
+        options, clock = {"max_time": SECONDS, **options}, time.process_time()
         result = self.call(label, lambda: cp.minimize(self.problem, x0, method=method, **options))
+        if result is not None and result.status is Status.TIME_LIMIT and time.process_time() - clock < 0.8 * SECONDS:
+            # Other processes had the time.
+            options["max_time"] *= 10
+            result = self.call(label, lambda: cp.minimize(self.problem, x0, method=method, **options))
         if result is not None:
             self.check(result, label, method, x0)
         return result
@@ -144,12 +157,13 @@ class Examiner:
 
     def _check_claim(self, result, label, x, value, noise):
         case, status, tolerance = self.case, result.status, result.tolerance
-        sane = np.isfinite(tolerance) and 0.0 <= tolerance <= 2.0 * TOL * (case.size(x) + abs(value)) + noise
+        most = 2.0 * TOL * (case.size(x) + abs(value)) + noise + case.step_noise(x)
+        sane = np.isfinite(tolerance) and 0.0 <= tolerance <= most
         if not self.made(
             "tolerance", bool(sane), label, f"tolerance {tolerance:g}, size {case.size(x):g}, F {value:g}"
         ):
             return
-        gain, _, point = best_pair(case, x)
+        gain, _, point = self.best_pair(x)
         self.made(
             "no pair gains", gain <= tolerance + noise, label,
             f"{status.name}, F {value:.10g}: a pair gains {gain:.4g}, tolerance {tolerance:.3g}, rounding {noise:.3g}, x {x.tolist()} → {point.tolist()}",
@@ -248,7 +262,7 @@ class Examiner:
         if certificate is None:
             return None
         value, noise = case.value(x), case.noise(x)
-        gain, total, point = best_pair(case, x)
+        gain, total, point = self.best_pair(x)
         gap = certificate.cws_gap
         self.made(
             "cws_gap not less",

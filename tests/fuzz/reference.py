@@ -112,9 +112,19 @@ class Case:
         return float((self.abs_Q @ x + self.abs_p + np.abs(self.w)).max()) + bends + concave
 
     def noise(self, x):
-        """What may pass for rounding of F(x), or of x itself at a minimum, relative to the size of the set."""
-        steps = EPS * self.extent
-        return ROUNDINGS * (EPS * self.size(x) + steps * steps * float(self.abs_Q.max()))
+        """What may pass for rounding of F(x), or of x itself at a minimum, relative to the size of the set.
+
+        The sum of n numbers, and what it leaves of a coordinate at its bound, is off by some roundings for each.
+        """
+        steps = (32 + self.n) * EPS * self.extent
+        return ROUNDINGS * EPS * self.size(x) + 16.0 * steps * steps * float(self.abs_Q.max())
+
+    def step_noise(self, x):
+        """What may pass for rounding of a step of one pair: that of the slopes, times the largest coordinate.
+
+        It does not vanish where F(x) is a sum of zeros, because the point that a step leads to is another.
+        """
+        return ROUNDINGS * EPS * self.slopes(x) * float(np.abs(x).max())
 
     def violation(self, x):
         """How far x is from the bounds and from u(x) = 0, relative to the size of x."""
@@ -145,7 +155,7 @@ class Pairs:
 
     def __init__(self, case, x):
         self.case, self.x = case, np.asarray(x, dtype=float)
-        self.i, self.j = np.triu_indices(case.n, 1)
+        self.i, self.j = self._live()
         gradient = case.gradient(self.x)
         i, j = self.i, self.j
         Q, size = case.Q, case.abs_Q @ np.abs(self.x) + case.abs_p
@@ -161,6 +171,19 @@ class Pairs:
         self.gi, self.gj = gradient[i], gradient[j]
         self.rough = (size[i], size[j], case.abs_Q[i, i] + case.abs_Q[j, j] + 2.0 * case.abs_Q[i, j])
         self._rank()
+
+    def _live(self):
+        """The pairs that can move, and one at least."""
+        case, x = self.case, self.x
+        i, j = np.triu_indices(case.n, 1)
+        if case.on_line:
+            moves = (np.minimum(x[j] - case.low[j], case.high[i] - x[i]) > 0.0) | (
+                np.minimum(x[i] - case.low[i], case.high[j] - x[j]) > 0.0
+            )
+        else:
+            moves = (x[i] > 0.0) | (x[j] > 0.0)
+        moves[0] = True
+        return i[moves], j[moves]
 
     def _rank(self):
         """Sums of the largest of the others, for the top sum."""
@@ -227,12 +250,13 @@ class Pairs:
         """Return the largest decrease beyond rounding, the decrease itself, and the point it leads to."""
         t = self._grid()
         losses, low, high = self._losses(t), t.min(axis=1), t.max(axis=1)
-        rows = np.arange(len(t))
+        rows, same = np.arange(len(t)), 4.0 * EPS * np.maximum(np.abs(low), np.abs(high))[:, None]
         for _ in range(ZOOMS):
             k = losses.argmin(axis=1)
-            # The neighbours, of which the grid may hold several copies of one.
+            # The neighbours, of which the grid may hold several copies of one, some of them rounded otherwise.
             at = t[rows, k][:, None]
-            low, high = np.where(t < at, t, low[:, None]).max(axis=1), np.where(t > at, t, high[:, None]).min(axis=1)
+            below, above = np.where(t < at - same, t, low[:, None]), np.where(t > at + same, t, high[:, None])
+            low, high = below.max(axis=1), above.min(axis=1)
             finer = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, ZOOM_POINTS)
             t = np.sort(np.concatenate([finer, t[rows, k][:, None]], axis=1), axis=1)
             losses = self._losses(t)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import multiprocessing as mp
+import sys
 import time
 from multiprocessing.connection import wait
 
@@ -27,12 +28,17 @@ def part_of(name):
     return examine
 
 
+def examine(part, seed, index, plain=False):
+    """Examine one problem of a part."""
+    one = part_of(part)
+    return one(seed, index, plain) if part in ("small", "medium") else one(seed, index)
+
+
 def work(part, seed, plain, pipe):
     """Examine the problems that come, and report each."""
-    examine = part_of(part)
     while True:
         index = pipe.recv()
-        one = examine(seed, index, plain) if part in ("small", "medium") else examine(seed, index)
+        one = examine(part, seed, index, plain)
         pipe.send((one.counts, one.findings, one.refusals))
 
 
@@ -69,15 +75,18 @@ class Tally:
         self.made.update({(part, check): count for check, count in counts.items()})
         self.refused.update(refusals)
         for check, run, detail in findings:
+            # At once, so that a run that is stopped has told what it found.
+            print(f"{part}, index {index}: {check}, {run}: {detail}", file=sys.stderr, flush=True)
             self.failed[part, check] += 1
             self.examples.setdefault((part, check), []).append((index, run, detail))
 
-    def show(self, seed, refusals=False):
+    def show(self, seed, plain=False, refusals=False):
         print(f"\n{'part':<12}{'check':<28}{'made':>10}{'findings':>10}")
         for key in sorted(self.made | self.failed):
             print(f"{key[0]:<12}{key[1]:<28}{self.made[key]:>10}{self.failed[key]:>10}")
         for (part, check), found in sorted(self.examples.items()):
-            print(f"\n{check} ({part}), {len(found)} findings; fuzz.replay({part!r}, {seed}, index) runs one again:")
+            again = f"fuzz.replay({part!r}, {seed}, index{', plain=True' if plain else ''})"
+            print(f"\n{check} ({part}), {len(found)} findings; {again} runs one again:")
             for index, run, detail in sorted(found, key=lambda one: len(one[2]))[:SHOWN]:
                 print(f"  index {index}, {run}: {detail}")
         if refusals:

@@ -31,6 +31,8 @@ BAD_OPTIONS = {
     "theta": (*(v for v in BAD_NUMBERS if v is not None), -1.0),
     "k": BAD_COUNTS[:-1],
     "working_set": (3, "greed", b"greedy", ["greedy"], object()),
+    "subproblem": (3, "nest", None, ["nested"], {}),
+    "idle_blocks": (*BAD_COUNTS[:7], 1j),
     "work": tuple(v for v in BAD_COUNTS if v is not None and v != 10**9),
     "n_jobs": (0, "a", 1.5, [1]),
     "x0": (
@@ -47,6 +49,7 @@ BAD_OPTIONS = {
     "nonsense": (1,),
 }
 OF = {"bcd-g": ("tol", "max_time", "max_iter", "seed", "callback", "theta", "k", "working_set", "x0", "method", "nonsense"),
+      "bcd-l": ("tol", "working_set", "subproblem", "idle_blocks", "theta"),
       "swap": ("tol", "max_time", "max_iter", "seed", "callback", "x0", "nonsense"),
       "search": ("tol", "max_time", "work", "n_jobs", "seed", "callback", "x0")}  # fmt: skip
 

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from counterpoise.certificates import certify
-from counterpoise.checks import Vector, is_sparse, whole_number, worker_count
+from counterpoise.checks import Vector, choice, is_sparse, whole_number, worker_count
 from counterpoise.clock import working_seconds
 from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, batches, with_callbacks
 from counterpoise.estimators.options import drawn_seed, refuse_unusable, time_limit, warn_if_interrupted
@@ -109,8 +109,7 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
         for name, values in (("A", A), ("y", y), ("sample_weight", sample_weight)):
             refuse_unusable(name, values)
         A, y = validate_data(self, A, y, accept_sparse=("csc", "csr"), dtype=np.float64, y_numeric=True)
-        if self.method not in METHODS:
-            raise ValueError(f"method is {self.method!r}; it must be one of {', '.join(map(repr, METHODS))}.")
+        choice(self.method, "method", METHODS)
         n = A.shape[1]
         total = None if self.total is None else _check_total(self.total, n)
         columns = 2 * n if total is None else n

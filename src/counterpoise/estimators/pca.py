@@ -24,6 +24,7 @@ from counterpoise.checks import (
     LARGEST_SQUARE,
     SMALLEST,
     SMALLEST_SQUARE,
+    choice,
     is_sparse,
     refuse_extreme,
     whole_number,
@@ -298,8 +299,7 @@ class NonnegativeSparsePCA(
         return sizes
 
     def _plan(self, sizes: list[int]) -> _Plan:
-        if self.method not in METHODS:
-            raise ValueError(f"method is {self.method!r}; it must be one of {', '.join(map(repr, METHODS))}.")
+        choice(self.method, "method", METHODS)
         max_time = time_limit(self.max_time)
         work = None if self.work is None else whole_number(self.work, "work", 1)
         return _Plan(

@@ -15,7 +15,16 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from counterpoise.checks import SMALLEST, Vector, float_array, number, refuse_extreme, whole_number, worker_count
+from counterpoise.checks import (
+    SMALLEST,
+    Vector,
+    choice,
+    float_array,
+    number,
+    refuse_extreme,
+    whole_number,
+    worker_count,
+)
 from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, batches, with_callbacks
 from counterpoise.estimators.covariates import is_pandas, some
 from counterpoise.estimators.options import (
@@ -26,11 +35,15 @@ from counterpoise.estimators.options import (
     warn_of_prices,
 )
 from counterpoise.extras import require
-from counterpoise.problem import Result
-from counterpoise.solvers.holdings import REPLACEMENTS, Holdings, best_holdings
+from counterpoise.problem import Problem, Result, Status
+from counterpoise.rules import InfeasibleError
+from counterpoise.solvers import minimize
 from counterpoise.solvers.run import Progress
 from counterpoise.solvers.sparse_line import SparseLine
-from counterpoise.terms.smooth import GRAM_LIMIT
+from counterpoise.terms.concave import AtMost
+from counterpoise.terms.constraint import Sum
+from counterpoise.terms.separable import AbsoluteDeviation, Bounds, SemiContinuous, SeparableTerm
+from counterpoise.terms.smooth import LeastSquares
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -103,6 +116,9 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         Σᵢ |wᵢ − previousᵢ|, buying and selling, sold names included: 1 if all is bought from cash, 2 at most.
     cws_gap_ : float
         The largest decrease of the objective that any two weights offer; NaN if the run ended before a scan.
+    problem_ : Problem
+        The problem as stated for :func:`counterpoise.minimize`: certify the portfolio with
+        ``cp.certify(tracker.problem_, tracker.coef_)``. None if there is one column only.
     result_ : Result
         Of the minimisation; ``result_.objective`` is the objective above.
     n_features_in_ : int
@@ -185,10 +201,11 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         task = self._task(returns, index, sample_weight, 3 + FRAMES)
         size = whole_number(self.n_assets, "n_assets", 1)
         problem = task.problem(size)
-        tasks = Tasks.of_fit(self, task.batches(problem), returns, index, sample_weight)
+        tasks = Tasks.of_fit(self, task.batches(), returns, index, sample_weight)
         result = task.solve(problem, callback=tasks.follow("batch", lambda x: {"coef_": x}))
         task.warn(result.x)
         warn_if_interrupted([result], 2 + FRAMES)
+        self.problem_ = problem
         self.result_ = result
         self.coef_ = result.x
         self.weights_ = task.series(result.x)
@@ -268,11 +285,6 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
             _check_frame(returns)
         X, y = validate_data(self, returns, index, dtype=np.float64, y_numeric=True, ensure_all_finite=False)
         _refuse_missing(X, "returns")
-        if X.shape[1] > GRAM_LIMIT:
-            raise ValueError(
-                f"returns has {X.shape[1]} columns and a matrix of so many rows and columns would be kept; "
-                f"at most {GRAM_LIMIT} are allowed, leave some names out."
-            )
         labels = list(returns.columns) if frame else list(getattr(self, "feature_names_in_", range(X.shape[1])))
         names = _Names(labels, {label: k for k, label in enumerate(labels)})
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -285,8 +297,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         return _Task(names, frame, A, r, float(weight.sum()), rules, options)
 
     def _options(self) -> dict[str, Any]:
-        if self.method not in METHODS:
-            raise ValueError(f"method is {self.method!r}; it must be one of {', '.join(map(repr, METHODS))}.")
+        choice(self.method, "method", METHODS)
         return {
             "method": self.method,
             "work": None if self.work is None else whole_number(self.work, "work", 1),
@@ -403,63 +414,62 @@ class _Task(NamedTuple):
     rules: _Rules
     options: dict[str, Any]
 
-    def problem(self, size: int) -> Holdings:
-        """Return the problem of at most ``size`` names; refuse rules that contradict each other."""
-        rules = _feasible(self.rules, size, self.names)
-        return Holdings(
-            Q=self.A.T @ self.A,
-            b=-(self.A.T @ self.y),
-            s=min(size, len(self.names.labels)),
-            lo=rules.lo,
-            hi=rules.hi,
-            must=rules.must,
-            group=rules.group,
-            least=rules.least,
-            most=rules.most,
-            centre=rules.centre,
-            cost=rules.cost,
-            constant=0.5 * float(self.y @ self.y) + rules.sold_cost,
-            names=tuple(str(label) for label in self.names.labels),
-            group_names=rules.group_names,
-        )
+    def problem(self, size: int) -> Problem | None:
+        """State the problem of at most ``size`` names; refuse rules that contradict each other. None for one name."""
+        rules, n = _feasible(self.rules, size, self.names), len(self.names.labels)
+        if n == 1:
+            return None
+        least = np.where(rules.must, 0.0, rules.lo)
+        h: SeparableTerm = Bounds(np.where(rules.must, rules.lo, 0.0), rules.hi)
+        if least.any():
+            h = h + SemiContinuous(least, rules.hi)
+        if rules.cost.any():
+            h = h + AbsoluteDeviation(rules.centre, rules.cost)
+        u = Sum(1.0)
+        if rules.group_names:
+            members = {name: np.flatnonzero(rules.group == k) for k, name in enumerate(rules.group_names)}
+            u = u.within(members, dict(zip(members, zip(rules.least, rules.most, strict=True), strict=True)))
+        # Columns are priced without AᵀA where there are very many, if every name may be left out or held at any weight.
+        gram = True if least.any() or rules.must.any() or rules.group_names else None
+        f = LeastSquares(self.A, self.y, gram=gram)
+        return Problem(f, h, AtMost(min(size, n)), u, constant=rules.sold_cost, name="IndexTracker")
 
     def solve(
-        self, problem: Holdings, x0: Vector | None = None, callback: Callable[[Progress], Any] | None = None
+        self, problem: Problem | None, x0: Vector | None = None, callback: Callable[[Progress], Any] | None = None
     ) -> Result:
-        """Return the weights, with the objective from the residuals themselves."""
-        if x0 is None and problem.violation(problem.centre) <= ROOM:
-            x0 = problem.centre
+        """Return the weights."""
+        if problem is None:
+            return self._only_name()
+        if x0 is None and problem.is_feasible(self.rules.centre):
+            x0 = self.rules.centre
+        options = {**self.options, "callback": callback}
+        if options["method"] != "search":
+            del options["work"], options["n_jobs"]
+        try:
+            return minimize(problem, x0, **options)
+        except InfeasibleError as error:
+            raise ValueError(
+                f"No portfolio of at most {problem.g.s} names keeps all rules together; {error.reason}."
+            ) from None
 
-        def report(progress: Progress) -> Any:
-            # The search without groups and least weights leaves constants out.
-            assert callback is not None
-            return callback(progress._replace(objective=problem.value(progress.x)))
+    def _only_name(self) -> Result:
+        """Return the portfolio of the one name that there is."""
+        x, residual = np.ones(1), self.A[:, 0] - self.y
+        objective = 0.5 * float(residual @ residual) + float(self.rules.cost @ np.abs(x - self.rules.centre))
+        objective += self.rules.sold_cost
+        status = Status.CERTIFIED
+        fields = {"nit": 0, "nacc": 0, "time": 0.0, "setup_time": 0.0, "cws_gap": 0.0, "tolerance": 0.0}
+        history = np.array([[0.0, 0.0, objective]])
+        return Result(
+            x=x, objective=objective, status=status, success=True, message=status.value, history=history,
+            seed=self.options["seed"], convex_gap=0.0, swap_gap=None, **fields,
+        )  # fmt: skip
 
-        result = best_holdings(problem, x0, **self.options, callback=None if callback is None else report)
-        broken = problem.violation(result.x)
-        if broken > ROOM:
-            raise RuntimeError(
-                f"The weights that method {self.options['method']!r} found break a rule by {broken:g}; "
-                "try another method or looser rules."
-            )
-        residual = self.A @ result.x - self.y
-        costs = float(problem.cost @ np.abs(result.x - problem.centre)) + self.rules.sold_cost
-        objective = 0.5 * float(residual @ residual) + costs
-        if len(history := result.get("history", ())):
-            # That of the point returned, of which the value on the way had fewer digits.
-            history[:, 2] = np.maximum(history[:, 2], objective)
-            history[-1, 2] = objective
-        result["objective"] = objective
-        return result
-
-    def batches(self, problem: Holdings) -> int | None:
+    def batches(self) -> int | None:
         """Return how often a search reports at most, None if that is not known."""
         if self.options["method"] != "search":
             return None
-        limits = self.options["work"], self.options["max_time"]
-        count, more = batches(*limits, SparseLine.plan), batches(*limits, REPLACEMENTS)
-        # With groups or least weights rounds of replacements follow under all rules.
-        return count if count is None or more is None or problem.is_plain else count + more
+        return batches(self.options["work"], self.options["max_time"], SparseLine.plan)
 
     def tracking_error(self, x: Vector) -> float:
         """Return the root mean square of the difference."""

@@ -110,30 +110,28 @@ def turning_polynomial(slope_i, slope_j, even_j, q_ii, q_jj, q_ij, v, crosses):
 
 
 @kernel
-def least_coefficient(c0, c1, c2, c3, c4):
-    """Return a lower bound of (c₀ + c₁t + … + c₄t⁴)/(1 + t²)² on [0, 1]: the least quotient of coefficients.
+def least_coefficient(c0, c1, c2, c3, c4, hill):
+    """Return a lower bound of (c₀ + c₁t + … + c₄t⁴)/(1 + t²)² + hill·min(sin α, cos α) on [0, 1], hill ≥ 0.
 
-    They are those of the numerator and of the denominator, 1, 1, 4/3, 2, 4, in Bernstein's basis.
+    It is the least quotient of coefficients in Bernstein's basis, where those of (1 + t²)² are 1, 1, 4/3, 2, 4, those
+    of (1 + t²)² sin α are 0, ½, 1, 2, 4, and those of (1 + t²)² cos α are 1, 1, 1, 1, 0.
     """
     b1, b2 = c0 + 0.25 * c1, c0 + 0.5 * c1 + c2 / 6.0
     b3, b4 = c0 + 0.75 * c1 + 0.5 * c2 + 0.25 * c3, c0 + c1 + c2 + c3 + c4
-    return min(min(min(c0, b1), min(0.75 * b2, 0.5 * b3)), 0.25 * b4)
+    return min(min(min(c0, b1 + 0.5 * hill), min(0.75 * (b2 + hill), 0.5 * (b3 + hill))), 0.25 * b4)
 
 
 @outlined
 def _bound_turns(slopes, diagonal, row, sign, v, slope_j, even_j, q_jj, crosses, pull, hill, promise):
     """Raise ``promise`` to bounds of what turning j towards each i at 0 gains on one quarter, in one vectorised loop.
 
-    g is bounded by ``arc_floor``; the hill min(u, w) is bounded by u and by w in turn. ``slopes`` are those of f + h in
-    the direction of i, and ``sign`` is that of xᵢxⱼ.
+    g is bounded by ``arc_floor``. ``slopes`` are those of f + h in the direction of i, and ``sign`` is that of xᵢxⱼ.
     """
     for i in range(len(promise)):
         c0, c1, c2, c3, c4 = turning_polynomial(
             slopes[i] - pull, slope_j - pull, even_j - pull, diagonal[i], q_jj, sign * row[i], v, crosses
         )
-        by_u = least_coefficient(c0, c1 + 2.0 * hill * v, c2, c3 + 2.0 * hill * v, c4)
-        by_w = least_coefficient(c0 + hill * v, c1, c2, c3, c4 - hill * v)
-        promise[i] = max(promise[i], -min(by_u, by_w))
+        promise[i] = max(promise[i], -least_coefficient(c0, c1, c2, c3, c4, hill * v))
 
 
 @implements(screened_best_pair, Arc)

@@ -1,10 +1,11 @@
 """(S2) for blocks of k coordinates: linearised, nested and enumerated states.
 
 With B the block and z its new values, f's model is ½zᵀHz + bᵀz up to a constant, H = Q_BB + θI and
-b = ∇_B f + w_B − Hx_B. A *state* replaces g by a linear function of |z|; on the line it leaves a convex quadratic
-program on a box and a sum, solved exactly by an active set, on the arc a majorised power iteration. As with pairs,
-states only propose: :func:`block_change` scores every candidate by the true model, and the best one is kept if it is a
-decrease.
+b = ∇_B f + w_B − Hx_B. A *state* replaces g by a linear function of z and leaves a program of :mod:`.programs`, convex
+on the line, on a sphere on the arc. As with pairs, states only propose: :func:`block_change` scores every candidate by
+the true model, and the best one is kept if it is a decrease.
+
+With signs every orthant is the non-negative one after a reflection; a block is solved in two of them.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ from __future__ import annotations
 import numpy as np
 
 from counterpoise.kernels.arc import Arc
-from counterpoise.kernels.concave import ConcaveQuadratic, Norm2, TopSum, repositioned, subslope
+from counterpoise.kernels.concave import AtMost, ConcaveQuadratic, Norm2, TopSum, repositioned, subslope
 from counterpoise.kernels.dispatch import allocating, allocating_verb, entry_point, implements, kernel, outlined, verb
 from counterpoise.kernels.line import Line
-from counterpoise.kernels.pair import note_step, refresh_if_due
+from counterpoise.kernels.pair import followed, note_step, refresh_if_due
+from counterpoise.kernels.programs import power_steps, solve_box_sum, solve_on_sphere
 from counterpoise.kernels.separable import slope_left, slope_right
 from counterpoise.kernels.smooth import curvature, load_slopes, moved, slope
 
@@ -24,127 +26,12 @@ LINEARISED, NESTED, ENUMERATED = 0, 1, 2
 STAYS = 1e-13
 
 
-# The convex quadratic program of a state on the line.
-
-
-@outlined
-def _free_step(H, gradient, free, m, factor, step):
-    """Write into ``step`` the minimiser over the m ≥ 2 free coordinates of the model at z, with 1ᵀstep = 0.
-
-    The first free coordinate balances the others: the reduced matrix H_ac − H_ar − H_rc + H_rr is factored by Cholesky
-    with a ridge, for duplicate columns; what the ridge takes off a step is made up by the next.
-    """
-    r = free[0]
-    for a in range(1, m):
-        i = free[a]
-        for c in range(1, a + 1):
-            j = free[c]
-            total = H[i, j] - H[i, r] - H[r, j] + H[r, r]
-            ridge = 1e-10 * (abs(H[i, i]) + abs(H[r, r])) + 1e-300
-            if a == c:
-                total += ridge
-            for e in range(1, c):
-                total -= factor[a, e] * factor[c, e]
-            # A pivot below a share of the ridge is rounding; the floor keeps the step within what doubles can add up.
-            factor[a, c] = np.sqrt(max(total, 1e-3 * ridge)) if a == c else total / factor[c, c]
-        total = gradient[r] - gradient[i]
-        for e in range(1, a):
-            total -= factor[a, e] * step[e]
-        step[a] = total / factor[a, a]
-    step[0] = 0.0
-    for a in range(m - 1, 0, -1):
-        total = step[a]
-        for e in range(a + 1, m):
-            total -= factor[e, a] * step[e]
-        step[a] = total / factor[a, a]
-        step[0] -= step[a]
-
-
-@outlined
-def solve_box_sum(H, b, lo, hi, z):
-    """Minimise ½zᵀHz + bᵀz over {lo ≤ z ≤ hi, 1ᵀz as it is} from a feasible z, in place, by a primal active set.
-
-    Each round solves the problem on the free coordinates, stops at the first bound in the way, or, if there is none,
-    frees the bound coordinate whose slope most contradicts the free ones. H must be positive semidefinite. What
-    rounding adds to the sum is taken off at the end.
-
-    Returns by how much the slope of a coordinate that can fall exceeds that of one that can rise: 0 at the solution,
-    and times the mass that can move a bound of what is left to gain.
-    """
-    k, target = len(z), 0.0
-    for a in range(k):
-        target += z[a]
-    violation = _walk_box_sum(H, b, lo, hi, z)
-    # A coordinate on a bound stays there: the bound may be a kink, where a hair's breadth is another slope.
-    roomiest, room = -1, 0.0
-    for a in range(k):
-        target -= z[a]
-        if min(z[a] - lo[a], hi[a] - z[a]) > room:
-            roomiest, room = a, min(z[a] - lo[a], hi[a] - z[a])
-    if abs(target) < room:
-        z[roomiest] += target
-    return violation
-
-
-@allocating
-def _walk_box_sum(H, b, lo, hi, z):
-    """Make the rounds of :func:`solve_box_sum`."""
-    k = len(z)
-    at = np.zeros(k, dtype=np.int64)  # −1 on lo, 1 on hi, 0 free
-    size = 0.0
-    for a in range(k):
-        at[a] = -1 if z[a] <= lo[a] else (1 if z[a] >= hi[a] else 0)
-        size = max(size, abs(b[a]), abs(H[a, a]))
-    free, factor = np.empty(k, dtype=np.int64), np.empty((k, k))
-    step, gradient = np.empty(k), np.empty(k)
-    whole_steps, violation = 0, np.inf
-    for _ in range(20 * k + 20):
-        m = 0
-        for a in range(k):
-            total = b[a]
-            for c in range(k):
-                total += H[a, c] * z[c]
-            gradient[a] = total
-            if at[a] == 0:
-                free[m] = a
-                m += 1
-        # Rising is open to free and low coordinates, falling to free and high ones.
-        rise, fall = -1, -1
-        for a in range(k):
-            if at[a] <= 0 and z[a] < hi[a] and (rise < 0 or gradient[a] < gradient[rise]):
-                rise = a
-            if at[a] >= 0 and z[a] > lo[a] and (fall < 0 or gradient[a] > gradient[fall]):
-                fall = a
-        violation = max(gradient[fall] - gradient[rise], 0.0) if rise >= 0 and fall >= 0 else 0.0
-        if violation <= 1e-14 * size:
-            return violation
-        # Two whole steps solve the free coordinates as well as rounding allows; then the bounds are asked.
-        if whole_steps >= 2 or m < 2:
-            if at[rise] == 0 and at[fall] == 0:
-                return violation
-            at[rise], at[fall], whole_steps = 0, 0, 0
-            continue
-        _free_step(H, gradient, free, m, factor, step)
-        length, blocking = 1.0, -1
-        for a in range(m):
-            i = free[a]
-            room = (hi[i] - z[i]) if step[a] > 0.0 else (lo[i] - z[i])
-            if step[a] != 0.0 and room / step[a] < length:
-                length, blocking = max(room / step[a], 0.0), a
-        for a in range(m):
-            z[free[a]] += length * step[a]
-        whole_steps += 1
-        if blocking >= 0:
-            i = free[blocking]
-            at[i] = 1 if step[blocking] > 0.0 else -1
-            z[i] = hi[i] if at[i] == 1 else lo[i]
-            whole_steps = 0
-    return violation
+# The program of a state.
 
 
 @verb
 def is_signed(u):
-    """Return whether blocks have signs and kinks at 0: they are ranked by |z|, and h has a part Σ evenᵢ|xᵢ|."""
+    """Return whether blocks have signs, and h a part Σ evenᵢ|xᵢ|."""
     return False
 
 
@@ -153,66 +40,20 @@ def _is_signed_arc(u):
     return u.signed
 
 
-@allocating_verb
-def solve_state(u, H, b, tilt, lo, hi, z):
-    """Minimise ½zᵀHz + bᵀz + Σ tiltₐ|zₐ| over the block's part of the feasible set, from a feasible z, in place."""
+@verb
+def solve_state(u, H, b, lo, hi, z):
+    """Minimise ½zᵀHz + bᵀz over the block's part of the feasible set, from a feasible z, in place."""
     raise NotImplementedError
 
 
 @implements(solve_state, Line)
-def _solve_state_line(u, H, b, tilt, lo, hi, z):
-    solve_box_sum(H, b + tilt, lo, hi, z)
+def _solve_state_line(u, H, b, lo, hi, z):
+    solve_box_sum(H, b, lo, hi, z)
 
 
 @implements(solve_state, Arc)
-def _solve_state_arc(u, H, b, tilt, lo, hi, z):
-    power_steps(H, b, tilt, u.signed, z)
-
-
-@allocating
-def power_steps(H, b, tilt, signed, z):
-    """Minimise ½zᵀHz + bᵀz + Σ tiltₐ|zₐ| over {‖z‖ as it is}, with z ≥ 0 unless ``signed``, by majorisation, in place.
-
-    On the sphere H may be shifted by −ρI; with ρ at least its largest eigenvalue (Gershgorin) the quadratic is concave,
-    lies below its tangent q = (H − ρI)z + b, and qᵀz + Σ tiltₐ|zₐ| is least at z in proportion to the positive part of
-    −q − tilt; with signs to that of |q| − tilt, on the side of −q.
-    """
-    k = len(z)
-    rho, norm = 0.0, 0.0
-    for a in range(k):
-        radius = H[a, a]
-        for c in range(k):
-            if c != a:
-                radius += abs(H[a, c])
-        rho = max(rho, radius)
-        norm += z[a] * z[a]
-    norm = np.sqrt(norm)
-    if norm == 0.0:
-        return
-    size, tangent = np.empty(k), np.empty(k)
-    for _ in range(1000):
-        length, most = 0.0, 0
-        for a in range(k):
-            total = b[a] - rho * z[a]
-            for c in range(k):
-                total += H[a, c] * z[c]
-            tangent[a] = total
-        for a in range(k):
-            size[a] = (abs(tangent[a]) if signed else -tangent[a]) - tilt[a]
-            length += max(size[a], 0.0) ** 2
-            if size[a] > size[most]:
-                most = a
-        scale, change = norm / np.sqrt(length) if length > 0.0 else 0.0, 0.0
-        for a in range(k):
-            value = scale * max(size[a], 0.0)
-            if length == 0.0 and a == most:
-                value = norm
-            if signed and tangent[a] > 0.0 and value > 0.0:
-                value = -value
-            change = max(change, abs(value - z[a]))
-            z[a] = value
-        if change <= 1e-15 * norm:
-            return
+def _solve_state_arc(u, H, b, lo, hi, z):
+    solve_on_sphere(H, b, z)
 
 
 @verb
@@ -236,7 +77,7 @@ def _stays_line(u, lo, hi, here, z):
 def _stays_arc(u, lo, hi, here, z):
     total, size = 0.0, 0.0
     for a in range(len(z)):
-        if not (z[a] >= 0.0 or (u.signed and z[a] < 0.0)):
+        if not z[a] >= 0.0:
             return False
         total += (z[a] - here[a]) * (z[a] + here[a])
         size += here[a] * here[a]
@@ -253,11 +94,10 @@ def concave_change(g, x, block, z):
 
 
 @allocating_verb
-def propose(g, u, x, block, H, b, even, lo, hi, ranking, state, z):
+def propose(g, u, x, block, H, b, lo, hi, ranking, state, z):
     """Write the candidate of one state into z, which holds a feasible start; return whether there was such a state.
 
-    ``ranking`` orders the block by the solution without g, largest first. State −1 is the state of x itself. ``even``
-    is h's slope along |x|.
+    ``ranking`` orders the block by the solution without g, largest first. State −1 is the state of x itself.
     """
     raise NotImplementedError
 
@@ -339,14 +179,8 @@ def _change_norm(g, x, block, z):
     return -g.lam * rise / total if total > 0.0 else 0.0
 
 
-@kernel
-def _ranked(u, value):
-    """Return what the coordinates of a block are ranked by."""
-    return abs(value) if is_signed(u) else value
-
-
 @implements(propose, TopSum)
-def _propose_top(g, u, x, block, H, b, even, lo, hi, ranking, state, z):
+def _propose_top(g, u, x, block, H, b, lo, hi, ranking, state, z):
     """State t: the first p = min(k, s) − t of the ranking are among the s largest.
 
     Each state drops from the ranking the coordinate that the last one left smallest: backward elimination.
@@ -355,22 +189,140 @@ def _propose_top(g, u, x, block, H, b, even, lo, hi, ranking, state, z):
     most = min(k, s)
     if state > most:
         return False
-    tilt = even.copy()
+    tilted = b.copy()
     if state < 0:
         for a in range(k):
-            tilt[a] -= lam if g.rank[block[a]] < s else 0.0
+            tilted[a] -= lam if g.rank[block[a]] < s else 0.0
     else:
         p = most - state
         if state > 0:
             smallest = p
             for a in range(p):
-                if _ranked(u, z[ranking[a]]) < _ranked(u, z[ranking[smallest]]):
+                if z[ranking[a]] < z[ranking[smallest]]:
                     smallest = a
             ranking[smallest], ranking[p] = ranking[p], ranking[smallest]
         for a in range(p):
-            tilt[ranking[a]] -= lam
-    solve_state(u, H, b, tilt, lo, hi, z)
+            tilted[ranking[a]] -= lam
+    solve_state(u, H, tilted, lo, hi, z)
     return True
+
+
+@implements(concave_change, AtMost)
+def _change_count(g, x, block, z):
+    count = g.count[0]
+    for a in range(len(block)):
+        count += (z[a] != 0.0) - (x[block[a]] != 0.0)
+    return 0.0 if count <= g.s else np.inf
+
+
+@verb
+def refill(u, lo, hi, here, z):
+    """Move z, some coordinates of a block that is to become 0 elsewhere, to where it keeps u; return whether it can."""
+    raise NotImplementedError
+
+
+@implements(refill, Line)
+def _refill_line(u, lo, hi, here, z):
+    rest, size = 0.0, 0.0
+    for a in range(len(here)):
+        rest += here[a]
+        size += abs(here[a])
+    for a in range(len(z)):
+        rest -= z[a]
+    for a in range(len(z)):
+        moved = min(max(z[a] + rest, lo[a]), hi[a])
+        rest -= moved - z[a]
+        z[a] = moved
+    return abs(rest) <= STAYS * size
+
+
+@implements(refill, Arc)
+def _refill_arc(u, lo, hi, here, z):
+    wanted, square = 0.0, 0.0
+    for a in range(len(here)):
+        wanted += here[a] * here[a]
+    for a in range(len(z)):
+        square += z[a] * z[a]
+    if square == 0.0:
+        z[0], square = 1.0, 1.0
+    for a in range(len(z)):
+        z[a] *= np.sqrt(wanted / square)
+    return True
+
+
+@allocating
+def solve_part(u, x, block, H, b, lo, hi, free, m, z):
+    """Write the candidate whose first m coordinates of ``free`` may be non-zero; x itself if they cannot keep u."""
+    k = len(z)
+    part, tilt, low, high, point = np.empty((m, m)), np.empty(m), np.empty(m), np.empty(m), np.empty(m)
+    here = np.empty(k)
+    for a in range(k):
+        here[a] = x[block[a]]
+    for a in range(m):
+        i = free[a]
+        tilt[a], low[a], high[a], point[a] = b[i], lo[i], hi[i], z[i]
+        for c in range(m):
+            part[a, c] = H[i, free[c]]
+    kept = m > 0 and refill(u, low, high, here, point)
+    if kept:
+        solve_state(u, part, tilt, low, high, point)
+    for a in range(k):
+        z[a] = 0.0 if kept else here[a]
+    for a in range(m if kept else 0):
+        z[free[a]] = point[a]
+
+
+@kernel
+def _places_of_block(g, x, block):
+    """Return how many coordinates of a block may be non-zero."""
+    places = g.s - g.count[0]
+    for a in range(len(block)):
+        places += x[block[a]] != 0.0
+    return places
+
+
+@implements(propose, AtMost)
+def _propose_count(g, u, x, block, H, b, lo, hi, ranking, state, z):
+    """State t: the first min(k, places) − t of the ranking may be non-zero; state −1: those that are."""
+    k = len(z)
+    most = min(k, _places_of_block(g, x, block))
+    if state >= most:
+        return False
+    free, m = np.empty(k, dtype=np.int64), 0
+    if state < 0:
+        for a in range(k):
+            if x[block[a]] != 0.0:
+                free[m] = a
+                m += 1
+    else:
+        m = most - state
+        if state > 0:
+            smallest = m
+            for a in range(m):
+                if abs(z[ranking[a]]) < abs(z[ranking[smallest]]):
+                    smallest = a
+            ranking[smallest], ranking[m] = ranking[m], ranking[smallest]
+        for a in range(m):
+            free[a] = ranking[a]
+    solve_part(u, x, block, H, b, lo, hi, free, m, z)
+    return True
+
+
+@implements(enumerate_states, AtMost)
+def _enumerate_count(g, u, x, block, H, b, lo, hi, state, z):
+    """All sets of as many coordinates as may be non-zero, or of fewer."""
+    k = len(z)
+    if state >= 1 << k:
+        return -1
+    free, m = np.empty(k, dtype=np.int64), 0
+    for a in range(k):
+        if state >> a & 1:
+            free[m] = a
+            m += 1
+    if m > _places_of_block(g, x, block):
+        return 0
+    solve_part(u, x, block, H, b, lo, hi, free, m, z)
+    return 1
 
 
 @verb
@@ -397,7 +349,7 @@ def _fill_vertex(u, lo, hi, ranking, z):
 
 @implements(propose, ConcaveQuadratic)
 @implements(propose, Norm2)
-def _propose_vertex(g, u, x, block, H, b, even, lo, hi, ranking, state, z):
+def _propose_vertex(g, u, x, block, H, b, lo, hi, ranking, state, z):
     """The sum leaves one state: the first of the ranking at their upper bounds, the rest at the lower."""
     if state > 0:
         return False
@@ -406,7 +358,7 @@ def _propose_vertex(g, u, x, block, H, b, even, lo, hi, ranking, state, z):
     tilted = b.copy()
     for a in range(len(z)):
         tilted[a] += subslope(g, x, block[a])
-    solve_state(u, H, tilted, even, lo, hi, z)
+    solve_state(u, H, tilted, lo, hi, z)
     return True
 
 
@@ -416,14 +368,14 @@ def _enumerate_top(g, u, x, block, H, b, lo, hi, state, z):
     k, lam = len(z), g.lam
     if state >= 1 << k:
         return -1
-    tilt, count = np.zeros(k), 0
+    tilted, count = b.copy(), 0
     for a in range(k):
         if state >> a & 1:
-            tilt[a] -= lam
+            tilted[a] -= lam
             count += 1
     if count > g.s:
         return 0
-    solve_state(u, H, b, tilt, lo, hi, z)
+    solve_state(u, H, tilted, lo, hi, z)
     return 1
 
 
@@ -529,52 +481,90 @@ def block_change(problem, x, block, H, q, even, z):
 @allocating
 def block_step(problem, x, block, theta, kind, best_z):
     """Write the best candidate of the block into ``best_z``; return by how much it decreases the model (0 for none)."""
-    f, h, g, u, k = problem.f, problem.h, problem.g, problem.u, len(block)
+    f, h, u, k = problem.f, problem.h, problem.u, len(block)
     H, q, b, even = np.empty((k, k)), np.empty(k), np.empty(k), np.zeros(k)
-    lo, hi, here = np.empty(k), np.empty(k), np.empty(k)
+    here, side, before = np.empty(k), np.ones(k), np.zeros(k)
     for a in range(k):
         i = block[a]
-        q[a], lo[a], hi[a], here[a] = slope(f, i) + h.weight[i], h.lo[i], h.hi[i], x[i]
+        q[a], here[a] = slope(f, i) + slope_right(h, i, x[i]), x[i]
         if is_signed(u):
             even[a] = 0.5 * (slope_right(h, i, 0.0) - slope_left(h, i, 0.0))
+            q[a] = slope(f, i) + slope_right(h, i, 0.0) - even[a]
         for c in range(k):
-            H[a, c] = f.diagonal[i] + theta if a == c else curvature(f, i, block[c])
+            H[a, c] = f.diagonal[i] + h.bend[i] + theta if a == c else curvature(f, i, block[c])
     for a in range(k):
         total = q[a]
         for c in range(k):
             total -= H[a, c] * here[c]
         b[a] = total
+    if not is_signed(u):
+        return -_best_state(problem, x, block, kind, H, q, b, even, side, here, 0.0, best_z)
+    best, start = 0.0, here.copy()
+    for orthant in range(2):
+        # That of x, and that in which the block lies without g.
+        if orthant == 1:
+            power_steps(H, b, even, True, start)
+        differs = False
+        for a in range(k):
+            total = b[a]
+            for c in range(k):
+                total += H[a, c] * start[c]
+            side[a] = -1.0 if start[a] < 0.0 or (start[a] == 0.0 and total > 0.0) else 1.0
+            differs = differs or side[a] != before[a]
+            before[a] = side[a]
+        if differs:
+            best = _best_state(problem, x, block, kind, H, q, b, even, side, start, best, best_z)
+    return -best
+
+
+@allocating
+def _best_state(problem, x, block, kind, H, q, b, even, side, start, best, best_z):
+    """Write the best candidate of all states, if it is below ``best``, into ``best_z``; return the lower of the two.
+
+    The states are those of the block with its coordinates multiplied by ``side``, ±1.
+    """
+    g, u, k = problem.g, problem.u, len(block)
+    turned, tilted, lo, hi = np.empty((k, k)), np.empty(k), np.empty(k), np.empty(k)
+    here, point = np.empty(k), np.empty(k)
+    for a in range(k):
+        tilted[a], here[a] = side[a] * b[a] + even[a], side[a] * start[a]
+        lo[a], hi[a] = problem.h.lo[block[a]], problem.h.hi[block[a]]
+        if is_signed(u):
+            lo[a] = 0.0
+        for c in range(k):
+            turned[a, c] = side[a] * side[c] * H[a, c]
     ranking = np.arange(k)
     z = here.copy()
     if kind == NESTED:
-        solve_state(u, H, b, even, lo, hi, z)
+        solve_state(u, turned, tilted, lo, hi, z)
         for a in range(1, k):
             i, c = ranking[a], a
-            while c > 0 and _ranked(u, z[ranking[c - 1]]) < _ranked(u, z[i]):
+            while c > 0 and z[ranking[c - 1]] < z[i]:
                 ranking[c] = ranking[c - 1]
                 c -= 1
             ranking[c] = i
-    best = 0.0
     state = 0 if kind == ENUMERATED else -1
     while True:
         if kind == ENUMERATED:
             z[:] = here
-            found = enumerate_states(g, u, x, block, H, b, lo, hi, state, z)
+            found = enumerate_states(g, u, x, block, turned, tilted, lo, hi, state, z)
         else:
             if state <= 0:
                 z[:] = here  # later states start from their neighbour's solution
-            found = 1 if propose(g, u, x, block, H, b, even, lo, hi, ranking, state, z) else -1
+            found = 1 if propose(g, u, x, block, turned, tilted, lo, hi, ranking, state, z) else -1
         if found < 0:
             break
         if found > 0 and stays(u, lo, hi, here, z):
-            delta = block_change(problem, x, block, H, q, even, z)
+            for a in range(k):
+                point[a] = side[a] * z[a] + 0.0  # −0 becomes 0
+            delta = block_change(problem, x, block, H, q, even, point)
             if delta < best:
                 best = delta
-                best_z[:] = z
+                best_z[:] = point
         if kind == LINEARISED:
             break
         state += 1
-    return -best
+    return best
 
 
 @kernel
@@ -590,6 +580,7 @@ def accept_block(problem, x, block, z):
             moved(problem.f, i, z[a] - x[i], block[0], 0.0)
     for a in range(k):
         repositioned(problem.g, block[a], x[block[a]], z[a])
+        followed(problem.u, block[a], z[a] - x[block[a]])
         x[block[a]] = z[a]
 
 

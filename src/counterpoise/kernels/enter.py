@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from counterpoise.kernels.dispatch import entry_point
 
 
@@ -10,7 +12,8 @@ def entering_gains(slope, diagonal, cross, top, held_slope, held_diagonal, mass,
     """Write for each coordinate k at 0 the largest decrease of F over moves of η from a held coordinate j to k.
 
     ΔF(η) = (slopeₖ − held_slopeⱼ)η + ½(Q_kk + Q_jj − 2Q_kj)η² − λ(‖x⁺‖_[s] − ‖x‖_[s]) for 0 ≤ η ≤ min(massⱼ, topₖ).
-    It is a minimum of three convex quadratics, eq. (SIT), whose minimisers are the candidates.
+    It is a minimum of three convex quadratics, eq. (SIT), whose minimisers are the candidates. λ = ∞ stands for a limit
+    on the number of non-zeros: ``old_top`` is then 1 if there is a place to spare; otherwise all of j goes to k.
 
     Parameters
     ----------
@@ -34,6 +37,13 @@ def entering_gains(slope, diagonal, cross, top, held_slope, held_diagonal, mass,
             most = min(mass[j], room)
             alpha = bend + held_diagonal[j] - 2.0 * cross[j, k]
             at, t0, t1, t2 = rests[j, 0], rests[j, 1], rests[j, 2], rests[j, 3]
+            if lam == np.inf:
+                eta = most
+                if old_top > 0.0 and alpha > 0.0:
+                    eta = min(-beta / alpha, most)
+                if old_top > 0.0 or eta == at:
+                    largest = max(largest, -eta * (beta + 0.5 * alpha * eta))
+                continue
             for state in range(4):
                 if state == 3:
                     eta = most

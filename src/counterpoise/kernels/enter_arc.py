@@ -33,16 +33,16 @@ def _cannot_gain(slope_k, slope_j, even_j, q_kk, q_jj, q_kj, v, crosses, first, 
     pull = lam if in_top else 0.0
     c0, c1, c2, c3, c4 = turning_polynomial(slope_k - pull, slope_j - pull, even_j - pull, q_kk, q_jj, q_kj, v, crosses)
     if not in_top:
-        return least_coefficient(c0, c1, c2, c3, c4) >= -most
+        return least_coefficient(c0, c1, c2, c3, c4, 0.0) >= -most
     # u and w do not exceed v, so p need not; for s = 1 it is infinite.
     rise, hill, bar = 2.0 * lam * v, lam * min(first, v), lam * second
     return (
-        least_coefficient(c0, c1 + rise, c2, c3 + rise, c4) >= -most
-        and least_coefficient(c0 + 0.5 * rise, c1, c2, c3, c4 - 0.5 * rise) >= -most
-        and least_coefficient(c0, c1, c2, c3, c4) >= -most - hill
+        least_coefficient(c0, c1 + rise, c2, c3 + rise, c4, 0.0) >= -most
+        and least_coefficient(c0 + 0.5 * rise, c1, c2, c3, c4 - 0.5 * rise, 0.0) >= -most
+        and least_coefficient(c0, c1, c2, c3, c4, 0.0) >= -most - hill
         and (
             second == 0.0  # then u + w − q is never the least
-            or least_coefficient(c0 + 0.5 * rise, c1 + rise, c2, c3 + rise, c4 - 0.5 * rise) >= bar - most
+            or least_coefficient(c0 + 0.5 * rise, c1 + rise, c2, c3 + rise, c4 - 0.5 * rise, 0.0) >= bar - most
         )
     )
 

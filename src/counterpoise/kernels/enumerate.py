@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from counterpoise.kernels.dispatch import allocating, entry_point
+from counterpoise.kernels.groups import make_feasible
 from counterpoise.kernels.swap_line import solve_on, value_on
 
 # A diagonal below this share of its first value is rounding: the support is solved instead of read off.
@@ -20,17 +21,8 @@ FLAT = 1e-9
 @allocating
 def _verify(problem, chosen, s, value, x):
     """Solve on a support; if it beats ``value`` write its point, and return the better of the two values."""
-    h = problem.h
-    z = np.empty(s)
-    rest = problem.c
-    for a in range(s):
-        z[a] = min(max(problem.c / s, h.lo[chosen[a]]), h.hi[chosen[a]])
-        rest -= z[a]
-    for a in range(s):
-        moved = min(max(z[a] + rest, h.lo[chosen[a]]), h.hi[chosen[a]])
-        rest -= moved - z[a]
-        z[a] = moved
-    if abs(rest) > 1e-12 * abs(problem.c):
+    z = np.full(s, problem.u.total / s)
+    if not make_feasible(problem.u, problem.h, chosen, s, z):
         return value
     solve_on(problem, chosen, s, z)
     found = value_on(problem, chosen, s, z)
@@ -59,7 +51,7 @@ def supports_from(problem, first, s, value, margin, x):
     solved : int
         Supports that had to be solved.
     """
-    Q, b, c = problem.Q, problem.b, problem.c
+    Q, b, c = problem.Q, problem.b, problem.u.total
     n = len(b)
     solved = 0
     chosen = np.empty(s, dtype=np.int64)

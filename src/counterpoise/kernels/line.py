@@ -7,8 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from counterpoise.kernels.concave import barrier, curvature_floor, minimise_on_line, slope_floor, subslope
-from counterpoise.kernels.dispatch import implements, kernel, outlined
+from counterpoise.kernels.dispatch import implements, kernel, outlined, verb
 from counterpoise.kernels.pair import (
+    followed,
     is_live,
     model_change,
     next_good_pair,
@@ -17,8 +18,8 @@ from counterpoise.kernels.pair import (
     screened_best_pair,
     violating_pair,
 )
-from counterpoise.kernels.separable import slope_left, slope_right
-from counterpoise.kernels.smooth import curvature, load_row, load_slopes, slope
+from counterpoise.kernels.separable import bend_right, slope_left, slope_right
+from counterpoise.kernels.smooth import curvature, load, load_row, load_slopes, slope
 
 ULP = 4.5e-16
 
@@ -30,6 +31,70 @@ class Line(NamedTuple):
     scale: float
 
 
+class GroupedLine(NamedTuple):
+    """A line with limits on the sums over groups, which are disjoint or nested: a tree.
+
+    ``leaf`` is the innermost group of every coordinate. The last group is the root, which holds all coordinates and has
+    no limits; ``parent`` and ``depth`` describe the tree, and ``sums`` follows x.
+    """
+
+    total: float
+    scale: float
+    leaf: np.ndarray
+    parent: np.ndarray
+    depth: np.ndarray
+    least: np.ndarray
+    most: np.ndarray
+    sums: np.ndarray
+
+
+@verb
+def within(u, i, j, low, high):
+    """Return the part of [low, high] by which j may give to i without breaking a limit of u."""
+    return low, high
+
+
+@implements(within, GroupedLine)
+def _within(u, i, j, low, high):
+    """A transfer changes the sums of the groups that hold one of the two."""
+    a, b = u.leaf[i], u.leaf[j]
+    while a != b:
+        if u.depth[a] >= u.depth[b]:
+            low, high = max(low, u.least[a] - u.sums[a]), min(high, u.most[a] - u.sums[a])
+            a = u.parent[a]
+        else:
+            low, high = max(low, u.sums[b] - u.most[b]), min(high, u.sums[b] - u.least[b])
+            b = u.parent[b]
+    return min(low, 0.0), max(high, 0.0)  # rounding of the sums must not push x away
+
+
+@implements(followed, GroupedLine)
+def _followed(u, i, step):
+    g = u.leaf[i]
+    while g >= 0:
+        u.sums[g] += step
+        g = u.parent[g]
+
+
+@implements(load, GroupedLine)
+def _load_sums(u, x):
+    sum_groups(u, x)
+
+
+@outlined
+def sum_groups(u, x):
+    """Write the sums of x over all groups."""
+    for g in range(len(u.sums)):
+        u.sums[g] = 0.0
+    for i in range(len(x)):
+        if x[i] != 0.0:
+            u.sums[u.leaf[i]] += x[i]
+    # Children come before their parents.
+    for g in range(len(u.sums) - 1):
+        u.sums[u.parent[g]] += u.sums[g]
+
+
+@implements(is_live, GroupedLine)
 @implements(is_live, Line)
 def _is_live(u, problem, x, i, j):
     h = problem.h
@@ -40,10 +105,12 @@ def _is_live(u, problem, x, i, j):
 
 @kernel
 def _snap(u, h, i, value):
-    """Put a value within rounding of a bound or a kink exactly on it."""
+    """Put a value within rounding of a bound, a floor or a knot exactly on it."""
     for k in range(len(h.centre)):
         if abs(value - h.centre[k, i]) <= ULP * max(u.scale, abs(h.centre[k, i])):
             value = h.centre[k, i]
+    if abs(value - h.floor[i]) <= ULP * max(u.scale, abs(value)):
+        return h.floor[i]
     if value - h.lo[i] <= ULP * max(u.scale, abs(value)):
         return h.lo[i]
     if h.hi[i] - value <= ULP * max(u.scale, abs(value)):
@@ -64,29 +131,49 @@ def _next_kink(h, x, i, j, position, high):
     return nearest
 
 
+@kernel
+def _admits(h, i, value):
+    """Whether a coordinate may have a value, which may be 0 below its floor."""
+    return (h.floor[i] <= value or value == 0.0) and h.lo[i] <= value <= h.hi[i]
+
+
+@implements(pair_step, GroupedLine)
 @implements(pair_step, Line)
 def _pair_step(u, problem, x, i, j, theta):
     """Minimise P(η) = ½αη² + βη + h + g globally over the interval that the bounds leave.
 
-    α = Q_ii + Q_jj − 2Q_ij + 2θ, β = ∇ᵢf − ∇ⱼf (the printed sum raises F). h is linear between its kinks,
-    so on each stretch g's own minimiser applies with a shifted β.
+    α = Q_ii + Q_jj − 2Q_ij + 2θ, β = ∇ᵢf − ∇ⱼf (the printed sum raises F). h is quadratic between its knots, so on each
+    stretch g's own minimiser applies with another α and β. Semicontinuous coordinates may be 0 besides.
     """
     f, h, g = problem.f, problem.h, problem.g
     low, high = max(h.lo[i] - x[i], x[j] - h.hi[j]), min(h.hi[i] - x[i], x[j] - h.lo[j])
+    low, high = within(u, i, j, low, high)
     alpha = f.diagonal[i] + f.diagonal[j] - 2.0 * curvature(f, i, j) + 2.0 * theta
     beta = slope(f, i) - slope(f, j)
     best_i, best_j, best = x[i], x[j], 0.0
-    position = low
-    while position < high:
-        end = _next_kink(h, x, i, j, position, high)
+    position, last = max(low, h.floor[i] - x[i]), min(high, x[j] - h.floor[j])
+    while position < last:
+        end = _next_kink(h, x, i, j, position, last)
         middle = 0.5 * (position + end)
-        tilt = slope_right(h, i, x[i] + middle) - slope_right(h, j, x[j] - middle)
-        eta = minimise_on_line(g, x, i, j, alpha, beta + tilt, position, end)
+        bend = bend_right(h, i, x[i] + middle) + bend_right(h, j, x[j] - middle)
+        tilt = slope_right(h, i, x[i] + middle) - slope_right(h, j, x[j] - middle) - bend * middle
+        eta = minimise_on_line(g, x, i, j, alpha + bend, beta + tilt, position, end)
         new_i, new_j = _snap(u, h, i, x[i] + eta), _snap(u, h, j, x[j] - eta)
         delta = model_change(problem, x, i, new_i, j, new_j, theta)
         if delta < best:
             best_i, best_j, best = new_i, new_j, delta
         position = end
+    if h.floor[i] > h.lo[i] or h.floor[j] > h.lo[j]:
+        slack = ULP * u.scale
+        for side in range(2):
+            eta = -x[i] if side == 0 else x[j]
+            if low - slack <= eta <= high + slack:
+                new_i = 0.0 if side == 0 else _snap(u, h, i, x[i] + eta)
+                new_j = 0.0 if side == 1 else _snap(u, h, j, x[j] - eta)
+                if _admits(h, i, new_i) and _admits(h, j, new_j):
+                    delta = model_change(problem, x, i, new_i, j, new_j, theta)
+                    if delta < best:
+                        best_i, best_j, best = new_i, new_j, delta
     return best_i, best_j, -best
 
 
@@ -114,6 +201,7 @@ def _bound_receivers(row, diagonal, diagonal_j, receive, from_j, space, room, re
     return count
 
 
+@implements(screened_best_pair, GroupedLine)
 @implements(screened_best_pair, Line)
 def _screened_best_pair(u, problem, x, theta, floor):
     """Solve only the pairs that the bound of :func:`_gain_bound` cannot rule out.
@@ -158,6 +246,7 @@ def _screened_best_pair(u, problem, x, theta, floor):
     return best, best_i, best_j, at_i, at_j
 
 
+@implements(next_good_pair, GroupedLine)
 @implements(next_good_pair, Line)
 def _next_good_pair(u, problem, x, theta, floor, row):
     """Return the best receiver from the next giver that has one: a step costs O(n), and O(n²) only where all fail."""
@@ -185,6 +274,7 @@ def _next_good_pair(u, problem, x, theta, floor, row):
     return best, best_i, j, at_i, at_j
 
 
+@implements(violating_pair, GroupedLine)
 @implements(violating_pair, Line)
 def _violating_pair(u, problem, x, as_printed, rng):
     """Return Algorithm 2's pair: the receiver with the least slope, the giver with the largest S₁.
@@ -221,16 +311,46 @@ def _violating_pair(u, problem, x, as_printed, rng):
 
 @implements(repair, Line)
 def _repair(u, h, x):
-    _restore_sum(u.total, u.scale, h.lo, h.hi, x)
+    _restore_sum(u.total, u.scale, h, x)
+
+
+@implements(repair, GroupedLine)
+def _repair_groups(u, h, x):
+    """Restore the sum, then the limits that rounding broke, by transfers within and out of their groups."""
+    _restore_sum(u.total, u.scale, h, x)
+    sum_groups(u, x)
+    for g in range(len(u.sums) - 1):
+        missing = min(max(u.sums[g], u.least[g]), u.most[g]) - u.sums[g]
+        if missing != 0.0:
+            inside, outside = _roomiest(u, h, x, g, True), _roomiest(u, h, x, g, False)
+            if inside >= 0 and outside >= 0:
+                x[inside] += missing
+                x[outside] -= missing
+    sum_groups(u, x)
 
 
 @outlined
-def _restore_sum(sum_wanted, scale, lo, hi, x):
+def _roomiest(u, h, x, group, inside):
+    """Return who has most room on both sides in a group, or in its parent outside it; −1 if nobody has any."""
+    best, room = -1, 0.0
+    for i in range(len(x)):
+        g = u.leaf[i]
+        while g >= 0 and g != group and g != u.parent[group]:
+            g = u.parent[g]
+        slack = min(x[i] - max(h.lo[i], h.floor[i]), h.hi[i] - x[i])
+        if g >= 0 and (g == group) == inside and slack > room:
+            best, room = i, slack
+    return best
+
+
+@outlined
+def _restore_sum(sum_wanted, scale, h, x):
     """Put dust on the bounds, then give the missing sum to the coordinate with the most room on both sides.
 
     The sum is compensated (Neumaier). Dust is what a drifted sum of n terms leaves of a coordinate that belongs on
-    its bound. Where no single coordinate has the room, as many as it takes share what is missing.
+    its bound. Where no single coordinate has the room, as many as it takes share what is missing, zeros last.
     """
+    lo, hi, floor = h.lo, h.hi, h.floor
     total, lost = 0.0, 0.0
     roomiest, room = -1, 0.0
     dust = ULP * (32 + len(x)) * scale
@@ -239,22 +359,27 @@ def _restore_sum(sum_wanted, scale, lo, hi, x):
             x[i] = lo[i]
         elif hi[i] - x[i] <= dust:
             x[i] = hi[i]
+        elif abs(x[i] - floor[i]) <= dust:
+            x[i] = floor[i]
         following = total + x[i]
         if abs(total) >= abs(x[i]):
             lost += (total - following) + x[i]
         else:
             lost += (x[i] - following) + total
         total = following
-        slack = min(x[i] - lo[i], hi[i] - x[i])
-        if slack > room:
+        slack = min(x[i] - floor[i], hi[i] - x[i])
+        if slack > room and x[i] != 0.0:
             roomiest, room = i, slack
     missing = (sum_wanted - total) - lost
     if abs(missing) < room:
         x[roomiest] += missing
         return
-    for i in range(len(x)):
-        if missing == 0.0:
-            return
-        moved = min(max(x[i] + missing, lo[i]), hi[i])
-        missing -= moved - x[i]
-        x[i] = moved
+    for zeros in range(2):
+        for i in range(len(x)):
+            # A zero is not worth rounding: it may be one of those that have to stay.
+            if missing == 0.0 or (zeros == 1 and abs(missing) <= dust):
+                return
+            if (x[i] == 0.0) == (zeros == 1):
+                moved = min(max(x[i] + missing, floor[i] if zeros == 0 else lo[i]), hi[i])
+                missing -= moved - x[i]
+                x[i] = moved

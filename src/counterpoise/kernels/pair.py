@@ -46,6 +46,8 @@ def accept(problem, x, i, new_i, j, new_j):
     moved(problem.f, i, new_i - x[i], j, new_j - x[j])
     repositioned(problem.g, i, x[i], new_i)
     repositioned(problem.g, j, x[j], new_j)
+    followed(problem.u, i, new_i - x[i])
+    followed(problem.u, j, new_j - x[j])
     x[i] = new_i
     x[j] = new_j
 
@@ -56,6 +58,7 @@ def refresh(problem, x):
     repair(problem.u, problem.h, x)
     load(problem.f, x)
     load(problem.g, x)
+    load(problem.u, x)
 
 
 @kernel
@@ -81,14 +84,17 @@ def pair_step(u, problem, x, i, j, theta):
 
 @verb
 def is_live(u, problem, x, i, j):
-    """Return whether the pair can move at all."""
-    raise NotImplementedError
+    """Return whether the pair can move at all; by default every pair counts as able to."""
+    return True
 
 
 @verb
 def screened_best_pair(u, problem, x, theta, floor):
-    """Return (decrease, i, j, new_i, new_j) of the best pair; i = −1 if none decreases by more than ``floor``."""
-    raise NotImplementedError
+    """Return (decrease, i, j, new_i, new_j) of the best pair; i = −1 if none decreases by more than ``floor``.
+
+    By default every live pair is solved.
+    """
+    return exhaustive_best_pair(problem, x, theta, floor)
 
 
 @verb
@@ -113,7 +119,12 @@ def good_pair(g, problem, x, theta, floor, best, row):
 @verb
 def violating_pair(u, problem, x, as_printed, rng):
     """Return the pair that most violates first-order optimality, or (−1, −1); ``as_printed`` by the paper's measure."""
-    raise NotImplementedError
+    return -1, -1
+
+
+@verb
+def followed(u, i, step):
+    """Follow the move of xᵢ by ``step``; a constraint that keeps nothing of x does nothing."""
 
 
 @verb

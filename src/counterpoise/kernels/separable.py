@@ -1,7 +1,11 @@
-"""h in kernels: bounds, a linear part, and convex kinks, one of each per coordinate.
+"""h in kernels: pieces of every coordinate.
 
-hᵢ(t) = wᵢt + Σₖ costₖᵢ|t − centreₖᵢ| on [loᵢ, hiᵢ], +∞ outside. Every sum of ``Bounds``, ``Linear`` and
-``AbsoluteDeviation`` has this form, so h needs one NamedTuple and no dispatch.
+On [loᵢ, hiᵢ], +∞ outside,
+
+    hᵢ(t) = wᵢt + ½bᵢt² + Σₖ costₖᵢ|t − centreₖᵢ| + ½Σₖ curveₖᵢ max(t − centreₖᵢ, 0)².
+
+Every convex function with finitely many linear or quadratic pieces has this form, so h needs one NamedTuple and no
+dispatch. A coordinate whose ``floor`` is above its ``lo`` is semicontinuous: it is 0, or between ``floor`` and ``hi``.
 """
 
 from __future__ import annotations
@@ -14,37 +18,54 @@ from counterpoise.kernels.dispatch import kernel
 
 
 class Separable(NamedTuple):
-    """Bounds, slopes and kinks of h; ``centre`` and ``cost`` have one row per kink of a coordinate."""
+    """Bounds, floors, slopes and bends of h; ``centre``, ``cost`` and ``curve`` have one row per knot."""
 
     lo: np.ndarray
     hi: np.ndarray
+    floor: np.ndarray
     weight: np.ndarray
+    bend: np.ndarray
     centre: np.ndarray
     cost: np.ndarray
+    curve: np.ndarray
 
 
 @kernel
 def separable_change(h, i, old, new):
     """Return hᵢ(new) − hᵢ(old) for two values inside the bounds."""
-    total = h.weight[i] * (new - old)
+    total = (h.weight[i] + 0.5 * h.bend[i] * (new + old)) * (new - old)
     for k in range(len(h.centre)):
-        total += h.cost[k, i] * (abs(new - h.centre[k, i]) - abs(old - h.centre[k, i]))
+        before, after = old - h.centre[k, i], new - h.centre[k, i]
+        total += h.cost[k, i] * (abs(after) - abs(before))
+        before, after = max(before, 0.0), max(after, 0.0)
+        total += 0.5 * h.curve[k, i] * (after - before) * (after + before)
     return total
 
 
 @kernel
 def slope_right(h, i, at):
     """Return the right derivative of hᵢ at ``at``, bounds ignored."""
-    total = h.weight[i]
+    total = h.weight[i] + h.bend[i] * at
     for k in range(len(h.centre)):
-        total += h.cost[k, i] if at >= h.centre[k, i] else -h.cost[k, i]
+        beyond = at - h.centre[k, i]
+        total += (h.cost[k, i] if beyond >= 0.0 else -h.cost[k, i]) + h.curve[k, i] * max(beyond, 0.0)
     return total
 
 
 @kernel
 def slope_left(h, i, at):
     """Return the left derivative of hᵢ at ``at``, bounds ignored."""
-    total = h.weight[i]
+    total = h.weight[i] + h.bend[i] * at
     for k in range(len(h.centre)):
-        total += h.cost[k, i] if at > h.centre[k, i] else -h.cost[k, i]
+        beyond = at - h.centre[k, i]
+        total += (h.cost[k, i] if beyond > 0.0 else -h.cost[k, i]) + h.curve[k, i] * max(beyond, 0.0)
+    return total
+
+
+@kernel
+def bend_right(h, i, at):
+    """Return the second derivative of hᵢ to the right of ``at``."""
+    total = h.bend[i]
+    for k in range(len(h.centre)):
+        total += h.curve[k, i] if at >= h.centre[k, i] else 0.0
     return total

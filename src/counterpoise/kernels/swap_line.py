@@ -20,9 +20,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterpoise.kernels.block import solve_box_sum
 from counterpoise.kernels.dispatch import allocating, entry_point, outlined
-from counterpoise.kernels.separable import separable_change, slope_left, slope_right
+from counterpoise.kernels.groups import invert_definite, make_feasible, share_slopes, solve_box, wanted_transfer
+from counterpoise.kernels.separable import bend_right, separable_change, slope_left, slope_right
 
 # Shares of the diagonal: below the first a Schur complement is rounding, the second keeps factors positive.
 FLAT, RIDGE = 1e-9, 1e-11
@@ -31,16 +31,19 @@ REPRICINGS = 24
 
 
 class Support(NamedTuple):
-    """f + h as kernels for supports see them; b is the slope of f + the linear part of h at 0.
+    """f + h on u as kernels for supports see them.
 
-    ``noise`` is the gain that cannot be told from rounding.
+    Q and b hold f and the linear and quadratic parts of h, so that ``h`` has bounds, floors and knots only. ``noise``
+    is the gain that cannot be told from rounding; ``ruled`` tells that promises are no bounds, because there are floors
+    or groups.
     """
 
     Q: np.ndarray
     b: np.ndarray
     h: tuple
-    c: float
+    u: tuple
     noise: float
+    ruled: bool
 
 
 @outlined
@@ -55,7 +58,7 @@ def value_on(problem, held, m, z):
         total += z[a] * (b[i] + 0.5 * slope)
     for a in range(m):
         i = held[a]
-        total += separable_change(problem.h, i, 0.0, z[a]) - problem.h.weight[i] * z[a]
+        total += separable_change(problem.h, i, 0.0, z[a])
     return total
 
 
@@ -63,50 +66,49 @@ def value_on(problem, held, m, z):
 def solve_on(problem, held, m, z):
     """Minimise over the m held coordinates from a feasible z, in place.
 
-    Between kinks h is linear: the box of the pieces is solved, then the pair of coordinates that would most like to
-    cross a kink does so, until none does. Without kinks one box is all there is. Returns what
-    :func:`counterpoise.kernels.block.solve_box_sum` does, which is nearly 0 if the solution was reached.
+    Between knots h is quadratic: the box of the pieces is solved, then the pair of coordinates that would most like to
+    cross a knot does so, until none does. Without knots one box is all there is. Returns the rate at which the best
+    transfer would lower F, which is nearly 0 if the solution was reached.
     """
-    h, Q = problem.h, problem.Q
+    h, u, Q = problem.h, problem.u, problem.Q
     H, slope = np.empty((m, m)), np.empty(m)
     lo, hi = np.empty(m), np.empty(m)
     for a in range(m):
         i = held[a]
         for e in range(m):
             H[a, e] = Q[i, held[e]]
-        lo[a], hi[a] = h.lo[i], h.hi[i]
+        lo[a], hi[a] = max(h.lo[i], h.floor[i]), h.hi[i]
         slope[a] = problem.b[i]
     rows = len(h.centre)
     if rows == 0:
-        return solve_box_sum(H, slope, lo, hi, z[:m])
+        return solve_box(u, held, H, slope, lo, hi, z[:m])
     to_right = np.ones(m, dtype=np.bool_)
     piece_lo, piece_hi, tilt = np.empty(m), np.empty(m), np.empty(m)
+    right, left, bent = np.empty(m), np.empty(m), H.copy()
     violation = np.inf
     for _ in range(4 * m * (rows + 1) + 20):
         for a in range(m):
             i = held[a]
             piece_lo[a], piece_hi[a] = lo[a], hi[a]
             for k in range(rows):
-                kink = h.centre[k, i]
-                if kink < z[a] or (kink == z[a] and to_right[a]):
-                    piece_lo[a] = max(piece_lo[a], kink)
+                knot = h.centre[k, i]
+                if knot < z[a] or (knot == z[a] and to_right[a]):
+                    piece_lo[a] = max(piece_lo[a], knot)
                 else:
-                    piece_hi[a] = min(piece_hi[a], kink)
-            tilt[a] = slope[a] - h.weight[i]
+                    piece_hi[a] = min(piece_hi[a], knot)
+            bend = bend_right(h, i, piece_lo[a])
+            bent[a, a] = H[a, a] + bend
+            tilt[a] = slope[a] - bend * z[a]
             tilt[a] += slope_right(h, i, z[a]) if to_right[a] else slope_left(h, i, z[a])
-        solve_box_sum(H, tilt, piece_lo, piece_hi, z[:m])
-        rise, fall, least, most, size = -1, -1, np.inf, -np.inf, 0.0
+        solve_box(u, held, bent, tilt, piece_lo, piece_hi, z[:m])
+        size = 0.0
         for a in range(m):
-            i, gradient = held[a], slope[a] - h.weight[held[a]]
+            i, gradient = held[a], slope[a]
             for e in range(m):
                 gradient += H[a, e] * z[e]
-            right, left = gradient + slope_right(h, i, z[a]), gradient + slope_left(h, i, z[a])
-            size = max(size, abs(right), abs(left))
-            if z[a] < hi[a] and right < least:
-                rise, least = a, right
-            if z[a] > lo[a] and left > most:
-                fall, most = a, left
-        violation = max(most - least, 0.0) if rise >= 0 and fall >= 0 else 0.0
+            right[a], left[a] = gradient + slope_right(h, i, z[a]), gradient + slope_left(h, i, z[a])
+            size = max(size, abs(right[a]), abs(left[a]))
+        rise, fall, violation = wanted_transfer(u, held, m, z, lo, hi, right, left)
         if violation <= 1e-12 * size:
             return violation
         to_right[:] = True
@@ -153,38 +155,10 @@ def gradient_at(problem, held, m, z, gradient):
             gradient[k] += weight * Q[i, k]
     if len(h.centre):
         for k in range(len(gradient)):
-            gradient[k] += slope_right(h, k, 0.0) - h.weight[k]
+            gradient[k] += slope_right(h, k, 0.0)
         for a in range(m):
             i = held[a]
             gradient[i] += slope_right(h, i, z[a]) - slope_right(h, i, 0.0)
-
-
-@allocating
-def invert_definite(P):
-    """Return P⁻¹ of a positive definite matrix by Cholesky, P = LLᵀ, without the threads that LAPACK would start."""
-    m = len(P)
-    L, out = np.zeros((m, m)), np.zeros((m, m))
-    for a in range(m):
-        for c in range(a + 1):
-            total = P[a, c]
-            for e in range(c):
-                total -= L[a, e] * L[c, e]
-            L[a, c] = np.sqrt(max(total, 1e-300)) if a == c else total / L[c, c]
-    # U = L⁻¹, row by row, each a combination of the rows above it; then P⁻¹ = UᵀU.
-    U = np.zeros((m, m))
-    for a in range(m):
-        scale = 1.0 / L[a, a]
-        U[a, a] = scale
-        for e in range(a):
-            weight = L[a, e] * scale
-            for c in range(e + 1):
-                U[a, c] -= weight * U[e, c]
-    for a in range(m):
-        for c in range(a + 1):
-            weight = U[a, c]
-            for e in range(a + 1):
-                out[c, e] += weight * U[a, e]
-    return out
 
 
 @allocating
@@ -215,20 +189,19 @@ def inverse_with_sum(Q, free, m, M):
     M[m, m] = -1.0 / total
 
 
-@outlined
-def shared_slope(problem, held, m, z, gradient):
-    """Return μ of the module's head; if no member is free, the least that fits, which promises least.
-
-    ``gradient`` is that of :func:`gradient_at`, with right slopes where h has kinks.
-    """
-    h, below, above = problem.h, -np.inf, np.inf
+@allocating
+def excess_slopes(problem, held, m, z, gradient, slope):
+    """Write ρ of the module's head for all coordinates; of held ones it is that to their right."""
+    h, right, left = problem.h, np.empty(m), np.empty(m)
     for a in range(m):
         i = held[a]
-        above = min(above, gradient[i] if z[a] < h.hi[i] else np.inf)
-        if z[a] > h.lo[i]:
-            kink = slope_right(h, i, z[a]) - slope_left(h, i, z[a]) if len(h.centre) else 0.0
-            below = max(below, gradient[i] - kink)
-    return below if below > -np.inf else above
+        right[a] = gradient[i]
+        left[a] = gradient[i]
+        if len(h.centre):
+            left[a] += slope_left(h, i, z[a]) - slope_right(h, i, z[a])
+    share_slopes(problem.u, h, held, m, z, right, left, slope)
+    for k in range(len(slope)):
+        slope[k] = gradient[k] - slope[k]
 
 
 @outlined
@@ -328,11 +301,10 @@ def score(problem, held, m, z, room, gradient, is_held, M, Z, schur, least, best
     most ``least`` are left out.
     """
     n, count, most = len(gradient), 0, len(best)
-    shared = shared_slope(problem, held, m, z, gradient)
     slope, reach, closed, gain = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    excess_slopes(problem, held, m, z, gradient, slope)
     for k in range(n):
-        slope[k] = gradient[k] - shared
-        reach[k] = min(problem.c, problem.h.hi[k])
+        reach[k] = min(problem.u.total, problem.h.hi[k])
         closed[k] = np.inf if is_held[k] or problem.h.hi[k] <= 0.0 else 0.0
     for a in range(-1 if room else 0, 0 if room else m):
         # The sum alone fixes a single member: all of it changes hands, at no cost that its row would tell.
@@ -344,6 +316,8 @@ def score(problem, held, m, z, room, gradient, is_held, M, Z, schur, least, best
                 inverse = 1.0 / max(M[a, a], 1e-300)
                 shift = z[a] * inverse
                 cost = 0.5 * z[a] * shift
+            if problem.h.floor[held[a]] > problem.h.lo[held[a]]:
+                cost -= max(slope[held[a]], 0.0) * z[a]  # at its floor it would rather have less
         _promises(slope, schur, Z[max(a, 0)], shift, inverse, cost, reach, closed, gain)
         for k in range(n):
             if gain[k] <= least or (count == most and gain[k] <= best[most - 1]):
@@ -361,25 +335,20 @@ def score(problem, held, m, z, room, gradient, is_held, M, Z, schur, least, best
 def exchange(problem, held, m, z, leaver, enters, new_held, new_z):
     """Write the support with ``enters`` in the place of the leaver (at the end if −1), solved.
 
-    Return its size, 0 if it cannot hold the sum, and the violation that :func:`solve_on` left.
+    If nobody enters (−1), the last member takes the leaver's place. Return its size, 0 if it cannot keep the rules, and
+    the violation that :func:`solve_on` left.
     """
-    h = problem.h
     size = m if leaver >= 0 else m + 1
     for a in range(m):
         new_held[a], new_z[a] = held[a], z[a]
     place = leaver if leaver >= 0 else m
-    mass = z[place] if leaver >= 0 else 0.0
-    new_held[place] = enters
-    new_z[place] = min(max(mass, h.lo[enters]), h.hi[enters])
-    # What the newcomer cannot take or has too much goes to the others, as far as their bounds let it.
-    rest = mass - new_z[place]
-    for a in range(size):
-        if a != place and rest != 0.0:
-            i = new_held[a]
-            moved = min(max(new_z[a] + rest, h.lo[i]), h.hi[i])
-            rest -= moved - new_z[a]
-            new_z[a] = moved
-    if abs(rest) > 1e-12 * abs(problem.c):
+    if enters >= 0:
+        new_held[place] = enters
+        new_z[place] = z[leaver] if leaver >= 0 else 0.0
+    else:
+        size = m - 1
+        new_held[place], new_z[place] = held[size], z[size]
+    if not make_feasible(problem.u, problem.h, new_held, size, new_z):
         return 0, 0.0
     violation = solve_on(problem, new_held, size, new_z)
     return trim(problem, new_held, size, new_z), violation
@@ -417,22 +386,19 @@ def load(problem, x, s, held, z):
             m += 1
     while m < s:
         i = largest(x, taken)
-        if i < 0 or (x[i] <= 0.0 and room >= problem.c):  # zeros are held only while the others cannot hold all
+        if i < 0 or (x[i] <= 0.0 and room >= problem.u.total):  # zeros are held only while others cannot hold all
             break
         held[m], taken[i] = i, True
         room += problem.h.hi[i]
         m += 1
-    rest = problem.c
     for a in range(m):
-        i = held[a]
-        z[a] = min(max(x[i], problem.h.lo[i]), problem.h.hi[i])
-        rest -= z[a]
-    for a in range(m):
-        i = held[a]
-        moved = min(max(z[a] + rest, problem.h.lo[i]), problem.h.hi[i])
-        rest -= moved - z[a]
-        z[a] = moved
-    if m == 0 or abs(rest) > 1e-12 * abs(problem.c):
+        z[a] = x[held[a]]
+    while m > 0 and not make_feasible(problem.u, problem.h, held, m, z):
+        # Too many floors: the smallest that need not be held goes.
+        m -= 1
+        if not problem.ruled or m == 0 or problem.h.lo[held[m]] > 0.0:
+            return 0, 0.0
+    if m == 0:
         return 0, 0.0
     violation = solve_on(problem, held, m, z)
     return trim(problem, held, m, z), violation
@@ -491,14 +457,15 @@ def descend(problem, x, s, tol, floor, most_swaps, tries, found):
         if followed < 0 or followed >= REPRICINGS:
             price(problem, held, m, M, Z, schur)
             followed = 0
-        count = score(problem, held, m, z, m < s, gradient, is_held, M, Z, schur, -slack, best, out, into)
+        least = -np.inf if problem.ruled and looks else -slack
+        count = score(problem, held, m, z, m < s, gradient, is_held, M, Z, schur, least, best, out, into)
         enough = tol * abs(value) + floor
         moved, gap, bound, proved = False, 0.0, violation * mass, count < tries
         leaves, enters = np.int64(-1), np.int64(-1)
         for k in range(count):
             out[k] = held[out[k]] if out[k] >= 0 else -1
         for k in range(count):
-            if looks and best[k] + slack <= gap:
+            if looks and not problem.ruled and best[k] + slack <= gap:
                 proved = True
                 break
             if not looks and (best[k] <= enough or swaps >= most_swaps):
@@ -520,6 +487,18 @@ def descend(problem, x, s, tol, floor, most_swaps, tries, found):
                 followed = followed + 1 if follows else -1
             elif gain > gap:
                 gap, leaves, enters = gain, out[k], into[k]
+        if problem.ruled and not moved and not looks and swaps < most_swaps:
+            # A member at its floor may do better without it; promises are too crude to tell.
+            for a in range(m):
+                i = held[a]
+                if m == 1 or problem.h.lo[i] > 0.0 or z[a] > problem.h.floor[i] or problem.h.floor[i] <= 0.0:
+                    continue
+                size, _ = exchange(problem, held, m, z, a, -1, new_held, new_z)
+                if size > 0 and value - value_on(problem, new_held, size, new_z) > enough:
+                    m, value, moved, followed = size, value_on(problem, new_held, size, new_z), True, -1
+                    copy_support(new_held, new_z, m, held, z)
+                    swaps += 1
+                    break
         if looks:
             found[0], found[1], found[2], found[3], found[4] = gap, leaves, enters, bound, proved
         elif swaps >= most_swaps:
@@ -533,7 +512,7 @@ def _best_with_sum(problem, held, m, M, z):
     """Write M and the minimiser over the m held coordinates with the sum c, bounds and kinks ignored."""
     inverse_with_sum(problem.Q, held, m, M)
     for a in range(m):
-        total = problem.c * M[a, m]
+        total = problem.u.total * M[a, m]
         for e in range(m):
             total -= M[a, e] * problem.b[held[e]]
         z[a] = total
@@ -602,7 +581,7 @@ def reduce_to(problem, s, chosen, x):
         _best_with_sum(problem, held, m, M, z)
     x[:] = 0.0
     for a in range(m):
-        x[held[a]] = max(z[a], 1e-6 * problem.c)
+        x[held[a]] = max(z[a], 1e-6 * problem.u.total)
     full, spare = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
     m, _ = load(problem, x, s, full, spare)
     unload(full, m, spare, x)

@@ -11,15 +11,16 @@ from __future__ import annotations
 import numpy as np
 
 from counterpoise.kernels.dispatch import entry_point, kernel, outlined
+from counterpoise.kernels.groups import keeps_limits
 from counterpoise.kernels.swap_line import (
     FLAT,
     copy_support,
+    excess_slopes,
     exchange,
     gradient_at,
     load,
     price,
     reprice,
-    shared_slope,
     unload,
     value_on,
 )
@@ -107,21 +108,49 @@ def _free_weights(problem, held, m, M, z):
     """Write the weights of M, which know no bounds; return whether they are the best on the support."""
     h, inside = problem.h, len(problem.h.centre) == 0
     for a in range(m):
-        total = problem.c * M[a, m]
+        total = problem.u.total * M[a, m]
         for e in range(m):
             total -= M[a, e] * problem.b[held[e]]
         z[a] = total
-        inside = inside and h.lo[held[a]] <= total <= h.hi[held[a]] and total > 0.0
-    return inside
+        inside = inside and max(h.lo[held[a]], h.floor[held[a]]) <= total <= h.hi[held[a]] and total > 0.0
+    return inside and keeps_limits(problem.u, held, m, z)
 
 
 @outlined
-def _slopes(problem, held, m, z, gradient, slope):
-    """Write ρ of the head of swap_line for all coordinates."""
-    gradient_at(problem, held, m, z, gradient)
-    shared = shared_slope(problem, held, m, z, gradient)
-    for k in range(len(slope)):
-        slope[k] = gradient[k] - shared
+def _entering(slope, bend, least, reach):
+    """Return what a newcomer gains with the best weight between ``least`` and ``reach``, which may be a loss."""
+    weight = reach
+    if bend * reach > -slope:
+        weight = max(-slope / bend, least) if bend > 0.0 else least
+    return -slope * weight - 0.5 * max(bend, 0.0) * weight * weight
+
+
+@outlined
+def _best_ruled_move(problem, held, m, z, s, step, slope, schur, M, Z, is_held, leave_from, enter_from):
+    """Return (place of the leaver, newcomer), −1 for none, of the most promising move that is allowed under floors."""
+    h, place, enters, most = problem.h, -1, -1, -np.inf
+    for a in range(-1, m):
+        shift, inverse, cost = 0.0, 0.0, 0.0
+        if a >= 0:
+            i = held[a]
+            if leave_from[i] > step or h.lo[i] > 0.0 or M[a, a] <= 0.0 or m == 1:
+                continue
+            inverse = 1.0 / M[a, a]
+            shift = z[a] * inverse
+            cost = 0.5 * z[a] * shift - max(slope[i], 0.0) * z[a]
+            if -cost > most:
+                place, enters, most = a, -1, -cost
+        elif m >= s:
+            continue
+        for k in range(len(slope)):
+            if is_held[k] or enter_from[k] > step or h.hi[k] <= 0.0:
+                continue
+            row = Z[a, k] if a >= 0 else 0.0
+            bend = schur[k] + row * row * inverse
+            gain = _entering(slope[k] - row * shift, bend, h.floor[k], min(problem.u.total, h.hi[k])) - cost
+            if gain > most:
+                place, enters, most = a, k, gain
+    return place, enters
 
 
 @kernel
@@ -173,14 +202,18 @@ def walk(problem, x, s, steps, stay, away, rng):
         is_held[held[a]] = True
     price(problem, held, m, M, Z, schur)
     for step in range(steps):
-        _slopes(problem, held, m, z, gradient, slope)
+        gradient_at(problem, held, m, z, gradient)
+        excess_slopes(problem, held, m, z, gradient, slope)
         place, enters, most = -1, -1, 0.0
-        if m < s:  # there is room: who gains most comes
+        if problem.ruled:
+            found = _best_ruled_move(problem, held, m, z, s, step, slope, schur, M, Z, is_held, leave_from, enter_from)
+            place, enters = found
+        elif m < s:  # there is room: who gains most comes
             for k in range(n):
                 closed = is_held[k] or enter_from[k] > step or problem.h.hi[k] <= 0.0 or schur[k] <= flat[k]
                 if not closed and slope[k] < 0.0 and slope[k] * slope[k] > most * schur[k]:
                     enters, most = k, slope[k] * slope[k] / schur[k]
-        if enters < 0 and m >= 2:
+        if enters < 0 and m >= 2 and not problem.ruled:
             top[:] = -np.inf
             for a in range(m):
                 i = held[a]
@@ -193,7 +226,7 @@ def walk(problem, x, s, steps, stay, away, rng):
             for k in range(n):
                 if top[k] > most and not is_held[k] and enter_from[k] <= step and problem.h.hi[k] > 0.0:
                     place, enters, most = int(who[k]), k, top[k]
-        if enters < 0:
+        if enters < 0 and place < 0:
             continue
         # M, Z and ς follow first: their weights tell whether the small program is needed.
         old_m = m
@@ -202,6 +235,11 @@ def walk(problem, x, s, steps, stay, away, rng):
             enter(problem, held, m, enters, M, Z, schur, entry)
             held[m] = enters
             m += 1
+            sound = True
+        elif enters < 0:
+            drop(m, place, M, Z, schur)
+            m -= 1
+            held[place], z[place] = held[m], z[m]
             sound = True
         else:
             held[place] = enters
@@ -214,7 +252,10 @@ def walk(problem, x, s, steps, stay, away, rng):
                 m = old_m
                 copy_support(old_held, old_z, m, held, z)
                 price(problem, held, m, M, Z, schur)
-                enter_from[enters] = step + 1 + away
+                if enters >= 0:
+                    enter_from[enters] = step + 1 + away
+                else:
+                    leave_from[held[place]] = step + 1 + away
                 continue
             # new_held is held without those that went to 0, in the same order.
             kept = 0
@@ -239,11 +280,12 @@ def walk(problem, x, s, steps, stay, away, rng):
                         price(problem, held, m, M, Z, schur)
                         sound = True
                 a -= 1
-        is_held[enters] = False
-        for a in range(m):
-            if held[a] == enters:
-                is_held[enters] = True
-        leave_from[enters] = step + 1 + _some(stay, rng)
+        if enters >= 0:
+            is_held[enters] = False
+            for a in range(m):
+                if held[a] == enters:
+                    is_held[enters] = True
+            leave_from[enters] = step + 1 + _some(stay, rng)
         if place >= 0:
             left = old_held[place]
             is_held[left] = False

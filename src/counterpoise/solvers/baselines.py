@@ -16,15 +16,13 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.checks import Vector, is_sparse, number
+from counterpoise.checks import Vector, number
 from counterpoise.clock import working_seconds
 from counterpoise.kernels.separable import Separable
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers.run import EPOCH_SECONDS, Epoch, Progress, Run
 from counterpoise.supervision import supervised
-from counterpoise.terms.concave import ConcaveQuadratic
-from counterpoise.terms.constraint import Sphere, Sum
-from counterpoise.terms.smooth import LeastSquares, Quadratic
+from counterpoise.terms.separable import smooth_slopes
 
 Update = Callable[[Vector], Vector]
 Callback = Callable[[Progress], Any]
@@ -136,7 +134,7 @@ def mscr(
     _choose(split, "split", ("paper", "convex"))
     run = Run(problem, x0, tol, _limit(max_iter, max_time, MAX_ITER), max_time, seed, callback)
     model = Model(problem)
-    if split == "paper" and isinstance(problem.g, ConcaveQuadratic) and model.is_concave(with_g=True):
+    if split == "paper" and model.bend_of_g and model.is_concave(with_g=True):
         rule = _proximal_rule(model, 0.0)
     else:
         rule = _relaxation_rule(model, exact=inner == "exact", expired=_deadline(run))
@@ -196,57 +194,67 @@ class Model:
     """A problem as these methods see it: ∇f, the slope of h, the norm of Q, and the argmin of a step."""
 
     def __init__(self, problem: Problem) -> None:
-        self.shrinks = bool(getattr(problem.u, "signed", False))
-        if len(problem.separable.centre) and not self.shrinks:
+        if (problem.separable.cost.any() and not problem.u.signed) or not problem.is_convex_set:
             raise ValueError(
-                "h contains an AbsoluteDeviation, whose kinks psg, mscr and pdca cannot step over; "
-                'they take Bounds and Linear, method "bcd-g" takes all.'
+                "h contains AbsoluteDeviation or SemiContinuous, or g is AtMost, whose kinks and gaps psg, mscr and "
+                'pdca cannot step over; they take Bounds, Linear and Ridge, method "bcd-g" takes all.'
             )
         self.problem, self.f = problem, problem.f
-        self.by_gram = isinstance(self.f, Quadratic) or (self.f.gram and self.f.n**2 <= 2 * _stored(self.f))
+        # −λ‖x‖² bends F as f does.
+        self.bend_of_g = float(getattr(problem.g, "bend", 0.0))
+        self.by_gram = self.f.quadratic is not None and self.f.gram and self.f.n**2 <= self.f.cost
 
     @property
     def stride(self) -> int:
         """How many iterations pass between two scored points: by the size of the data, not the clock, for same bits."""
-        cost = self.f.n**2 if isinstance(self.f, Quadratic) else 2 * _stored(self.f)
-        return int(min(max(WINDOW_COST // cost, 1), WINDOW))
+        return int(min(max(WINDOW_COST // max(self.f.cost, 1), 1), WINDOW))
 
     def slope(self, x: Vector) -> Vector:
         """Return ∇f(x) + ∇h by the cheaper of Qx + p and σAᵀ(Ax − y)."""
         gradient = self.f.Q @ x + self.f.p if self.by_gram else self.f.gradient(x)
-        return np.asarray(gradient + self.problem.separable.weight, dtype=np.float64)
+        return np.asarray(gradient + smooth_slopes(self.problem.separable, x), dtype=np.float64)
 
     def argmin(self, x: Vector, G: Vector, L: float) -> Vector:
         """Return the minimiser of ⟨G, z⟩ + ½L‖z − x‖² over the feasible set; with signs also of h's kinks at 0."""
-        h, u = self.problem.separable, self.problem.u
-        if self.shrinks:
-            shrunk: Vector = u.shrink(L * x - G, h)  # type: ignore[union-attr]
-            return shrunk
+        u, h = self.problem.u, self.problem.separable
+        point: Vector
+        if u.signed:
+            point = u.shrink(L * x - G, h)
+            return point
         if L > 0.0:
-            return u.project(x - G / L, h)
-        return u.project(-G, h) if isinstance(u, Sphere) else greedy_fill(G, h, u.c, x)
+            point = u.project(x - G / L, h)
+            return point
+        if u.groups:  # only a line has groups
+            spare = np.minimum(h.hi - h.lo, u.c - float(h.lo.sum()))
+            point = u.tree(self.f.n).cheapest(G, spare, np.arange(self.f.n), h.lo, u.c)
+            return point
+        point = greedy_fill(G, h, u.c, x) if u.is_line else u.project(-G, h)
+        return point
 
     @cached_property
     def norm(self) -> float:
-        """‖Q‖, the largest eigenvalue of |Q|: for least squares |σ|·‖A‖²."""
-        if isinstance(self.f, Quadratic):
-            return _largest_eigenvalue(lambda v: self.f.Q @ v, self.f.n)
-        A, (m, n) = self.f.A, self.f.A.shape
-        product = (lambda v: A @ (A.T @ v)) if m < n else (lambda v: A.T @ (A @ v))
-        return abs(self.f.scale) * _largest_eigenvalue(product, min(m, n))
+        """‖Q‖, the largest eigenvalue of |Q|: for least squares |σ|·‖A‖², for a loss L·‖A‖²; and h's largest bend."""
+        h = self.problem.separable
+        return self._norm_of_f + float((h.bend + np.maximum(h.curve, 0.0).sum(axis=0)).max())
+
+    @cached_property
+    def _norm_of_f(self) -> float:
+        return _largest_eigenvalue(*self.f.majorant.square)
 
     @property
     def is_convex(self) -> bool:
         """Whether f is convex."""
-        return self.f.is_convex
+        return bool(self.f.is_convex)
 
     def is_concave(self, with_g: bool = False) -> bool:
         """Whether f, or f + g if that is a quadratic too, is concave."""
-        g = self.problem.g
-        shift = 2.0 * g.lam if with_g and isinstance(g, ConcaveQuadratic) else 0.0
-        if isinstance(self.f, LeastSquares):
-            return self.f.scale < 0.0 or self.norm <= shift
-        return _is_semidefinite(shift * np.eye(self.f.n) - self.f.Q, self.norm)
+        shift = -self.bend_of_g if with_g else 0.0
+        if self.problem.separable.bend.any() or self.problem.separable.curve.any():
+            return False
+        f = self.f.majorant
+        if f.is_concave or self.norm <= shift:
+            return True
+        return not f.is_convex and _is_semidefinite(shift * np.eye(f.n) - f.Q, self.norm)
 
 
 def greedy_fill(G: Vector, h: Separable, c: float, x: Vector) -> Vector:
@@ -412,7 +420,7 @@ def _extrapolated_rule(model: Model, L: float) -> Update:
 def _relaxation_rule(model: Model, exact: bool, expired: Callable[[], bool]) -> Update:
     """Return MSCR's update x → (nearly) argmin f(z) + h(z) + ⟨z, g′(x)⟩."""
     L = 0.0 if model.is_concave() else model.norm
-    accelerate = exact and isinstance(model.problem.u, Sum) and model.is_convex
+    accelerate = exact and model.problem.u.is_line and model.is_convex
     limit, tol = (INNER_LIMIT, INNER_TOL) if exact else (PAPER_STAGES, 0.0)
 
     def update(x: Vector) -> Vector:
@@ -442,11 +450,6 @@ def _reach(G: Vector, L: float) -> float:
 def _deadline(run: Run) -> Callable[[], bool]:
     """Return a function that says whether the run is to stop."""
     return lambda: run.limits.reached() is not None
-
-
-def _stored(f: LeastSquares) -> int:
-    """Return how many entries of A a product visits."""
-    return int(f.A.nnz) if is_sparse(f.A) else f.m * f.n
 
 
 def _largest_eigenvalue(product: Callable[[Any], Any], side: int) -> float:

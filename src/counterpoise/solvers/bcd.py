@@ -9,13 +9,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from counterpoise.certificates import check_blocks, check_enumeration, convex_gap
-from counterpoise.checks import Vector, number, whole_number
+from counterpoise.certificates import check_blocks, check_enumeration
+from counterpoise.checks import Vector, choice, number, whole_number
 from counterpoise.kernels import block, select, sweep
 from counterpoise.kernels.dispatch import allocating, has_body, implements
 from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem, Result, Status
-from counterpoise.solvers import faces, pool
+from counterpoise.registry import pool_for
+from counterpoise.solvers import pool
+from counterpoise.solvers.descent import descend
 from counterpoise.solvers.run import Epoch, Progress, Run
 from counterpoise.supervision import supervised
 
@@ -28,8 +30,6 @@ RULES = {
 }
 
 
-# How often the face of a point is settled before its gap is left as it is.
-SETTLINGS = 8
 IDLE_BLOCKS = 10
 SUBPROBLEMS = {"nested": block.NESTED, "linearised": block.LINEARISED}
 
@@ -52,6 +52,12 @@ def bcd_g(
     callback: Callable[[Progress], Any] | None = None,
 ) -> Result:
     """Minimise by exact steps on pairs, or on blocks of up to six, until a scan of every live pair proves the point.
+
+    Where f is not quadratic, steps are exact on quadratic models of F, and those that do not lower F are taken back.
+    The last scan, its gap and its certificate are those of ``problem.model(x)``, an upper bound of F.
+
+    Where pairs need very many steps, Newton steps over several coordinates join in: on ``Sum`` at the end, if F is
+    convex; on ``Sphere`` after 4096 iterations.
 
     Parameters
     ----------
@@ -87,8 +93,9 @@ def bcd_g(
     theta = number(theta, "theta", 0.0)
     if k > 2:
         return _descend_by_blocks(run, theta, k, block.ENUMERATED, working_set)
-    if working_set is None and pool.applies(problem):
-        return pool.pooled(run, _on_pool(theta, run.tol, seed), x0 is not None, Status.CERTIFIED)
+    columns = pool_for(problem) if working_set is None else None
+    if columns is not None:
+        return pool.pooled(run, columns, _on_pool(theta, run.tol, seed), x0 is not None, Status.CERTIFIED)
     return run.finish(*pair_stage(run, run.start, theta, "hybrid" if working_set is None else working_set))
 
 
@@ -103,7 +110,7 @@ def pair_stage(run: Run, x: Vector, theta: float = 0.0, working_set: Any = "hybr
         )
         return moved
 
-    return _descend(run, x, theta, advance)
+    return descend(run, x, theta, advance)
 
 
 def _on_pool(theta: float, tol: float, seed: int | None) -> Callable[[Problem, Vector, float | None], Result]:
@@ -154,13 +161,12 @@ def bcd_l(
         and find better points.
     """
     k = whole_number(min(10, problem.n) if k is None else k, "k", 2, problem.n)
-    if subproblem not in SUBPROBLEMS:
-        raise ValueError(f"subproblem is {subproblem!r}; it must be one of {', '.join(map(repr, SUBPROBLEMS))}.")
+    kind = SUBPROBLEMS[choice(subproblem, "subproblem", SUBPROBLEMS)]
     check_blocks(problem)
     run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
     theta = number(theta, "theta", 0.0)
     idle_blocks = whole_number(idle_blocks, "idle_blocks", 1)
-    return _descend_by_blocks(run, theta, k, SUBPROBLEMS[subproblem], working_set, idle_blocks)
+    return _descend_by_blocks(run, theta, k, kind, working_set, idle_blocks)
 
 
 def _descend_by_blocks(
@@ -175,62 +181,7 @@ def _descend_by_blocks(
         moved: tuple[int, int, bool] = block.block_epoch(*where, run.tol, level, trials, patience, run.rng, age)
         return moved
 
-    return run.finish(*_descend(run, run.start, theta, advance, certified=kind != block.LINEARISED))
-
-
-def _descend(
-    run: Run, x: Vector, theta: float, advance: Callable[..., tuple[int, int, bool]], certified: bool = True
-) -> tuple[Epoch, dict[str, Any]]:
-    """Advance by epochs; when one settles, scan all pairs, and end with a certificate or take the best pair.
-
-    Where F is convex a point at which no pair gains may still be far from the minimum: Newton steps on its face go on
-    until the bound of F(x) − F* is within the tolerance, too.
-    """
-    terms = run.problem.terms()
-    sweep.start(terms, x)
-    age, level = np.array([0, max(1000, 4 * run.problem.n), 0]), np.array(run.measure(x))
-
-    def epoch(trials: int) -> Epoch:
-        tried, accepted, settled = advance(terms, level, trials, age)
-        if not settled:
-            return Epoch(x, tried, accepted)
-        sweep.start(terms, x)
-        age[0] = age[2] = 0
-        if not certified:
-            return Epoch(x, tried, accepted, Status.STATIONARY)
-        level[:] = run.measure(x)
-        tolerance = run.tol * abs(level[0]) + level[1]
-        # Within the iteration limit the scan's best pair is taken, so that every scan makes progress.
-        spare = run.max_iter is None or run.done + tried < run.max_iter
-        gap, *_ = sweep.scan(terms, x, theta, tolerance if spare else np.inf)
-        if gap > tolerance:
-            level[0] -= gap if spare else 0.0
-            return Epoch(x, tried + spare, accepted + spare)
-        return Epoch(x, tried, accepted, end(level[0], tolerance), gap)
-
-    def end(objective: float, tolerance: float) -> Status | None:
-        """Return the status of a point at which no pair gains; None if the whole face was worth a step."""
-        rests[0] = convex_gap(run.problem, x)
-        if rests[0] is None or rests[0] <= tolerance:
-            return Status.CERTIFIED
-        before = x.copy()
-        faces.settle(run.problem, x, 0.5 * tolerance, run.limits)
-        sweep.start(terms, x)
-        if run.measure(x)[0] > objective + level[1]:  # rounding of a face that is nearly singular
-            x[:] = before
-            sweep.start(terms, x)
-        rests[0] = convex_gap(run.problem, x)
-        rests[1] += 1
-        level[:] = run.measure(x)
-        # The point has moved, so that its pairs are asked again, unless that has brought nothing several times.
-        if rests[1] > SETTLINGS and rests[0] is not None and rests[0] > tolerance:
-            return Status.STATIONARY
-        return None
-
-    rests: list[Any] = [None, 0]
-    report = run.stage(epoch)
-    known = report.status in (Status.CERTIFIED, Status.STATIONARY)
-    return report, {"convex_gap": rests[0] if known else None}
+    return run.finish(*descend(run, run.start, theta, advance, certified=kind != block.LINEARISED))
 
 
 def make_rule(working_set: Any, n: int) -> tuple[Any, int]:

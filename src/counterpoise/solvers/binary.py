@@ -9,17 +9,19 @@ Children draw one of the two by lot, the likelier one more often: a call spent o
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from counterpoise import exactness
 from counterpoise.checks import Vector, vector
+from counterpoise.kernels import enumerate as enumeration
 from counterpoise.kernels import exchange
 from counterpoise.problem import Problem, Status
 from counterpoise.solvers.run import Population
 from counterpoise.supervision import Limits
-from counterpoise.terms.concave import ConcaveQuadratic, Norm2
-from counterpoise.terms.constraint import Sum
+from counterpoise.terms.separable import is_gapped, is_linear
 
 TENURE, TENURE_SPREAD = 3, 4
 # The share of children that are annealed: if no column is short, and what is added if all are.
@@ -43,12 +45,35 @@ class Binary:
     """
 
     plan = Population()
+    has_supports = False
+    threshold = staticmethod(exactness.binary_on_line)
+
+    @staticmethod
+    def refusal(problem: Problem) -> str | None:
+        """Return why binary points do not serve a problem, or None."""
+        h = problem.separable
+        if problem.g.lam == 0.0:
+            return "with λ = 0 no g presses towards the bounds, and there are no binary points to look for."
+        if not is_linear(h) or is_gapped(h) or problem.u.groups:
+            return "the search over binary points takes no AbsoluteDeviation; Bounds and Linear are possible."
+        b = float(h.hi[0])
+        if not (np.isfinite(b) and b > 0.0 and (h.hi == b).all() and (h.lo == -b).all()):
+            return "the search over binary points needs Bounds(-b, b) with one finite b > 0 for all coordinates."
+        return None
+
+    @staticmethod
+    def pool_for(problem: Problem) -> Any:
+        """Return None: binary points have no few columns to price."""
+        return None
 
     def __init__(self, problem: Problem) -> None:
-        self.b, c = _check(problem)
+        refusal = self.refusal(problem)
+        if refusal is not None:
+            raise ValueError(refusal)
+        self.problem, self.b, c = problem, float(problem.separable.hi[0]), problem.u.c
         self.limits = Limits()
         self.n = n = problem.n
-        if not getattr(problem.f, "gram", True):
+        if not problem.f.gram:
             raise ValueError(
                 f"Exchanges between binary points keep AᵀA, here {problem.n} × {problem.n}; give "
                 "LeastSquares(…, gram=True) if that fits, or use method 'bcd-g'."
@@ -143,6 +168,12 @@ class Binary:
         exchange.anneal(self.Q, self.p, self.diagonal, *temperatures, proposals, rng, z, np.empty(len(z)))
         return self._descend(z)
 
+    def enumeration(self) -> tuple[str, int, Callable[[Vector], Iterator[int]]]:
+        """Return what is enumerated, how many there are, and what goes through them, improving x in place."""
+        ups, spare = _signs_wanted(self.problem)
+        count = math.comb(self.n - (spare > 0.0), ups) * (self.n if spare > 0.0 else 1)
+        return "sign vectors", count, lambda x: _all_signs(self.problem, x)
+
     def _homotopy(self, rng: np.random.Generator) -> Vector:
         steps = max(FEWEST_STEPS, min(HOMOTOPY_STEPS, HOMOTOPY_WORK // self.n**2))
         lam = 0.35 * max(float(np.median(self.diagonal)), 0.2 * float(self.diagonal.max()))
@@ -150,19 +181,6 @@ class Binary:
         x = self.c / self.n + 1e-3 * rng.standard_normal(self.n)
         exchange.homotopy(self.Q, self.p, self.c, _curvature(self.Q, rng), lam, steps, x, np.empty(self.n))
         return self._round(x)
-
-
-def _check(problem: Problem) -> tuple[float, float]:
-    """Return b and c, or say what the search is not for."""
-    if not isinstance(problem.g, Norm2 | ConcaveQuadratic) or not isinstance(problem.u, Sum):
-        raise ValueError(f"{problem!r} has no binary points to search: it needs Norm2 or ConcaveQuadratic, and Sum.")
-    h = problem.separable
-    if len(h.centre):
-        raise ValueError("the search over binary points takes no AbsoluteDeviation; Bounds and Linear are possible.")
-    b = float(h.hi[0])
-    if not (np.isfinite(b) and b > 0.0 and (h.hi == b).all() and (h.lo == -b).all()):
-        raise ValueError("the search over binary points needs Bounds(-b, b) with one finite b > 0 for all coordinates.")
-    return b, problem.u.c
 
 
 def _count_ones(n: int, c: float) -> tuple[int, float | None]:
@@ -198,3 +216,48 @@ def _curvature(Q: Vector, rng: np.random.Generator) -> float:
             return 1.0
         v /= size
     return 1.1 * size
+
+
+def _signs_wanted(problem: Problem) -> tuple[int, float]:
+    """Return how many coordinates are up, and what is left for one that is neither up nor down."""
+    reach = float(problem.separable.hi[0])
+    ups = (problem.u.c / reach + problem.n) / 2.0
+    whole = math.floor(ups + 1e-9)
+    rest = ups - whole
+    return whole, (rest if rest > 1e-9 else 0.0)
+
+
+def _all_signs(problem: Problem, x: Vector) -> Iterator[int]:
+    n, b, Q = problem.n, problem.f.p + problem.separable.weight, problem.f.Q
+    reach = float(problem.separable.hi[0])
+    ups, spare = _signs_wanted(problem)
+    value = float(0.5 * x @ Q @ x + b @ x)
+    for odd in range(n) if spare else (None,):
+        # The coordinate that is neither up nor down, if there must be one, is folded into the slopes.
+        free = np.array([i for i in range(n) if i != odd])
+        at = -reach + 2.0 * reach * spare
+        slopes = b[free] + (Q[free, odd] * at if odd is not None else 0.0)
+        offset = 0.0 if odd is None else float(0.5 * at * at * Q[odd, odd] + at * b[odd])
+        few = ups <= len(free) - ups
+        base = np.full(len(free), -reach if few else reach)
+        step, count = (2.0 * reach, ups) if few else (-2.0 * reach, len(free) - ups)
+        H, best = np.ascontiguousarray(Q[np.ix_(free, free)]), np.empty(len(free))
+        if count == 0:
+            found = offset + float(0.5 * base @ H @ base + slopes @ base)
+            if found < value:
+                value, x[free] = found, base
+                _put_odd(x, odd, at)
+            yield 1
+            continue
+        for first in range(len(free) - count + 1):
+            before = value - offset
+            after, looked = enumeration.signs_from(H, slopes, base, step, count, first, before, best)
+            if after < before:
+                value, x[free] = after + offset, best
+                _put_odd(x, odd, at)
+            yield int(looked)
+
+
+def _put_odd(x: Vector, odd: int | None, at: float) -> None:
+    if odd is not None:
+        x[odd] = at

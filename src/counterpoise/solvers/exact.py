@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,22 +13,15 @@ from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import Vector, number
 from counterpoise.clock import working_seconds
 from counterpoise.extras import lacking
-from counterpoise.kernels import enumerate as enumeration
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers.run import Epoch, Progress, Run
 from counterpoise.solvers.search import search, strategy_of
-from counterpoise.solvers.sparse_arc import SparseArc
-from counterpoise.solvers.sparse_line import SparseLine
 from counterpoise.supervision import supervised
-from counterpoise.terms.concave import ConcaveQuadratic, Norm2
-from counterpoise.terms.constraint import Sum
-from counterpoise.terms.separable import separable_value
+from counterpoise.terms.separable import is_gapped
 
 # Looked at in a second, on one core: for estimates only.
 SPEED = {"supports": 2.5e8, "components": 1.0e5, "sign vectors": 2.0e8}
 LONGEST = 600.0
-# Values closer than this, relative to the size of F's parts, are equal.
-MARGIN = 1e-12
 INCUMBENT_WORK = 48
 TOL = 1e-9
 
@@ -78,7 +71,7 @@ def exact(
     """
     strategy = strategy_of(problem, "exact")
     _require_exactness(problem, "exact")
-    kind, candidates, parts = _enumeration(problem, strategy)
+    kind, candidates, parts = strategy.enumeration()
     expected = candidates / SPEED[kind]
     if expected > number(longest, "longest", 0.0):
         raise ValueError(
@@ -118,88 +111,6 @@ def _require_exactness(problem: Problem, method: str) -> None:
         )
 
 
-def _enumeration(problem: Problem, strategy: Any) -> tuple[str, int, Callable[[Vector], Iterator[int]]]:
-    """Return what is enumerated, how many there are, and what goes through them, improving x in place."""
-    n = problem.n
-    if isinstance(strategy, SparseLine):
-        return "supports", math.comb(n, strategy.s), lambda x: _supports(problem, strategy, x)
-    if isinstance(strategy, SparseArc):
-        # With signs the largest supports are enough, because they contain the others.
-        count = sum(math.comb(n, k) for k in range(strategy.s if strategy.signed else 1, strategy.s + 1))
-        return "components", count, lambda x: _components(problem, strategy, x)
-    ups, spare = _signs_wanted(problem)
-    count = math.comb(n - (spare > 0.0), ups) * (n if spare > 0.0 else 1)
-    return "sign vectors", count, lambda x: _signs(problem, x)
-
-
-def _supports(problem: Problem, strategy: SparseLine, x: Vector) -> Iterator[int]:
-    value = _relative(problem, x)
-    margin = MARGIN * (abs(value) + abs(problem.f.value_at_zero))
-    for first in range(problem.n - strategy.s + 1):
-        value, solved = enumeration.supports_from(strategy.support, first, strategy.s, value, margin, x)
-        yield int(solved)
-
-
-def _components(problem: Problem, strategy: SparseArc, x: Vector) -> Iterator[int]:
-    G = -problem.f.Q
-    value = float(x @ G @ x) * (1.0 + MARGIN)
-    for first in range(problem.n):
-        value, solved = enumeration.components_from(G, first, strategy.s, value, strategy.signed, x)
-        yield int(solved)
-
-
-def _relative(problem: Problem, x: Vector) -> float:
-    """Return f + h at x, relative to 0, as the kernels count."""
-    h = problem.separable
-    at_zero = separable_value(h, np.zeros(problem.n))
-    return problem.f.value(x) - problem.f.value_at_zero + separable_value(h, x) - at_zero
-
-
-def _signs_wanted(problem: Problem) -> tuple[int, float]:
-    """Return how many coordinates are up, and what is left for one that is neither up nor down."""
-    reach = float(problem.separable.hi[0])
-    ups = (_total(problem) / reach + problem.n) / 2.0
-    whole = math.floor(ups + 1e-9)
-    rest = ups - whole
-    return whole, (rest if rest > 1e-9 else 0.0)
-
-
-def _signs(problem: Problem, x: Vector) -> Iterator[int]:
-    n, b, Q = problem.n, problem.f.p + problem.separable.weight, problem.f.Q
-    reach = float(problem.separable.hi[0])
-    ups, spare = _signs_wanted(problem)
-    value = float(0.5 * x @ Q @ x + b @ x)
-    for odd in range(n) if spare else (None,):
-        # The coordinate that is neither up nor down, if there must be one, is folded into the slopes.
-        free = np.array([i for i in range(n) if i != odd])
-        at = -reach + 2.0 * reach * spare
-        slopes = b[free] + (Q[free, odd] * at if odd is not None else 0.0)
-        offset = 0.0 if odd is None else float(0.5 * at * at * Q[odd, odd] + at * b[odd])
-        few = ups <= len(free) - ups
-        base = np.full(len(free), -reach if few else reach)
-        step, count = (2.0 * reach, ups) if few else (-2.0 * reach, len(free) - ups)
-        H, best = np.ascontiguousarray(Q[np.ix_(free, free)]), np.empty(len(free))
-        if count == 0:
-            found = offset + float(0.5 * base @ H @ base + slopes @ base)
-            if found < value:
-                value, x[free] = found, base
-                _put_odd(x, odd, at)
-            yield 1
-            continue
-        for first in range(len(free) - count + 1):
-            before = value - offset
-            after, looked = enumeration.signs_from(H, slopes, base, step, count, first, before, best)
-            if after < before:
-                value, x[free] = after + offset, best
-                _put_odd(x, odd, at)
-            yield int(looked)
-
-
-def _put_odd(x: Vector, odd: int | None, at: float) -> None:
-    if odd is not None:
-        x[odd] = at
-
-
 def _duration(seconds: float) -> str:
     for name, length in (("years", 3.156e7), ("days", 86400.0), ("hours", 3600.0), ("minutes", 60.0)):
         if seconds >= 2.0 * length:
@@ -225,8 +136,10 @@ def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0
     except ImportError:
         raise lacking("prove needs", "pyscipopt") from None
     strategy = strategy_of(problem, "prove")
-    if isinstance(strategy, SparseArc):
+    if not problem.u.is_line:
         raise ValueError("prove knows problems on Sum; on Sphere f is concave, use method 'exact' for small ones.")
+    if is_gapped(problem.separable) or problem.u.groups or problem.separable.bend.any():
+        raise ValueError("prove does not know SemiContinuous, Ridge and limits of groups yet; leave them out.")
     if number(max_time, "max_time", 0.0) <= 0.0:
         raise ValueError("max_time is 0; a proof needs a positive budget.")
     _require_exactness(problem, "prove")
@@ -268,10 +181,10 @@ def _scip(model: Any, total: Any, problem: Problem, strategy: Any, x: Vector) ->
     h, n, f = problem.separable, problem.n, problem.f
     if len(h.centre):
         raise ValueError("prove does not know AbsoluteDeviation yet; leave the turnover term out.")
-    sparse = isinstance(strategy, SparseLine)
+    sparse = strategy.has_supports
     weights = f.p + h.weight
     if sparse:
-        upper = [min(float(h.hi[i]), _total(problem)) for i in range(n)]
+        upper = [min(float(h.hi[i]), problem.u.c) for i in range(n)]
         v = [model.addVar(lb=float(h.lo[i]), ub=upper[i]) for i in range(n)]
         on = [model.addVar(vtype="B") for _ in range(n)]
         for i in range(n):
@@ -281,7 +194,7 @@ def _scip(model: Any, total: Any, problem: Problem, strategy: Any, x: Vector) ->
         reach = float(h.hi[0])
         on = [model.addVar(vtype="B") for _ in range(n)]
         v = [reach * (2.0 * one - 1.0) for one in on]
-    model.addCons(total(v) == _total(problem))
+    model.addCons(total(v) == problem.u.c)
     t = model.addVar(lb=None)
     values, vectors = np.linalg.eigh(f.Q)
     kept = values > 1e-10 * values.max()
@@ -297,7 +210,8 @@ def _scip(model: Any, total: Any, problem: Problem, strategy: Any, x: Vector) ->
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.optimize()
-    constant = f.value_at_zero + problem.constant - (problem.g.lam * _penalty_at(problem))
+    # At sparse or binary points g is constant.
+    constant = f.value_at_zero + problem.constant + problem.g.value(strategy.descend(x))
     point = None
     if model.getNSols():
         held = [model.getVal(one) for one in on]
@@ -307,19 +221,6 @@ def _scip(model: Any, total: Any, problem: Problem, strategy: Any, x: Vector) ->
             else problem.project(np.where(np.array(held) > 0.5, float(h.hi[0]), float(h.lo[0])))
         )
     return point, float(model.getDualbound()) + constant
-
-
-def _penalty_at(problem: Problem) -> float:
-    """Return −g/λ at sparse or binary points: c for TopSum, √n·b or n·b² for the binary penalties."""
-    reach = float(problem.separable.hi[0])
-    if isinstance(problem.g, Norm2):
-        return math.sqrt(problem.n) * reach
-    return problem.n * reach * reach if isinstance(problem.g, ConcaveQuadratic) else _total(problem)
-
-
-def _total(problem: Problem) -> float:
-    assert isinstance(problem.u, Sum)
-    return problem.u.c
 
 
 def _warm_start(model: Any, on: list[Any], v: list[Any], x: Vector, sparse: bool, problem: Problem) -> None:

@@ -2,7 +2,7 @@
 
 There f may be ill-conditioned, and steps on pairs or along the gradient need thousands of iterations.
 
-:func:`settle` completes the descent by pairs where F is convex.
+:func:`settle` completes the descent by pairs where F is convex, and :func:`turn` shortens it on a sphere.
 
 :func:`walk_on_faces` serves a smooth g with a small λ. On a face W the linearised problem
 
@@ -18,10 +18,9 @@ import numpy as np
 
 from counterpoise.certificates import convex_gap, convex_members
 from counterpoise.checks import Vector
-from counterpoise.kernels.separable import Separable
 from counterpoise.problem import Problem
 from counterpoise.supervision import Limits
-from counterpoise.terms.constraint import Sum
+from counterpoise.terms.separable import bends, one_sided_slopes, take
 
 # Added to the diagonal, relative to its mean, so that a singular Q still gives a step.
 RIDGE = 1e-10
@@ -32,14 +31,21 @@ PATIENCE = 12
 # Rounds of :func:`settle` are ROUNDS plus ROUNDS_EACH per coordinate; pair steps per round; the most coordinates it
 # takes.
 ROUNDS_EACH, ROUNDS, FREED, LARGEST_FACE = 0.2, 40, 16, 3000
+# Newton steps of :func:`turn`, its most coordinates, and its damping: the first, its factor, and the most.
+TURNS, LARGEST_TURN, DAMPINGS = 50, 500, (1.0 / 512.0, 8.0, 1e15)
+
+# Steps on a model of f that lower F by less than the first share of what they lower the model do not count, by more
+# than the second raise trust in such models; the models, from the local one to the upper bound.
+ACCEPTED, TRUSTED, MIXES = 0.2, 0.7, (0.0, 0.01, 0.1, 1.0)
+# Newton steps on models, the share of the gap to which each model is settled, and bisections of a step.
+NEWTON_STEPS, FORCING, BISECTIONS = 200, 0.01, 60
 
 
 def walk_on_faces(problem: Problem, x: Vector, steps: int, limits: Limits | None = None) -> Vector:
     """Return the best point of at most ``steps`` Newton steps from x, on ``Sum`` with finite bounds and a matrix Q."""
-    if not isinstance(problem.u, Sum):
-        raise TypeError(f"faces belong to Sum; u is {type(problem.u).__name__}.")
     Q, h, c = problem.f.Q, problem.separable, problem.u.c
     lo, hi, linear = h.lo, h.hi, problem.f.p + h.weight
+    Q = Q + np.diag(h.bend) if h.bend.any() else Q
     ridge = RIDGE * float(np.trace(Q)) / problem.n
     margin = AT_BOUND * (hi - lo)
     side = np.where(x >= hi - margin, 1, np.where(x <= lo + margin, -1, 0))
@@ -84,6 +90,9 @@ def settle(problem: Problem, x: Vector, target: float, limits: Limits) -> None:
     most then free coordinates again. Every step lowers F. The number of rounds is limited, so the caller must check the
     remaining gap. Nothing happens where :func:`convex_members` knows no set, or one that is too large.
     """
+    if problem.f.quadratic is None:
+        _settle_on_models(problem, x, target, limits)
+        return
     members = convex_members(problem, x)
     if members is None or len(members) < 2 or len(members) > LARGEST_FACE:
         return
@@ -97,14 +106,81 @@ def settle(problem: Problem, x: Vector, target: float, limits: Limits) -> None:
             break
 
 
+class Trust:
+    """How much of the bound on its curvature a model of f mixes in (:meth:`Problem.model`): more where steps fail."""
+
+    def __init__(self, mixes: tuple[float, ...] = MIXES) -> None:
+        self.mixes, self.place = mixes, 0
+
+    @property
+    def mix(self) -> float:
+        """The mix of the next model; 1 is the upper bound."""
+        return self.mixes[self.place]
+
+    def judges(self, gain: float, promised: float) -> bool:
+        """Return whether steps that lowered the model by ``promised`` and F by ``gain`` count; adapt the mix.
+
+        On the upper bound they do, up to rounding.
+        """
+        if self.mix < 1.0 and gain < ACCEPTED * promised:
+            self.place += 1
+            return False
+        if gain > TRUSTED * promised:
+            self.place = max(self.place - 1, 0)
+        return True
+
+    def give_up(self) -> None:
+        """Go to the upper bound."""
+        self.place = len(self.mixes) - 1
+
+
+def _settle_on_models(problem: Problem, x: Vector, target: float, limits: Limits) -> None:
+    """Lower a convex F whose f is not quadratic, by Newton's method: settle a face of the local model, search the line.
+
+    Where F no longer tells two points apart its slopes may, so that the last steps are judged by the gap.
+    """
+    gap = convex_gap(problem, x)
+    for _ in range(NEWTON_STEPS):
+        if gap is None or gap <= target or limits.reached():
+            return
+        end = x.copy()
+        settle(problem.model(x, 0.0), end, max(0.5 * target, FORCING * gap), limits)
+        end = _lowest_between(problem, x, end)
+        rest = convex_gap(problem, end)
+        gain, rounding = problem.objective(x) - problem.objective(end), problem.value_and_resolution(x)[1]
+        if gain <= rounding and (rest is None or rest >= gap):
+            return
+        x[:], gap = end, rest
+
+
+def _lowest_between(problem: Problem, x: Vector, end: Vector) -> Vector:
+    """Return the end of a step if F falls all the way, otherwise the lowest point of the step; F is convex on it."""
+    step, low, high = end - x, 0.0, 1.0
+
+    def falls(at: Vector) -> bool:
+        slope = problem.f.gradient(at)
+        slope = slope - slope[step != 0.0].mean() if step.any() else slope
+        left, right = one_sided_slopes(problem.separable, at)
+        return float(slope @ step + np.where(step > 0.0, left, right) @ step) <= 0.0
+
+    if falls(end):
+        return end
+    for _ in range(BISECTIONS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if falls(x + middle * step) else (low, middle)
+    return x + low * step
+
+
 class _Face:
     """The coordinates that may move, the bounds and kinks of h (the walls) of each, and the gradient of f."""
 
     def __init__(self, problem: Problem, x: Vector, members: np.ndarray) -> None:
-        h = problem.separable
         self.problem, self.members, self.z = problem, members, x[members].copy()
-        self.h = Separable(h.lo[members], h.hi[members], h.weight[members], h.centre[:, members], h.cost[:, members])
+        h = take(problem.separable, members)
+        # A semicontinuous member is above its floor, and stays there.
+        self.h = h._replace(lo=np.maximum(h.lo, h.floor))
         self.H = problem.f.hessian(members)
+        self.x, self.tree = x, problem.u.tree(problem.n)
         self.walls = np.sort(np.vstack([self.h.lo, np.clip(self.h.centre, self.h.lo, self.h.hi), self.h.hi]), axis=0)
 
     def refresh(self, x: Vector) -> None:
@@ -116,11 +192,6 @@ class _Face:
         below = np.where(self.walls < self.z, self.walls, -np.inf).max(axis=0)
         above = np.where(self.walls > self.z, self.walls, np.inf).min(axis=0)
         return below, above
-
-    def _kink_slopes(self, right: bool) -> Vector:
-        beyond = self.z >= self.h.centre if right else self.z > self.h.centre
-        slopes: Vector = self.h.weight + np.where(beyond, self.h.cost, -self.h.cost).sum(axis=0)
-        return slopes
 
     def take_newton_steps(self, limits: Limits) -> None:
         """Take Newton steps on the face until two full steps in a row meet no wall."""
@@ -138,44 +209,67 @@ class _Face:
                 room = np.where(step > 0.0, (above[free] - z) / step, (below[free] - z) / step)
             room[step == 0.0] = np.inf
             first = int(np.argmin(room))
-            length = min(1.0, float(room[first]))
+            length = min(1.0, float(room[first]), self._room_of_groups(free, step))
             self._move(free, length * step)
-            if length < 1.0:
+            if length == float(room[first]) < 1.0:
                 self.z[free[first]] = above[free[first]] if step[first] > 0.0 else below[free[first]]
                 whole = 0
             else:
-                whole += 1
+                whole = whole + 1 if length == 1.0 else 0
+
+    def _point(self) -> Vector:
+        self.x[self.members] = self.z
+        return self.x
+
+    def _room_of_groups(self, free: np.ndarray, step: Vector) -> float:
+        """Return how much of a step the limits of the groups leave."""
+        if not self.tree.groups:
+            return np.inf
+        along = np.zeros(len(self.x))
+        along[self.members[free]] = step
+        sums, shifts = self.tree.sums(self._point()), self.tree.sums(along)
+        # What rounding adds to a group that keeps its sum is no way towards a limit.
+        shifts[np.abs(shifts) <= 1e-12 * float(np.abs(step).sum())] = 0.0
+        with np.errstate(divide="ignore", invalid="ignore"):
+            room = np.where(shifts > 0.0, (self.tree.most - sums) / shifts, (self.tree.least - sums) / shifts)
+        return max(float(np.min(room[shifts != 0.0], initial=np.inf)), 0.0)
 
     def _newton(self, free: np.ndarray) -> Vector | None:
         """Return the step from z to the minimiser on the face, with 1ᵀstep = 0; None if it cannot be computed."""
         from scipy.linalg import cho_factor, cho_solve
 
         H = self.H[np.ix_(free, free)]
+        H[np.diag_indices(len(free))] += bends(self.h, self.z)[free]
         H[np.diag_indices(len(free))] += RIDGE * 1e-2 * float(np.abs(np.diag(H)).max()) + 1e-300
-        slope = (self.gradient + self._kink_slopes(right=True))[free]
-        slope = slope - slope.mean()
+        # The sum of every cell stays: its slopes count relative to their mean.
+        _, cell = np.unique(self.tree.cells(self._point(), self.problem.scale)[self.members[free]], return_inverse=True)
+        size = np.bincount(cell)
+        slope = (self.gradient + one_sided_slopes(self.h, self.z)[1])[free]
+        slope = slope - (np.bincount(cell, slope) / size)[cell]
         try:
             factor = cho_factor(H, check_finite=False)
         except np.linalg.LinAlgError:
             return None
-        both = cho_solve(factor, np.column_stack([slope, np.ones(len(free))]), check_finite=False)
-        step: Vector = both[:, 0].sum() / both[:, 1].sum() * both[:, 1] - both[:, 0]
-        step -= step.mean()
+        rows = (cell == np.arange(len(size))[:, None]).astype(np.float64)
+        both = cho_solve(factor, np.column_stack([slope, rows.T]), check_finite=False)
+        try:
+            shared = np.linalg.solve(rows @ both[:, 1:], rows @ both[:, 0])
+        except np.linalg.LinAlgError:
+            return None
+        step: Vector = both[:, 1:] @ shared - both[:, 0]
+        step -= (np.bincount(cell, step) / size)[cell]
         return step if np.isfinite(step).all() and float(slope @ step) < 0.0 else None
 
     def free_pairs(self) -> bool:
         """Step on the pairs that violate optimality most, as far as the next wall; return whether any moved."""
         moved = False
         for _ in range(FREED):
-            right = np.where(self.z < self.h.hi, self.gradient + self._kink_slopes(right=True), np.inf)
-            left = np.where(self.z > self.h.lo, self.gradient + self._kink_slopes(right=False), -np.inf)
-            i, j = int(np.argmin(right)), int(np.argmax(left))
-            descent = float(left[j] - right[i])
-            if not descent > 0.0 or i == j:
+            i, j, descent, most = self._best_transfer()
+            if i < 0:
                 break
             below, above = self._cells()
-            bend = float(self.H[i, i] + self.H[j, j] - 2.0 * self.H[i, j])
-            longest = min(float(above[i] - self.z[i]), float(self.z[j] - below[j]))
+            bend = float(self.H[i, i] + self.H[j, j] - 2.0 * self.H[i, j] + bends(self.h, self.z)[[i, j]].sum())
+            longest = min(float(above[i] - self.z[i]), float(self.z[j] - below[j]), most)
             step = min(descent / bend, longest) if bend > 0.0 else longest
             if not (np.isfinite(step) and self.z[i] + step > self.z[i]):
                 break
@@ -185,6 +279,87 @@ class _Face:
             self.z[i], self.z[j], moved = end_i, end_j, True
         return moved
 
+    def _best_transfer(self) -> tuple[int, int, float, float]:
+        """Return who takes and who gives, at which rate F falls, and how much the groups allow; −1 if none gains."""
+        left, right = one_sided_slopes(self.h, self.z)
+        rising, falling = np.full(len(self.x), np.inf), np.full(len(self.x), -np.inf)
+        rising[self.members] = np.where(self.z < self.h.hi, self.gradient + right, np.inf)
+        falling[self.members] = np.where(self.z > self.h.lo, self.gradient + left, -np.inf)
+        best = self.tree.best_transfer(self._point(), rising, falling, self.problem.scale)
+        if best.i < 0 or best.i == best.j:
+            return -1, -1, 0.0, 0.0
+        i, j = (int(np.searchsorted(self.members, k)) for k in (best.i, best.j))
+        return i, j, best.rate, self._room_of_groups(np.array([i, j]), np.array([1.0, -1.0]))
+
     def _move(self, places: np.ndarray, step: Vector) -> None:
         self.z[places] += step
         self.gradient += self.H[:, places] @ step
+
+
+def turn(problem: Problem, x: Vector, tolerance: float, limits: Limits) -> None:
+    """Lower F in place by Newton steps over the non-zero coordinates of a point of the sphere; they keep their signs.
+
+    The steps and their damping are those of :func:`counterpoise.kernels.programs.newton_steps`, with g replaced by its
+    tangent, which lies above it. A step is taken if it lowers F by more than ``tolerance``.
+    """
+    objective, damping = problem.objective(x), 0.0
+    first, factor, most = DAMPINGS
+    for _ in range(TURNS):
+        free = np.flatnonzero(x)
+        if len(free) < 2 or len(free) > LARGEST_TURN or limits.reached():
+            return
+        side = np.where(x[free] < 0.0, -1.0, 1.0)
+        slope = problem.f.gradient(x) + one_sided_slopes(problem.separable, x)[1]
+        slope = side * (slope + problem.g.subgradient(x, slope))[free]
+        z, H, found = side * x[free], side[:, None] * problem.f.hessian(free) * side, None
+        nu = float(z @ slope)
+        while damping < most:
+            step = _turning_step(H, slope - nu * z, z, nu, damping)
+            if step is not None:
+                found = x.copy()
+                found[free] = side * _turned(z, step) + 0.0  # −0 becomes 0
+                if problem.objective(found) < objective - tolerance:
+                    break
+                found = None
+                if float(step @ (nu * z - slope)) <= tolerance:  # twice what the step promises
+                    return
+            damping = max(factor * damping, first)
+        if found is None:
+            return
+        x[:], objective, damping = found, problem.objective(found), damping / factor if damping > first else 0.0
+
+
+def _turning_step(H: Vector, slope: Vector, z: Vector, nu: float, damping: float) -> Vector | None:
+    """Return the minimiser of slopeᵀd + ½dᵀ(H − νI)d over zᵀd = 0, damped; None if there is none."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    shift, ridge = nu * max(1.0 - damping, 0.0), 0.0
+    if nu <= 0.0 or damping > 1.0:
+        shift, ridge = min(nu, 0.0), 1e-2 * damping
+    # The largest coordinate balances the others.
+    r = int(np.argmax(z))
+    others = np.delete(np.arange(len(z)), r)
+    share = z[others] / z[r]
+    K = H[np.ix_(others, others)] - np.outer(share, H[r, others]) - np.outer(H[others, r], share)
+    K += (H[r, r] - shift) * np.outer(share, share)
+    diagonal = np.abs(H[others, others]) + share * share * abs(H[r, r]) + (1.0 + share * share) * abs(shift)
+    K[np.diag_indices(len(others))] += ridge * diagonal - shift + 1e-300
+    try:
+        along = cho_solve(cho_factor(K, check_finite=False), share * slope[r] - slope[others], check_finite=False)
+    except np.linalg.LinAlgError:
+        return None
+    step = np.empty(len(z))
+    step[others], step[r] = along, -float(share @ along)
+    return step if np.isfinite(step).all() else None
+
+
+def _turned(z: Vector, step: Vector) -> Vector:
+    """Return z + t·step, scaled to the length of z, with t ≤ 1 the longest that keeps it ≥ 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        room = np.where(step < 0.0, -z / step, np.inf)
+    blocking = int(np.argmin(room))
+    new: Vector = z + min(1.0, float(room[blocking])) * step
+    if room[blocking] < 1.0:
+        new[blocking] = 0.0
+    new = np.maximum(new, 0.0)
+    return new * (np.linalg.norm(z) / np.linalg.norm(new))

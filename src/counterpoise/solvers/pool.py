@@ -19,13 +19,12 @@ from counterpoise.kernels.enter import entering_gains
 from counterpoise.kernels.enter_arc import may_gain, turning_gains
 from counterpoise.kernels.swap_line import inverse_with_sum
 from counterpoise.problem import Problem, Result, Status
+from counterpoise.registry import strategy_for
 from counterpoise.solvers import components
 from counterpoise.solvers.run import Epoch, Kept, Run
 from counterpoise.solvers.sparse_arc import NegativeGram, serves
-from counterpoise.terms import smooth
-from counterpoise.terms.concave import TopSum
-from counterpoise.terms.constraint import Sum
-from counterpoise.terms.separable import AbsoluteDeviation, Bounds, Linear, one_sided_slopes
+from counterpoise.terms import columns as data_columns
+from counterpoise.terms.separable import as_term, is_gapped, one_sided_slopes, take
 from counterpoise.terms.smooth import LeastSquares, Quadratic
 
 # How many columns come into a pool by their slopes, by their gains, by their promises.
@@ -36,34 +35,38 @@ TURNING = 128
 DESCENDING = 512
 # So many columns at a time are spread out as dense ones.
 DENSE = 16
-# Below this share of ‖x‖² what is left without a coordinate is rounding.
-NO_REST = 1e-12
+# What is left of ‖x‖² without a coordinate is rounding below this.
+NOTHING = 1e-12
 # A round that lowers F by less than this share of it has not helped.
 HELPS = 1e-3
 
 
-def applies(problem: Problem) -> bool:
-    """Return whether a problem is of the kind that a pool is for: sparse points, many columns, no AᵀA."""
-    f = problem.f
-    if not isinstance(f, LeastSquares) or f.gram or f.sparse_Q is not None:
-        return False
-    if not isinstance(problem.g, TopSum) or (f.scale > 0.0) != isinstance(problem.u, Sum):
-        return False
-    return not (problem.separable.lo != 0.0).any() if isinstance(problem.u, Sum) else serves(problem)
+def line_pool(problem: Problem) -> Pool | None:
+    """Return the pool of a problem on the line with many columns and no AᵀA; None if it is not of that kind."""
+    above = not (problem.separable.lo != 0.0).any()
+    return Pool(problem) if above and _by_columns(problem) and problem.f.is_convex and not problem.u.groups else None
 
 
-def pool_of(problem: Problem) -> Pool:
-    """Return the pool of a problem."""
-    return Pool(problem) if isinstance(problem.u, Sum) else ArcPool(problem)
+def arc_pool(problem: Problem) -> ArcPool | None:
+    """Return the pool of a problem on the sphere with many columns and no AᵀA; None if it is not of that kind."""
+    if not _by_columns(problem) or problem.f.is_convex or not math.isfinite(problem.g.lam) or not serves(problem):
+        return None
+    return ArcPool(problem)
+
+
+def _by_columns(problem: Problem) -> bool:
+    f, h = problem.f, problem.separable
+    return f.quadratic is not None and not f.gram and f.sparse_Q is None and not is_gapped(h) and not h.bend.any()
 
 
 class Pool:
     """A problem on some of its columns, the others at 0."""
 
+    verified_at_a_time, promises_are_bounds = PROMISING, True
+
     def __init__(self, problem: Problem) -> None:
-        assert isinstance(problem.f, LeastSquares) and isinstance(problem.g, TopSum)
-        self.problem, self.f, self.s, self.lam = problem, problem.f, problem.g.s, problem.g.lam
-        self.c = problem.u.c if isinstance(problem.u, Sum) else 1.0
+        self.problem, self.f, self.s, self.lam = problem, problem.f.unweighted, problem.g.s, problem.g.lam
+        self.c = getattr(problem.u, "c", 1.0)
         self.zero_slopes = one_sided_slopes(problem.separable, np.zeros(problem.n))[1]
         self.seen: tuple[Vector, Vector] | None = None
 
@@ -91,12 +94,9 @@ class Pool:
 
     def restricted(self, pool: Any) -> Problem:
         """Return the problem on the pool's columns, with their Gram matrix."""
-        p, h = self.problem, self.problem.separable
-        terms: Any = Bounds(h.lo[pool], h.hi[pool]) + Linear(h.weight[pool])
-        for centre, cost in zip(h.centre, h.cost, strict=True):
-            terms = terms + AbsoluteDeviation(centre[pool], cost[pool])
+        p, terms = self.problem, as_term(take(self.problem.separable, pool))
         f, constant = self._restricted_f(pool)
-        return Problem(f, terms, TopSum(min(self.s, len(pool)), self.lam), p.u, p.constant + constant, p.name)
+        return Problem(f, terms, p.g.of(len(pool)), p.u, p.constant + constant, p.name)
 
     def _restricted_f(self, pool: Any) -> tuple[LeastSquares | Quadratic, float]:
         """Return f on the pool's columns, and what it leaves out."""
@@ -111,6 +111,8 @@ class Pool:
         A, r, scale = self._dense(held), self.f.residual(x), self.f.scale
         held_slope = scale * (A.T @ r) + one_sided_slopes(h, x)[0][held]
         rests, old_top = self._rests(x[held])
+        if math.isinf(self.lam):  # there is a place to spare, or there is none
+            old_top = float(len(held) < self.s)
         out, slopes = np.zeros(self.problem.n), np.empty(self.problem.n)
         dense, diagonal, room = scale * np.column_stack([A, r]), self.f.diagonal, x[held] - h.lo[held]
 
@@ -129,6 +131,8 @@ class Pool:
         """Return for every column at 0 what an exchange for a held one gains at most, eq. of ``kernels.swap_line``."""
         h, held = self.problem.separable, np.flatnonzero(x)
         A, r, scale, m = self._dense(held), self.f.residual(x), self.f.scale, len(held)
+        if not m:  # x = 0 is the only feasible point
+            return np.zeros(self.problem.n)
         M = np.empty((m + 1, m + 1))
         inverse_with_sum(scale * np.ascontiguousarray(A.T @ A), np.arange(m), m, M)
         shared = float((scale * (A.T @ r) + one_sided_slopes(h, x)[0][held]).max())
@@ -171,6 +175,37 @@ class Pool:
         """Return what an exchange gains at most; on the line the promises of all columns have shown it."""
         return floor
 
+    def gap(self, x: Vector) -> tuple[float, float, int, int, float]:
+        """Return what ``gap`` of the strategy returns; all columns are priced, the promising ones verified in a pool.
+
+        On the sphere promises are attained, so one pool of the most promising columns is enough, and eigenvalues bound
+        the gain of all others.
+        """
+        held, at = np.flatnonzero(x), np.zeros(self.problem.n)
+        few = np.union1d(held, largest(-self.slopes(x), 2))
+        at[few] = self._supports(few).weighted(x[few])
+        promises, best, leaves, enters, bound = self.promises(at), 0.0, -1, -1, 0.0
+        while True:
+            few = largest(promises, self.verified_at_a_time)
+            members = np.union1d(held, few)
+            own, gain, *places, proved = self._supports(members).gap(x[members])
+            bound = max(bound, proved)
+            if gain > best:
+                best, (leaves, enters) = gain, (int(members[place]) if place >= 0 else -1 for place in places)
+            promises[few] = -np.inf
+            if self.promises_are_bounds and promises.max() > best:
+                continue
+            return self._bounded(at, own, best, leaves, enters, bound)
+
+    def _supports(self, members: Any) -> Any:
+        restricted = self.restricted(members)
+        return strategy_for(restricted)(restricted)
+
+    def _bounded(
+        self, at: Vector, own: float, best: float, leaves: int, enters: int, bound: float
+    ) -> tuple[float, float, int, int, float]:
+        return own, best, leaves, enters, bound
+
     def _rests(self, values: Vector) -> tuple[Vector, float]:
         """Return, for each held coordinate, its value and the sums of the s, s − 1 and s − 2 largest others."""
         order = np.sort(values)[::-1]
@@ -212,10 +247,13 @@ class Pool:
 class ArcPool(Pool):
     """The same on the sphere, f = −½‖Ax‖²: the columns of the largest Gx, G = AᵀA, are the promising ones."""
 
+    verified_at_a_time, promises_are_bounds = TURNING, False
+
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
-        A, u = self.f.A, problem.u
-        self.mixed, self.signed = bool((A.data if is_sparse(A) else A).min(initial=0.0) < 0.0), bool(u.signed)  # type: ignore[union-attr]
+        A = self.f.A
+        self.mixed = bool((A.data if is_sparse(A) else A).min(initial=0.0) < 0.0)
+        self.signed = bool(problem.u.signed)
 
     def start(self) -> Vector:
         """Return the unit vector of the longest column."""
@@ -282,11 +320,12 @@ class ArcPool(Pool):
                 best = out[columns]
                 for j, row in zip(held[begin:].tolist(), -rows.T, strict=False):
                     v = float(x[j])
-                    # What rounding leaves of a rest that is nearly 0 promises nothing.
-                    rest = 1.0 - v * v if 1.0 - v * v > NO_REST else math.inf
-                    a = (value - 2.0 * v * Gx[j] + v * v * diagonal[j]) / rest
-                    b = self._reach(Gx[columns] - v * row) / math.sqrt(rest)
-                    np.maximum(best, 0.5 * (_larger_eigenvalue(a, b, diagonal[columns]) - value), out=best)
+                    rest, eigenvalue = 1.0 - v * v, diagonal[columns]
+                    if rest > NOTHING:
+                        a = (value - 2.0 * v * Gx[j] + v * v * diagonal[j]) / rest
+                        b = self._reach(Gx[columns] - v * row) / math.sqrt(rest)
+                        eigenvalue = _larger_eigenvalue(a, b, eigenvalue)
+                    np.maximum(best, 0.5 * (eigenvalue - value), out=best)
                 out[columns] = best
         out[held] = -np.inf
         return out
@@ -309,11 +348,20 @@ class ArcPool(Pool):
         """Return a bound of what an exchange for any column gains, by eigenvalues."""
         return components.exchange_bound(self.blocks, x, self.s, floor, self.signed)[0]
 
+    def _bounded(
+        self, at: Vector, own: float, best: float, leaves: int, enters: int, bound: float
+    ) -> tuple[float, float, int, int, float]:
+        noise = 1e-12 * abs(self.f.value(at))
+        more, found, bound = components.largest_exchange(self.blocks, at, self.s, best, noise, self.signed)
+        if found is not None:
+            best, (leaves, enters) = more, components.exchanged(at, found, self.s)
+        return own, best, leaves, enters, own + max(bound, best)
+
     def blocks(self, held: Any) -> Iterator[tuple[int, Vector, Vector]]:
         """Yield (first column, rows of G that are held, diagonal of G) for all columns."""
         dense = self._dense(held)
-        for first in range(0, self.problem.n, smooth.BLOCK):
-            last = min(first + smooth.BLOCK, self.problem.n)
+        for first in range(0, self.problem.n, data_columns.BLOCK):
+            last = min(first + data_columns.BLOCK, self.problem.n)
             yield first, -self.f.scale * self._products(first, last, dense), -self.f.diagonal[first:last]
 
     def _restricted_f(self, pool: Any) -> tuple[LeastSquares | Quadratic, float]:
@@ -346,8 +394,8 @@ class ArcPool(Pool):
         """Yield (begin, some columns k of ``which``, Q_kj for them and some held j from ``begin`` on)."""
         for begin in range(0, len(held), DENSE):
             dense = self._dense(held[begin : begin + DENSE])
-            for first in range(0, len(which), smooth.BLOCK):
-                columns = which[first : first + smooth.BLOCK]
+            for first in range(0, len(which), data_columns.BLOCK):
+                columns = which[first : first + data_columns.BLOCK]
                 if is_sparse(self.f.A):
                     products = self._sparse_products(columns, dense)
                 else:
@@ -375,6 +423,7 @@ def _entering(slope: Vector, bend: Vector, most: Vector) -> Vector:
 
 def pooled(
     run: Run,
+    pool: Pool,
     descend: Callable[[Problem, Vector, float | None], Result],
     given: bool,
     ending: Status,
@@ -384,6 +433,7 @@ def pooled(
     Parameters
     ----------
     run : Run
+    pool : Pool
     descend : callable
         ``descend(problem on the pool, x there, seconds left)`` returns a result of the method.
     given : bool
@@ -392,7 +442,7 @@ def pooled(
         What a descent on the pool must end with to count, and what is looked for outside: gains of pairs, or promises
         of exchanges. A promise is an upper bound: the column that makes it comes into the pool, where it is verified.
     """
-    pool, x = pool_of(run.problem), run.start
+    x = run.start
     if not given:
         x[:] = pool.start()
         run.objective, run.noise = run.measure(x)

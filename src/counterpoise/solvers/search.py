@@ -13,18 +13,13 @@ import numpy as np
 from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import Vector, number, whole_number, worker_count
 from counterpoise.problem import Problem, Result, Status
-from counterpoise.solvers import pool
+from counterpoise.registry import pool_for, serving, strategy_for
 from counterpoise.solvers.baselines import pdca
 from counterpoise.solvers.bcd import bcd_g
 from counterpoise.solvers.faces import walk_on_faces
 from counterpoise.solvers.run import Epoch, Population, Progress, Run
-from counterpoise.solvers.sparse_arc import SparseArc, serves
-from counterpoise.solvers.sparse_line import SparseLine
 from counterpoise.solvers.swap import swap
 from counterpoise.supervision import Limits, supervised, supervision, under, warn
-from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
-from counterpoise.terms.constraint import Sum
-from counterpoise.terms.smooth import LeastSquares
 
 # A search among many columns takes this many by slope and this many by promise.
 POOLED = 600
@@ -77,7 +72,7 @@ class Penalised:
     def __init__(self, problem: Problem, exact: Strategy | None, limits: Limits) -> None:
         self.problem, self.exact, self.limits = problem, exact, limits
         self.plan = Population() if exact is None else exact.plan
-        self.has_corners = isinstance(problem.g, TopSum)
+        self.has_corners = hasattr(problem.g, "s")
 
     def start(self, k: int, rng: np.random.Generator) -> Vector:
         """Descend from a sparse or binary point, a random one, or a direction in which f hardly grows."""
@@ -119,10 +114,10 @@ class Penalised:
     def _glide(self, x: Vector) -> Vector:
         """Step on all coordinates at once: by the DC method and, if g is smooth, by Newton steps on faces.
 
-        The DC method does not handle kinks of h; with kinks x is returned as it is.
+        The DC method does not handle kinks of h, nor a set that is not convex; there x is returned as it is.
         """
         x = x if self.problem.is_feasible(x) else self.problem.project(x)
-        if len(self.problem.separable.centre) and not getattr(self.problem.u, "signed", False):
+        if (len(self.problem.separable.centre) and not self.problem.u.signed) or not self.problem.is_convex_set:
             return x
         found: Vector = pdca(self.problem, x, extrapolate=True, max_iter=GLIDE, max_time=self.seconds()).x
         return found if self.has_corners else walk_on_faces(self.problem, found, FACES, self.limits)
@@ -141,7 +136,7 @@ class Penalised:
         return values, vectors
 
     def _large(self, x: Vector) -> int:
-        return min(int(self.problem.g.s), len(x)) if isinstance(self.problem.g, TopSum) else len(x) // 2
+        return min(int(self.problem.g.s), len(x)) if self.has_corners else len(x) // 2
 
 
 @supervised
@@ -187,19 +182,19 @@ def search(
         raise ValueError("max_time is 0; a search needs a positive budget.")
     n_jobs = worker_count(n_jobs)
     run = Run(problem, x0, tol, None, max_time, seed, callback)
-    if pool.applies(problem):
-        return _on_pool(run, work, n_jobs, x0 is not None)
+    columns = pool_for(problem)
+    if columns is not None:
+        return _on_pool(run, columns, work, n_jobs, x0 is not None)
     return _Search(run, work, n_jobs, x0 is not None).result()
 
 
-def _on_pool(run: Run, work: int | None, n_jobs: int | None, given: bool) -> Result:
+def _on_pool(run: Run, columns: Any, work: int | None, n_jobs: int | None, given: bool) -> Result:
     """Search among the columns that promise most at a certified point, then exchange among all columns."""
     problem, x, tol = run.problem, run.start, run.tol
     first = bcd_g(problem, x if given else None, tol=tol, seed=run.seed)
     status = run.record(Epoch(first.x, first.nit, first.nacc, None, first.cws_gap))
     if status is not None or first.status is not Status.CERTIFIED:
         return run.finish(Epoch(first.x, 0, 0, status or first.status, first.cws_gap))
-    columns = pool.pool_of(problem)
     best = [np.argsort(by, kind="stable")[:POOLED] for by in (columns.slopes(first.x), -columns.promises(first.x))]
     members = np.unique(np.concatenate([np.flatnonzero(first.x), *best]))
     left = None if run.max_time is None else max(run.limits.left(), 1e-3)
@@ -214,23 +209,16 @@ def _on_pool(run: Run, work: int | None, n_jobs: int | None, given: bool) -> Res
     return run.finish(report._replace(status=run.record(report)))
 
 
-def strategy_of(problem: Problem, method: str) -> Strategy:
+def strategy_of(problem: Problem, method: str) -> Any:
     """Return the strategy for sparse or binary points; ``method`` is named in errors."""
-    if isinstance(problem.f, LeastSquares) and not problem.f.gram:
+    problem.require_quadratic(method)
+    strategy = serving(problem, method)
+    if not problem.f.gram:
         raise ValueError(
             f"method {method!r} keeps AᵀA, here {problem.n} × {problem.n}; give LeastSquares(…, gram=True) if that "
             "fits, or use method 'bcd-g'."
         )
-    if isinstance(problem.g, TopSum):
-        return SparseLine(problem) if isinstance(problem.u, Sum) else SparseArc(problem)
-    if isinstance(problem.g, Norm2 | ConcaveQuadratic) and isinstance(problem.u, Sum) and problem.g.lam > 0.0:
-        from counterpoise.solvers.binary import Binary
-
-        return Binary(problem)
-    raise ValueError(
-        f"method {method!r} knows TopSum on Sum or Sphere, and Norm2 or ConcaveQuadratic on Sum; "
-        f"here g is {type(problem.g).__name__} and u is {type(problem.u).__name__}."
-    )
+    return strategy(problem)
 
 
 class _Search:
@@ -415,11 +403,11 @@ class _Search:
 def _first_points(run: Run) -> list[Vector]:
     """Return the start, or for TopSum the best single coordinate, and the end of a short descent from it."""
     problem, x = run.problem, run.start
-    if isinstance(problem.g, TopSum):
-        c = problem.u.c if isinstance(problem.u, Sum) else 1.0
+    if hasattr(problem.g, "s"):
+        c = getattr(problem.u, "c", 1.0)
         alone = np.zeros(problem.n)
         slopes = problem.f.p + problem.separable.weight
-        alone[np.argmin(0.5 * c * c * problem.f.diagonal + c * slopes)] = c
+        alone[np.argmin(0.5 * c * c * (problem.f.diagonal + problem.separable.bend) + c * slopes)] = c
         x = problem.project(alone)
         run.keep(x, problem.objective(x))
     return [x, bcd_g(problem, x, tol=1e-6, max_time=FIRST_SHARE * (run.max_time or 0.0)).x]
@@ -427,12 +415,11 @@ def _first_points(run: Run) -> list[Vector]:
 
 def _exact_strategy(problem: Problem) -> Strategy | None:
     """Return the strategy for sparse or binary points; None where supports are no simpler than the whole problem."""
-    if isinstance(problem.g, TopSum):
-        on_line = isinstance(problem.u, Sum)
-        simple = problem.f.is_convex and bool((problem.separable.lo >= 0.0).all()) if on_line else serves(problem)
-        if not simple or int((problem.separable.lo > 0.0).sum()) > problem.g.s:
-            return None
-    return strategy_of(problem, "search")
+    strategy = strategy_for(problem)
+    if strategy is not None and strategy.has_supports and strategy.refusal(problem) is not None:
+        return None
+    found: Strategy = strategy_of(problem, "search")
+    return found
 
 
 def _perform(strategy: Strategy, k: int, parents: list[Vector] | None, rng: np.random.Generator) -> Vector:

@@ -8,24 +8,26 @@ the best ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
+from counterpoise import exactness
 from counterpoise.checks import Vector, vector
+from counterpoise.kernels import enumerate as enumeration
 from counterpoise.kernels import swap_arc
 from counterpoise.problem import Problem
 from counterpoise.solvers import components
 from counterpoise.solvers.run import Population
 from counterpoise.supervision import Limits
-from counterpoise.terms.concave import TopSum
-from counterpoise.terms.constraint import Sphere
 from counterpoise.terms.smooth import LeastSquares, Quadratic
 
 # An exchange must gain this share of the value; less is rounding, of which equal columns would make a cycle.
 TOLERANCE = 1e-10
+# Values of an enumeration that are closer than this, relative to themselves, are equal.
+MARGIN = 1e-12
 # A descent raises the value by each exchange, so this is only a net.
 MOST_SWAPS = 100_000
 # Exchanges between two looks at the clock: so many, divided by sn.
@@ -67,20 +69,30 @@ class SparseArc:
     """
 
     plan = Population()
+    has_supports = True
+    threshold = staticmethod(exactness.sparse_on_arc)
+
+    @staticmethod
+    def refusal(problem: Problem) -> str | None:
+        """Return why supports do not serve a problem, or None."""
+        if serves(problem):
+            return None
+        return (
+            "supports on the sphere need f(x) = ½xᵀQx and h = λ‖x‖₁, which is Bounds(0, inf) + Linear(lam) as in "
+            "NNSPCA, or with signs AbsoluteDeviation(0, lam) as in SPCA: the terms of λ then cancel on a support. "
+            "method 'bcd-g' takes any f and h."
+        )
+
+    @staticmethod
+    def pool_for(problem: Problem) -> Any:
+        """Return the pool of a problem with very many columns, or None."""
+        from counterpoise.solvers.pool import arc_pool  # pools use strategies
+
+        return arc_pool(problem)
 
     def __init__(self, problem: Problem) -> None:
-        if not isinstance(problem.g, TopSum) or not isinstance(problem.u, Sphere):
-            raise TypeError(
-                f"{problem!r} must have g = TopSum and u = Sphere for a search over supports on the sphere."
-            )
-        if not serves(problem):
-            raise ValueError(
-                "Supports on the sphere need f(x) = ½xᵀQx and h = λ‖x‖₁, which is Bounds(0, inf) + Linear(lam) as in "
-                "NNSPCA, or with signs AbsoluteDeviation(0, lam) as in SPCA: the terms of λ then cancel on a support. "
-                "method 'bcd-g' takes any f and h."
-            )
         self.n, self.s, self.limits = problem.n, min(problem.g.s, problem.n), Limits()
-        self.signed = problem.u.signed
+        self.signed = bool(problem.u.signed)
         self._f, self._G = problem.f, _semidefinite(problem.f)
         lengths = np.sqrt(np.einsum("ij,ij->i", self._G, self._G))
         self.noise = 64.0 * float(np.finfo(float).eps) * float(np.abs(np.diag(self._G)).max()) * self.s
@@ -112,7 +124,8 @@ class SparseArc:
 
     def descend(self, x: Any) -> Vector:
         """Exchange from the s largest coordinates of x until no exchange that is tried gains; return the point."""
-        point = self._feasible(vector(x, "x", self.n))
+        point = vector(x, "x", self.n)
+        point = point.copy() if self.signed else np.maximum(point, 0.0)
         swaps = max(1, SLICE // (self.s * self.n)) if math.isfinite(self.limits.left()) else MOST_SWAPS
         while self._exchange(point, swaps) >= swaps and not self.limits.reached():
             pass
@@ -121,10 +134,6 @@ class SparseArc:
     def _exchange(self, point: Vector, swaps: int) -> int:
         """Make at most so many exchanges, in place; return their number."""
         return int(swap_arc.descend(self._G, point, self.s, TOLERANCE, swaps, self.signed))
-
-    def _feasible(self, x: Vector) -> Vector:
-        """Return a copy of x, without negative entries where they are not allowed."""
-        return x.copy() if self.signed else np.maximum(x, 0.0)
 
     def tolerance(self, x: Vector, tol: float) -> float:
         """Return what an exchange has to gain: a share of |f|, without the shift of G, and rounding."""
@@ -190,6 +199,19 @@ class SparseArc:
         """Yield (first column, rows of G that are held, diagonal of G) for all columns."""
         yield 0, self._G[held], np.diag(self._G)
 
+    def enumeration(self) -> tuple[str, int, Callable[[Vector], Iterator[int]]]:
+        """Return what is enumerated, how many there are, and what goes through them, improving x in place."""
+        # With signs the largest supports are enough, because they contain the others.
+        sizes = range(self.s if self.signed else 1, self.s + 1)
+        return "components", sum(math.comb(self.n, k) for k in sizes), self._all_components
+
+    def _all_components(self, x: Vector) -> Iterator[int]:
+        G = -self._f.Q
+        value = float(x @ G @ x) * (1.0 + MARGIN)
+        for first in range(self.n):
+            value, solved = enumeration.components_from(G, first, self.s, value, self.signed, x)
+            yield int(solved)
+
     def _united(self, first: Vector, second: Vector, rng: Generator) -> Vector:
         """Polish on both supports and a few columns more, eliminate down to s, then descend."""
         if self.signed:
@@ -215,8 +237,7 @@ class SparseArc:
 
 def serves(problem: Problem) -> bool:
     """Return whether F = ½xᵀQx at every s-sparse point, so that a support has nothing but f to minimise."""
-    u: Any = problem.u
-    return not np.any(problem.f.p) and bool(u.cancels(problem.separable, problem.g.lam))
+    return not np.any(problem.f.p) and bool(problem.u.cancels(problem.separable, problem.g.lam))
 
 
 class NegativeGram(Quadratic):
@@ -232,7 +253,7 @@ class NegativeGram(Quadratic):
 def _semidefinite(f: LeastSquares | Quadratic) -> Vector:
     """Return −Q + σI, semidefinite because only then do power steps climb; σ is a constant on the sphere."""
     G = -f.Q
-    if not (isinstance(f, NegativeGram) or (isinstance(f, LeastSquares) and f.scale < 0.0)):
+    if not f.is_concave:
         least = float(np.linalg.eigvalsh(G)[0])
         G[np.diag_indices(f.n)] += max(-least, 0.0)
     return np.ascontiguousarray(G)

@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
+from counterpoise import exactness
 from counterpoise.checks import Vector
+from counterpoise.kernels import enumerate as enumeration
 from counterpoise.kernels import swap_line, tabu_line
 from counterpoise.problem import Problem
+from counterpoise.rules import near_point
 from counterpoise.solvers.run import Population
 from counterpoise.supervision import Limits
-from counterpoise.terms.concave import TopSum
-from counterpoise.terms.constraint import Sum
-from counterpoise.terms.separable import separable_value
+from counterpoise.terms.separable import is_gapped, separable_size, separable_value, take
 
 # Exchanges verified before a support is taken for the end of the way: many for a claim, and several times as many if
 # their promises leave it open; few in a search.
 CLAIM_TRIES, MORE_TRIES, SEARCH_TRIES = 4096, 8, 8
 TOL = 1e-9
+# Values of an enumeration that are closer than this, relative to the size of F's parts, are equal.
+MARGIN = 1e-12
 MOST_SWAPS = 10_000
 # Exchanges between two looks at the clock, times sn.
 SLICE = 2_000_000
@@ -41,25 +46,44 @@ class SparseLine:
     # A walk takes several milliseconds and ends in good company: few are enough.
     plan = Population(first=4, size=6, stale=24, batch=4, work=32)
 
-    def __init__(self, problem: Problem) -> None:
-        h = problem.separable
-        if not (isinstance(problem.g, TopSum) and isinstance(problem.u, Sum)) or (h.lo < 0.0).any():
-            raise ValueError("Supports on the line need g = TopSum, u = Sum and lower bounds of at least 0.")
-        self.problem, self.s, self.limits = problem, min(int(problem.g.s), problem.n), Limits()
+    has_supports = True
+    threshold = staticmethod(exactness.sparse_on_line)
+
+    @staticmethod
+    def refusal(problem: Problem) -> str | None:
+        """Return why supports do not serve a problem, or None."""
+        lo, s = problem.separable.lo, int(problem.g.s)
+        if (lo < 0.0).any():
+            return "supports on the line need lower bounds of at least 0; method 'bcd-g' takes any."
+        if int((lo > 0.0).sum()) > s:
+            return f"{int((lo > 0.0).sum())} lower bounds are positive, but at most s = {s} may be held."
         if not problem.f.is_convex:
-            raise ValueError(
-                "Supports on the line need a convex f: on a support its minimum is then one small program. Here Q has "
+            return (
+                "supports on the line need a convex f: on a support its minimum is then one small program. Here Q has "
                 "a negative eigenvalue; method 'bcd-g' takes any f."
             )
-        if int((h.lo > 0.0).sum()) > self.s:
-            raise ValueError(
-                f"{int((h.lo > 0.0).sum())} lower bounds are positive, but at most s = {self.s} may be held."
-            )
+        return None
+
+    @staticmethod
+    def pool_for(problem: Problem) -> Any:
+        """Return the pool of a problem with very many columns, or None."""
+        from counterpoise.solvers.pool import line_pool  # pools use strategies
+
+        return line_pool(problem)
+
+    def __init__(self, problem: Problem) -> None:
+        h = problem.separable
+        self.problem, self.s, self.limits = problem, min(int(problem.g.s), problem.n), Limits()
         Q, b, c = problem.f.Q, problem.f.p + h.weight, problem.u.c
-        diagonal = np.diag(Q)
+        if h.bend.any():
+            Q = Q + np.diag(h.bend)
+        diagonal, nothing = np.diag(Q), np.zeros(problem.n)
         # What the value of any point on a support adds up, at most.
-        size = float(0.5 * c * c * np.abs(diagonal).max() + c * np.abs(b).max() + (h.cost * np.abs(h.centre)).sum())
-        self.support = swap_line.Support(Q, b, h, c, 64.0 * float(np.finfo(float).eps) * size)
+        size = float(0.5 * c * c * np.abs(diagonal).max() + c * np.abs(b).max()) + separable_size(h, nothing)
+        noise = 64.0 * float(np.finfo(float).eps) * size
+        self._knots = h._replace(weight=nothing, bend=nothing)
+        self.ruled = is_gapped(h) or bool(problem.u.groups)
+        self.support = swap_line.Support(Q, b, self._knots, problem.u.kernel(h), noise, self.ruled)
         self._unused = np.empty(5)
         self.order = np.argsort(0.5 * c * c * diagonal + c * self.support.b, kind="stable")
 
@@ -67,12 +91,12 @@ class SparseLine:
         """Begin with the best single coordinate, later reduce random sets, which differ; then walk."""
         n, x = self.problem.n, np.zeros(self.problem.n)
         if k < FORWARD_STARTS:
-            x[self.order[k % n]] = self.support.c
+            x[self.order[k % n]] = self.problem.u.c
         else:
             few = np.sort(rng.choice(n, min(n, RANDOM_SHARE * self.s), replace=False)).astype(np.int64)
             held = np.flatnonzero(self.problem.separable.lo > 0.0)
             swap_line.reduce_to(self.support, self.s, np.union1d(few, held), x)
-        return self._walked(x if x.any() else self.problem.start(k), rng)
+        return self._walked(self._feasible(x) if x.any() else self.problem.start(k), rng)
 
     def child(self, parents: list[Vector], rng: np.random.Generator) -> Vector:
         """Take the union of the parents' supports, or a part of one, and a few more; reduce it to s, then walk."""
@@ -87,7 +111,11 @@ class SparseLine:
         more = rng.choice(n, min(fresh, n), replace=False)
         x = np.zeros(n)
         swap_line.reduce_to(self.support, self.s, np.union1d(held, more).astype(np.int64), x)
-        return self._walked(x if x.any() else parents[0], rng)
+        return self._walked(self._feasible(x) if x.any() else parents[0], rng)
+
+    def _feasible(self, x: Vector) -> Vector:
+        """Return x, or a point near it under floors or groups that x does not keep."""
+        return near_point(self.problem, x) if self.ruled and not self.problem.is_feasible(x) else x
 
     def descend(self, x: Vector) -> Vector:
         """Return the point of a support that no exchange improves, reached from x."""
@@ -111,7 +139,7 @@ class SparseLine:
 
     def tolerance(self, x: Vector, tol: float) -> float:
         """Return what an exchange has to gain: a share of f + h, of which λ is no part, and rounding."""
-        value = self.problem.f.value(x) + separable_value(self.problem.separable, x)
+        value = float(self.problem.f.value(x)) + separable_value(self.problem.separable, x)
         return tol * abs(value) + self.support.noise
 
     def weighted(self, x: Vector) -> Vector:
@@ -131,19 +159,36 @@ class SparseLine:
             at = np.array(x)
             value = swap_line.descend(self.support, at, self.s, 0.0, 0.0, -1, tries, found)[0]
             if math.isinf(value):
-                raise ValueError(f"What x holds cannot have the sum {self.support.c:g} within its bounds.")
+                raise ValueError(f"What x holds cannot have the sum {self.problem.u.c:g} within its bounds.")
             gain, leaves, enters, bound, proved = found
             if proved:
                 own = max(self._value(x) - float(value), 0.0)
                 return own, float(gain), int(leaves), int(enters), own + float(bound)
             tries *= MORE_TRIES
 
+    def enumeration(self) -> tuple[str, int, Callable[[Vector], Iterator[int]]]:
+        """Return what is enumerated, how many there are, and what goes through them, improving x in place."""
+        if is_gapped(self.problem.separable):
+            raise ValueError(
+                "method 'exact' does not know SemiContinuous: it enumerates supports of s coordinates, and fewer may "
+                "be held; method 'search' knows it."
+            )
+        return "supports", math.comb(self.problem.n, self.s), self._all_supports
+
+    def _all_supports(self, x: Vector) -> Iterator[int]:
+        value = self._value(x)
+        margin = MARGIN * (abs(value) + abs(self.problem.f.value_at_zero))
+        for first in range(self.problem.n - self.s + 1):
+            value, solved = enumeration.supports_from(self.support, first, self.s, value, margin, x)
+            yield int(solved)
+
     def _value(self, x: Vector) -> float:
         """Return f + h relative to 0."""
-        held, Q, b, h = np.flatnonzero(x), self.support.Q, self.support.b, self.problem.separable
-        z, centre = x[held], h.centre[:, held]
-        kinks = (h.cost[:, held] * (np.abs(z - centre) - np.abs(centre))).sum()
-        return float(z @ (b[held] + 0.5 * (Q[np.ix_(held, held)] @ z)) + kinks)
+        held, Q, b = np.flatnonzero(x), self.support.Q, self.support.b
+        h = take(self._knots, held)
+        z = x[held]
+        knots = separable_value(h, z) - separable_value(h, np.zeros(len(z)))
+        return float(z @ (b[held] + 0.5 * (Q[np.ix_(held, held)] @ z)) + knots)
 
     def _walked(self, x: Vector, rng: np.random.Generator) -> Vector:
         """Return the end of a descent from the best support of a walk."""

@@ -10,15 +10,11 @@ import numpy as np
 
 from counterpoise.checks import Vector
 from counterpoise.problem import Problem, Result, Status
-from counterpoise.solvers import components, pool
+from counterpoise.registry import serving
+from counterpoise.solvers import pool
 from counterpoise.solvers.bcd import bcd_g, pair_stage
-from counterpoise.solvers.binary import Binary
 from counterpoise.solvers.run import Epoch, Progress, Run
-from counterpoise.solvers.sparse_arc import SparseArc
-from counterpoise.solvers.sparse_line import SparseLine
 from counterpoise.supervision import supervised
-from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
-from counterpoise.terms.constraint import Sum
 
 # Exchanges between two checks of the clock.
 EPOCH_SWAPS = 4
@@ -47,7 +43,7 @@ def swap(
     Parameters
     ----------
     problem : Problem
-        With ``TopSum`` on ``Sum`` (lower bounds of at least 0) or on ``Sphere``; or with ``Norm2`` or
+        With ``TopSum`` or ``AtMost`` on ``Sum`` (lower bounds of at least 0) or on ``Sphere``; or with ``Norm2`` or
         ``ConcaveQuadratic`` on ``Sum`` with bounds ±b.
     x0 : array of length n, optional
     tol, max_iter, max_time, seed, callback
@@ -56,15 +52,16 @@ def swap(
         the best weights on a support are not a convex problem; where the proof would take too long, the status is
         CERTIFIED. On ``Sphere(signed=True)`` they are a leading eigenvector, and the proof is quick.
     """
+    problem.require_quadratic("swap")
+    strategy = serving(problem, "swap")
     run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
-    if pool.applies(problem):
-        return pool.pooled(run, _on_pool(tol, seed), x0 is not None, Status.SWAP_OPTIMAL)
-    if isinstance(problem.g, Norm2 | ConcaveQuadratic) and problem.g.lam > 0.0:
-        return _on_vertices(run)
-    return _on_supports(run, supports_of(problem))
+    columns = strategy.pool_for(problem)
+    if columns is not None:
+        return pool.pooled(run, columns, _on_pool(tol, seed), x0 is not None, Status.SWAP_OPTIMAL)
+    return _on_supports(run, strategy(problem)) if strategy.has_supports else _on_vertices(run, strategy(problem))
 
 
-def _on_supports(run: Run, supports: SparseLine | SparseArc) -> Result:
+def _on_supports(run: Run, supports: Any) -> Result:
     """Alternate exchanges and descents by pairs until neither gains; F falls from round to round.
 
     For large λ a point that no exchange improves is CWS as well. For small λ the pairs may lead to a point with more
@@ -109,7 +106,7 @@ class _Claim(NamedTuple):
     more: dict[str, Any]
 
 
-def _exchanges(run: Run, supports: SparseLine | SparseArc, at: Vector) -> Callable[[int], Epoch]:
+def _exchanges(run: Run, supports: Any, at: Vector) -> Callable[[int], Epoch]:
     """Return the slice function for exchanges from ``at``, in place; its last gap is the proved bound on any gain."""
 
     def epoch(trials: int) -> Epoch:
@@ -126,10 +123,9 @@ def _exchanges(run: Run, supports: SparseLine | SparseArc, at: Vector) -> Callab
     return epoch
 
 
-def _on_vertices(run: Run) -> Result:
+def _on_vertices(run: Run, binary: Any) -> Result:
     """Descend, exchange between binary points, descend again; return the better of the two ends."""
     first = run.start
-    binary = Binary(run.problem)
     report, more = pair_stage(run, first)
     if report.status is not Status.CERTIFIED:
         return run.finish(report, more)
@@ -152,49 +148,3 @@ def _on_pool(tol: float, seed: int | None) -> Callable[[Problem, Vector, float |
         return swap(problem, first.x, tol=tol, max_time=seconds, seed=seed)
 
     return descend
-
-
-def swap_gap(problem: Problem, x: Vector) -> tuple[float, float, int, int, float]:
-    """Return what ``gap`` of :func:`supports_of` returns, without the Gram matrix if there are many columns.
-
-    With many columns, all are priced, and those that promise more than the best gain so far are verified in a pool.
-    On the sphere promises are attained, so one pool of the most promising columns is enough, and eigenvalues bound the
-    gain of all others.
-    """
-    supports, held = None if pool.applies(problem) else supports_of(problem), np.flatnonzero(x)
-    s = problem.g.s  # type: ignore[attr-defined]
-    if len(held) > s:
-        raise ValueError(f"x has {len(held)} non-zeros; exchanges are defined for at most s = {s}.")
-    if supports is not None:
-        return supports.gap(x)
-    everything, at = pool.pool_of(problem), np.zeros(problem.n)
-    few = np.union1d(held, pool.largest(-everything.slopes(x), 2))
-    at[few] = supports_of(everything.restricted(few)).weighted(x[few])
-    promises, best, leaves, enters, bound = everything.promises(at), 0.0, -1, -1, 0.0
-    on_line = isinstance(problem.u, Sum)
-    while True:
-        few = pool.largest(promises, pool.PROMISING if on_line else pool.TURNING)
-        members = np.union1d(held, few)
-        own, gain, *places, proved = supports_of(everything.restricted(members)).gap(x[members])
-        bound = max(bound, proved)
-        if gain > best:
-            best, (leaves, enters) = gain, (int(members[place]) if place >= 0 else -1 for place in places)
-        promises[few] = -np.inf
-        if on_line and promises.max() > best:
-            continue
-        if isinstance(everything, pool.ArcPool):
-            noise = 1e-12 * abs(everything.f.value(at))
-            more, found, bound = components.largest_exchange(everything.blocks, at, s, best, noise, everything.signed)
-            if found is not None:
-                best, (leaves, enters) = more, components.exchanged(at, found, s)
-            bound = own + max(bound, best)
-        return own, best, leaves, enters, bound
-
-
-def supports_of(problem: Problem) -> SparseLine | SparseArc:
-    """Return the supports of a problem with ``TopSum``."""
-    if not isinstance(problem.g, TopSum):
-        raise ValueError(
-            f"method 'swap' exchanges members of a support; g must be TopSum, it is {type(problem.g).__name__}."
-        )
-    return SparseLine(problem) if isinstance(problem.u, Sum) else SparseArc(problem)

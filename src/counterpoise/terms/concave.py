@@ -6,6 +6,7 @@ A term of your own is a NamedTuple with ``value(x)``, ``subgradient(x, slope)`` 
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
@@ -41,6 +42,10 @@ class TopSum:
         """Return −λ‖x‖_[s]."""
         return -self.lam * float(np.sort(np.abs(x))[::-1][: self.s].sum())
 
+    def of(self, n: int) -> TopSum:
+        """Return the term for n of the coordinates."""
+        return TopSum(min(self.s, n), self.lam)
+
     def subgradient(self, x: Vector, slope: Vector) -> Vector:
         """Return −λ sign(x) on the s largest |xᵢ|; among equals those of the largest slope of |xᵢ| are taken."""
         top = np.lexsort((np.where(x < 0, slope, -slope), -np.abs(x)))[: self.s]
@@ -51,14 +56,59 @@ class TopSum:
     def kernel(self, lo: Vector, hi: Vector) -> kernels.TopSum:
         """Return the term with room for the order of |x|."""
         n = len(lo)
-        if self.s > n:
-            raise ValueError(f"s is {self.s}, but there are {n} coordinates; it must be between 1 and {n}.")
         order = np.empty(n, dtype=np.int64)
-        return kernels.TopSum(self.s, self.lam, bool((lo < 0).any()), order, np.empty_like(order), np.empty(n))
+        return kernels.TopSum(
+            _checked(self.s, n), self.lam, bool((lo < 0).any()), order, np.empty_like(order), np.empty(n)
+        )
+
+
+class AtMost:
+    """g(x) = 0 if at most s coordinates are not 0, else ∞: the number of non-zeros as a constraint.
+
+    It is the limit of :class:`TopSum` for λ → ∞, without a λ to choose.
+    """
+
+    lam = np.inf
+
+    def __init__(self, s: int) -> None:
+        self.s = whole_number(s, "s", 1)
+
+    def value(self, x: Vector) -> float:
+        """Return 0; :meth:`violation` tells whether x has too many non-zeros."""
+        return 0.0
+
+    def violation(self, x: Vector) -> float:
+        """Return the (s + 1)-th largest |xᵢ|, which is 0 if at most s coordinates are not 0."""
+        return 0.0 if self.s >= len(x) else float(np.sort(np.abs(x))[::-1][self.s])
+
+    def of(self, n: int) -> AtMost:
+        """Return the term for n of the coordinates."""
+        return AtMost(min(self.s, n))
+
+    def subgradient(self, x: Vector, slope: Vector) -> Vector:
+        """Return 0: a move that leaves the zeros at 0 has no cost."""
+        return np.zeros(len(x))
+
+    def kernel(self, lo: Vector, hi: Vector) -> kernels.AtMost:
+        """Return the term with a counter of non-zeros."""
+        return kernels.AtMost(_checked(self.s, len(lo)), np.zeros(1, dtype=np.int64))
+
+
+def _checked(s: int, n: int) -> int:
+    if s > n:
+        raise ValueError(f"s is {s}, but there are {n} coordinates; it must be between 1 and {n}.")
+    return s
 
 
 class Norm2:
     """g(x) = −λ‖x‖₂."""
+
+    states_are_vertices = True
+
+    def threshold(self, alpha: float, lo: Vector, hi: Vector) -> float | None:
+        """Return ½α√n·b, above which at most one coordinate is off its bounds ±b, α the largest curvature of a pair."""
+        reach = float(hi[0])
+        return 0.5 * alpha * math.sqrt(len(lo)) * reach if (hi == reach).all() and (lo == -reach).all() else None
 
     def __init__(self, lam: float) -> None:
         self.lam = number(lam, "lam", 0.0, LARGEST_SQUARE)
@@ -80,12 +130,21 @@ class Norm2:
 class ConcaveQuadratic:
     """g(x) = −λ‖x‖²."""
 
+    def threshold(self, alpha: float, lo: Vector, hi: Vector) -> float | None:
+        """Return ¼α, above which every pair is concave, α the largest curvature of a pair."""
+        return 0.25 * alpha
+
     def __init__(self, lam: float) -> None:
         self.lam = number(lam, "lam", 0.0, LARGEST_SQUARE)
 
     def value(self, x: Vector) -> float:
         """Return −λ‖x‖²."""
         return -self.lam * float(x @ x)
+
+    @property
+    def bend(self) -> float:
+        """The second derivative −2λ in every direction."""
+        return -2.0 * self.lam
 
     def subgradient(self, x: Vector, slope: Vector) -> Vector:
         """Return −2λx."""

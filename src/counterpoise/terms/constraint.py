@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,21 +10,104 @@ import numpy as np
 from counterpoise.checks import LARGEST, Vector, number
 from counterpoise.kernels import concave
 from counterpoise.kernels.arc import Arc
-from counterpoise.kernels.line import Line
+from counterpoise.kernels.line import GroupedLine, Line
 from counterpoise.kernels.separable import Separable
+from counterpoise.terms.groups import Group, Tree, with_limits
+from counterpoise.terms.separable import take
 
 
-class Sum:
-    """1ᵀx = c."""
+class Constraint:
+    """u(x) = 0. A constraint of your own is a subclass with the methods below.
+
+    ``kernel(h)`` returns u for kernels, a NamedTuple with bodies of ``pair_step`` (the global minimum over a pair) and
+    ``repair`` (back onto u(x) = 0 after rounding); bodies of ``is_live``, ``screened_best_pair`` and ``violating_pair``
+    make scans faster, those of ``solve_state`` and ``stays`` allow blocks. See :mod:`counterpoise.kernels.pair`.
+    """
+
+    # The verb of g that the pair step calls, if g has to know the geometry; whether u is a sum, with its groups.
+    step_verb: Any = None
+    is_line = is_sphere = False
+    # Whether points have signs and h kinks at 0 alone, so that steps on all coordinates at once may shrink towards 0.
+    signed = False
+    groups: tuple[Group, ...] = ()
+
+    def kernel(self, h: Separable) -> Any:
+        """Return u for kernels."""
+        raise NotImplementedError
+
+    def violation(self, x: Vector) -> float:
+        """Return how far x is from u(x) = 0, in the unit of x."""
+        raise NotImplementedError
+
+    def project(self, z: Vector, h: Separable) -> Vector:
+        """Return a feasible point near z."""
+        raise NotImplementedError
+
+    def check(self, h: Separable) -> None:
+        """Refuse an h that pair steps do not know."""
+
+    def scale(self, h: Separable) -> float:
+        """Return the largest |xᵢ| of all feasible points: the unit in which rounding of x is measured."""
+        return 1.0
+
+    def random(self, h: Separable, rng: np.random.Generator) -> Vector:
+        """Return a random feasible point."""
+        return self.project(rng.uniform(np.maximum(h.lo, -1.0), np.minimum(h.hi, 1.0)), h)
+
+
+class Sum(Constraint):
+    """1ᵀx = c, with limits on the sums over groups if :meth:`within` adds them.
+
+    Parameters
+    ----------
+    c : float
+    """
 
     step_verb = concave.minimise_on_line
+    is_line = True
 
     def __init__(self, c: float = 1.0) -> None:
         self.c = number(c, "c", most=LARGEST)
+        self.groups: tuple[Group, ...] = ()
+        self._tree: Tree | None = None
 
-    def kernel(self, h: Separable) -> Line:
+    def within(self, groups: Any, limits: Mapping[Any, Any]) -> Sum:
+        """Return the constraint with limits on sums over groups, which must be disjoint or nested.
+
+        Parameters
+        ----------
+        groups : sequence of length n, or mapping
+            The group of every coordinate, None for none; or from names of groups to their coordinates.
+        limits : mapping
+            From names of groups to (least, most), either of which may be None, or to the one number that the sum has.
+
+        Examples
+        --------
+        >>> import counterpoise as cp
+        >>> u = cp.Sum(1).within(["energy", "energy", "banks", None], {"energy": (0.2, 0.5), "banks": (None, 0.3)})
+        >>> u = u.within({"financials": [2, 3]}, {"financials": 0.6})
+        >>> [group.name for group in u.groups]
+        ['banks', 'energy', 'financials']
+        """
+        made = Sum(self.c)
+        made.groups = with_limits(self.groups, groups, limits)
+        return made
+
+    def kernel(self, h: Separable) -> Line | GroupedLine:
         """Return u for kernels."""
-        return Line(self.c, self.scale(h))
+        if not self.groups:
+            return Line(self.c, self.scale(h))
+        tree = self.tree(len(h.lo))
+        count = len(tree.parent)
+        return GroupedLine(
+            self.c, self.scale(h), tree.leaf, tree.parent, tree.depth, tree.least, tree.most, np.zeros(count)
+        )
+
+    def tree(self, n: int) -> Tree:
+        """Return the groups as a tree over n coordinates, whose root is the whole sum."""
+        if self._tree is None or len(self._tree.leaf) != n:
+            self._tree = Tree(self.groups, n)
+        return self._tree
 
     def scale(self, h: Separable) -> float:
         """Return the largest |xᵢ| of all feasible points: the unit in which rounding of x is measured."""
@@ -35,12 +119,13 @@ class Sum:
         return size if np.isfinite(size) and size > 0.0 else max(abs(self.c), 1e-300)
 
     def check(self, h: Separable) -> None:
-        """Refuse bounds that leave no point, or an unbounded set."""
-        least, most = float(h.lo.sum()), float(h.hi.sum())
+        """Refuse bounds and limits that leave no point, or an unbounded set."""
+        least, most = self.tree(len(h.lo)).reach(h.lo, h.hi, 1e-12 * max(1.0, abs(self.c)))
         slack = 1e-12 * max(1.0, abs(self.c))
         if self.c < least - slack or self.c > most + slack:
             raise ValueError(
-                f"no point within the bounds has the sum {self.c:g}: their sums reach from {least:g} to {most:g}."
+                f"no point within the bounds{' and limits' if self.groups else ''} has the sum {self.c:g}: "
+                f"their sums reach from {least:g} to {most:g}."
             )
         if not (np.isfinite(h.lo).all() or np.isfinite(h.hi).all()):
             raise ValueError(
@@ -49,10 +134,24 @@ class Sum:
             )
 
     def violation(self, x: Vector) -> float:
-        """Return |1ᵀx − c|."""
-        return abs(float(np.sum(x, dtype=np.longdouble) - np.longdouble(self.c)))
+        """Return |1ᵀx − c|, or by how much a group misses its limits if that is more."""
+        missed = abs(float(np.sum(x, dtype=np.longdouble) - np.longdouble(self.c)))
+        for group in self.groups:
+            total = float(x[group.members].sum())
+            missed = max(missed, group.least - total, total - group.most)
+        return missed
 
     def project(self, z: Vector, h: Separable) -> Vector:
+        """Return the feasible point nearest to z."""
+        if not self.groups:
+            return self._project(z, h)
+
+        def on_sum(total: float, z: Vector, at: Any) -> Vector:
+            return Sum(total)._project(z, take(h, at))
+
+        return self.tree(len(z)).project(z, h.lo, h.hi, self.c, on_sum)
+
+    def _project(self, z: Vector, h: Separable) -> Vector:
         """Return the point of {1ᵀx = c, lo ≤ x ≤ hi} nearest to z, exactly.
 
         It is clip(z + t, lo, hi) for the t at which the sum is c. The sum is piecewise linear and non-decreasing in t:
@@ -120,7 +219,7 @@ class Sum:
         if not np.isfinite(h.lo).all():
             mirrored = h._replace(lo=-h.hi, hi=-h.lo)
             reflected: Vector = -Sum(-self.c).random(mirrored, rng)
-            return reflected
+            return self.project(reflected, h) if self.groups else reflected
         spare = max(self.c - float(h.lo.sum()), 0.0)
         span = np.minimum(h.hi - h.lo, spare)
         share = rng.uniform(0.0, 1.0, len(span)) * span
@@ -131,7 +230,7 @@ class Sum:
         return self.project(h.lo + share, h)
 
 
-class Sphere:
+class Sphere(Constraint):
     """‖x‖₂ = 1, with x ≥ 0 unless ``signed``.
 
     Parameters
@@ -142,6 +241,7 @@ class Sphere:
     """
 
     step_verb = concave.minimise_on_arc
+    is_sphere = True
 
     def __init__(self, signed: bool = False) -> None:
         if not isinstance(signed, bool | np.bool_):
@@ -152,21 +252,18 @@ class Sphere:
         """Return u for kernels."""
         return Arc(1.0, self.signed)
 
-    def scale(self, h: Separable) -> float:
-        """Return 1, the largest |xᵢ| of all feasible points."""
-        return 1.0
-
     def check(self, h: Separable) -> None:
-        """Refuse bounds and kinks that would cut a quarter of the circle."""
-        if self.signed:
-            self._check_signed(h)
-            return
-        if (h.lo != 0.0).any() or (h.hi < 1.0).any():
+        """Refuse bounds and kinks that would cut a quarter of the circle, and curved pieces."""
+        if not self.signed and ((h.lo != 0.0).any() or (h.hi < 1.0).any()):
             raise ValueError(
                 "Sphere needs h = Bounds(0, inf), or signed=True for x of any sign: other bounds cut the arc, and its "
                 "pair step (kernels/arc.py, _pair_step) would have to minimise on a part of it."
             )
-        if len(h.centre):
+        if h.bend.any() or h.curve.any() or (h.floor > h.lo).any():
+            raise ValueError("Sphere takes no Ridge and no SemiContinuous: its pair step knows linear terms only.")
+        if self.signed:
+            self._check_signed(h)
+        elif len(h.centre):
             raise ValueError(
                 "Sphere takes no AbsoluteDeviation: its kinks cut the arc, and its pair step "
                 "(kernels/arc.py, _pair_step) would have to minimise between them."
@@ -189,10 +286,14 @@ class Sphere:
             )
 
     def cancels(self, h: Separable, lam: float) -> bool:
-        """Return whether h is λ‖x‖₁ at feasible points, so that h − λ‖x‖_[s] vanishes where at most s are not 0."""
+        """Return whether h is λ‖x‖₁ at feasible points, so that h − λ‖x‖_[s] vanishes where at most s are not 0.
+
+        With λ = ∞, which stands for a constraint, whether h is 0 there.
+        """
+        pull = lam if np.isfinite(lam) else 0.0
         if self.signed:
-            return bool((h.weight == 0.0).all() and (h.cost.sum(axis=0) == lam).all())
-        return bool((h.weight == lam).all())
+            return bool((h.weight == 0.0).all() and (h.cost.sum(axis=0) == pull).all())
+        return bool((h.weight == pull).all())
 
     def violation(self, x: Vector) -> float:
         """Return |‖x‖ − 1|."""
@@ -217,15 +318,12 @@ class Sphere:
         return self.project(drawn if self.signed else np.abs(drawn), h)
 
 
-Constraint = Sum | Sphere
-
-
 def _scaled(sizes: Vector) -> Vector:
     """Return the positive part of ``sizes`` at length 1, the unit vector at the largest if none is positive."""
     x = np.maximum(sizes, 0.0)
     norm = float(np.linalg.norm(x))
     if norm == 0.0:
-        x[:] = 0.0
+        x = np.zeros_like(sizes)
         x[int(np.argmax(sizes))] = norm = 1.0
     return np.asarray(x / norm, dtype=np.float64)
 
@@ -245,17 +343,23 @@ def _sum_of_others(bounds: Vector) -> Vector:
     return others
 
 
-def distance_to_bounds(h: Separable, x: Vector) -> float:
-    """Return the largest amount by which a coordinate leaves its bounds."""
-    return float(max(np.max(h.lo - x, initial=0.0), np.max(x - h.hi, initial=0.0)))
-
-
-def as_constraint(u: Any) -> Constraint:
-    """Refuse anything but the constraints that have a pair step."""
-    if type(u) not in (Sum, Sphere):
+def as_constraint(u: Any) -> Any:
+    """Return u; refuse what has no pair step, naming what it lacks."""
+    if type(u) in (Sum, Sphere):
+        return u
+    if not isinstance(u, Constraint):
         raise TypeError(
-            f"u is a {type(u).__name__}; it must be Sum(c) or Sphere(). A new constraint needs bodies of "
-            "pair_step, is_live, screened_best_pair, violating_pair and repair in counterpoise.kernels."
+            f"u is a {type(u).__name__}; it must be Sum(c), Sphere(), or a subclass of "
+            "counterpoise.terms.constraint.Constraint with kernel, violation and project."
         )
-    known: Constraint = u
-    return known
+    if isinstance(u, Sum | Sphere):
+        raise TypeError(
+            f"u is a {type(u).__name__}, a subclass of {type(u).__mro__[1].__name__}, whose pair steps would ignore "
+            "what it overrides; derive it from counterpoise.terms.constraint.Constraint."
+        )
+    lacking = [
+        name for name in ("kernel", "violation", "project") if getattr(type(u), name) is getattr(Constraint, name)
+    ]
+    if lacking:
+        raise TypeError(f"{type(u).__name__} has no {' and no '.join(lacking)}, which every constraint needs.")
+    return u

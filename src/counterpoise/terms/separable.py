@@ -1,4 +1,4 @@
-"""h: separable convex terms. They add up: ``Bounds(0, 0.1) + AbsoluteDeviation(x0, 0.002)``."""
+"""h: separable terms, in pieces. They add up: ``Bounds(0, 0.1) + AbsoluteDeviation(x0, 0.002)``."""
 
 from __future__ import annotations
 
@@ -11,18 +11,75 @@ from counterpoise.kernels.separable import Separable as SeparableKernel
 
 
 class SeparableTerm:
-    """A sum of bounds, linear terms and absolute deviations."""
+    """Σᵢ hᵢ(xᵢ), each hᵢ convex with finitely many linear or quadratic pieces.
+
+    A term of your own is a subclass with the method :meth:`pieces`.
+    """
 
     @property
     def parts(self) -> tuple[SeparableTerm, ...]:
         """The summands."""
         return (self,)
 
+    def pieces(self, n: int) -> Pieces:
+        """Return the term for n coordinates."""
+        raise TypeError(f"{type(self).__name__} has no pieces(n); it must return counterpoise.terms.separable.Pieces.")
+
     def __add__(self, other: SeparableTerm) -> SeparableTerm:
         """Return the sum of two separable terms."""
         if not isinstance(other, SeparableTerm):
             return NotImplemented
         return SeparableSum(*self.parts, *other.parts)
+
+
+class Pieces(SeparableTerm):
+    """hᵢ(t) = wᵢt + ½bᵢt² + Σₖ costₖᵢ|t − knotₖᵢ| + ½Σₖ curveₖᵢ max(t − knotₖᵢ, 0)² on [loᵢ, hiᵢ].
+
+    Every convex function with finitely many linear or quadratic pieces has this form: at a knot its slope jumps by
+    2·cost and its second derivative by ``curve``.
+
+    Parameters
+    ----------
+    lo, hi : number or array of length n
+    floor : number or array of length n, optional
+        xᵢ is 0, or between floorᵢ and hiᵢ; by default ``lo``.
+    slope, bend : number or array of length n
+        wᵢ and bᵢ.
+    knots, cost, curve : sequence of numbers or arrays of length n
+        One entry per knot.
+    constant : float
+        Added to h.
+    """
+
+    def __init__(
+        self,
+        lo: Any = -np.inf,
+        hi: Any = np.inf,
+        floor: Any = None,
+        slope: Any = 0.0,
+        bend: Any = 0.0,
+        knots: Any = (),
+        cost: Any = None,
+        curve: Any = None,
+        constant: float = 0.0,
+    ) -> None:
+        self.lo, self.hi = _bound(lo, "lo"), _bound(hi, "hi")
+        self.floor = None if floor is None else _bound(floor, "floor")
+        self.slope, self.bend = real_array(slope, "slope"), real_array(bend, "bend")
+        self.knots = [real_array(knot, "knots") for knot in knots]
+        rows = len(self.knots)
+        self.cost = [real_array(row, "cost") for row in ([0.0] * rows if cost is None else cost)]
+        self.curve = [real_array(row, "curve") for row in ([0.0] * rows if curve is None else curve)]
+        if not len(self.cost) == len(self.curve) == rows:
+            raise ValueError(
+                f"there are {rows} knots, {len(self.cost)} costs and {len(self.curve)} curves; "
+                "give one of each per knot."
+            )
+        self.constant = float(constant)
+
+    def pieces(self, n: int) -> Pieces:
+        """Return the term itself."""
+        return self
 
 
 class SeparableSum(SeparableTerm):
@@ -43,6 +100,31 @@ class Bounds(SeparableTerm):
     def __init__(self, lo: Any = -np.inf, hi: Any = np.inf) -> None:
         self.lo, self.hi = _bound(lo, "lo"), _bound(hi, "hi")
 
+    def pieces(self, n: int) -> Pieces:
+        """Return the bounds."""
+        return Pieces(self.lo, self.hi)
+
+
+class SemiContinuous(SeparableTerm):
+    """xᵢ = 0 or loᵢ ≤ xᵢ ≤ hiᵢ, with lo ≥ 0: a coordinate is left out or has at least a minimum."""
+
+    def __init__(self, lo: Any, hi: Any = np.inf) -> None:
+        self.lo, self.hi = _bound(lo, "lo"), _bound(hi, "hi")
+        if (self.lo < 0.0).any():
+            raise ValueError(f"lo contains {self.lo.min():g}; the least value of a semicontinuous coordinate is ≥ 0.")
+        if np.isinf(self.lo).any():
+            raise ValueError("lo contains inf; the least value of a semicontinuous coordinate must be finite.")
+
+    def pieces(self, n: int) -> Pieces:
+        """Return the bounds from 0 with a floor."""
+        lo, hi = _stretch(self.lo, "lo", n), _stretch(self.hi, "hi", n)
+        if (lo > hi).any():
+            k = int(np.flatnonzero(lo > hi)[0])
+            raise ValueError(
+                f"coordinate {k} is 0 or between lo = {lo[k]:g} and hi = {hi[k]:g}; lo must not exceed hi."
+            )
+        return Pieces(0.0, hi, floor=lo)
+
 
 class Linear(SeparableTerm):
     """wᵀx with w a number or one per coordinate."""
@@ -51,16 +133,61 @@ class Linear(SeparableTerm):
         self.w = real_array(w, "w")
         refuse_extreme(self.w, "w", LARGEST_SQUARE)
 
+    def pieces(self, n: int) -> Pieces:
+        """Return the slope."""
+        return Pieces(slope=spread(self.w, "w", n))
+
+
+class Ridge(SeparableTerm):
+    """½Σ rhoᵢ(xᵢ − x0ᵢ)²: stay near x0."""
+
+    def __init__(self, x0: Any, rho: Any) -> None:
+        self.x0, self.rho = real_array(x0, "x0"), _weight(rho, "rho")
+        refuse_extreme(self.x0, "x0")
+
+    def pieces(self, n: int) -> Pieces:
+        """Return ½ρx² − ρx0·x + ½ρx0²."""
+        x0, rho = spread(self.x0, "x0", n), spread(self.rho, "rho", n)
+        return Pieces(slope=-rho * x0, bend=rho, constant=0.5 * float(rho @ (x0 * x0)))
+
 
 class AbsoluteDeviation(SeparableTerm):
-    """Σ costᵢ|xᵢ − x0ᵢ|: the price of moving away from x0 (turnover)."""
+    """Σ buyᵢ·max(xᵢ − x0ᵢ, 0) + sellᵢ·max(x0ᵢ − xᵢ, 0): the price of moving away from x0 (turnover).
 
-    def __init__(self, x0: Any, cost: Any) -> None:
-        self.x0, self.cost = real_array(x0, "x0"), real_array(cost, "cost")
+    Parameters
+    ----------
+    x0 : number or array of length n
+    cost : number or array of length n
+        Of buying, and of selling unless ``sell`` is given.
+    sell : number or array of length n, optional
+    buy : optional
+        Another name of ``cost``.
+    """
+
+    def __init__(self, x0: Any, cost: Any = None, sell: Any = None, *, buy: Any = None) -> None:
+        if (cost is None) == (buy is None):
+            raise TypeError("AbsoluteDeviation needs cost, or buy and sell; give one of cost and buy.")
+        self.x0, self.cost = (
+            real_array(x0, "x0"),
+            _weight(cost if buy is None else buy, "cost" if buy is None else "buy"),
+        )
+        self.sell = self.cost if sell is None else _weight(sell, "sell")
         refuse_extreme(self.x0, "x0")
-        refuse_extreme(self.cost, "cost", LARGEST_SQUARE)
-        if (self.cost < 0).any():
-            raise ValueError(f"cost contains {self.cost.min():g}; it must be at least 0, or h is not convex.")
+
+    def pieces(self, n: int) -> Pieces:
+        """Return ½(buy + sell)|x − x0| + ½(buy − sell)(x − x0)."""
+        x0, buy, sell = spread(self.x0, "x0", n), spread(self.cost, "cost", n), spread(self.sell, "sell", n)
+        tilt = 0.5 * (buy - sell)
+        return Pieces(slope=tilt, knots=[x0], cost=[0.5 * (buy + sell)], constant=-float(tilt @ x0))
+
+
+def _weight(values: Any, name: str) -> Any:
+    """Return the weight of a convex term, which must not be negative."""
+    result = real_array(values, name)
+    refuse_extreme(result, name, LARGEST_SQUARE)
+    if (result < 0.0).any():
+        raise ValueError(f"{name} contains {result.min():g}; it must be at least 0, or h is not convex.")
+    return result
 
 
 def _bound(values: Any, name: str) -> Vector:
@@ -73,27 +200,59 @@ def _bound(values: Any, name: str) -> Vector:
     return result
 
 
-def compile_separable(h: SeparableTerm | None, n: int) -> SeparableKernel:
-    """Gather any sum of separable terms into the one form that kernels know."""
-    lo, hi, weight = np.full(n, -np.inf), np.full(n, np.inf), np.zeros(n)
-    centres: list[Vector] = []
-    costs: list[Vector] = []
+def compile_separable(h: SeparableTerm | None, n: int) -> tuple[SeparableKernel, float]:
+    """Add up the terms in the one form that kernels know; return it and the constant of h."""
+    lo, hi, floor = np.full(n, -np.inf), np.full(n, np.inf), np.full(n, -np.inf)
+    weight, bend, constant = np.zeros(n), np.zeros(n), 0.0
+    rows: list[tuple[Vector, Vector, Vector]] = []
     for part in () if h is None else h.parts:
-        if isinstance(part, Bounds):
-            lo = np.maximum(lo, _stretch(part.lo, "lo", n))
-            hi = np.minimum(hi, _stretch(part.hi, "hi", n))
-        elif isinstance(part, Linear):
-            weight += spread(part.w, "w", n)
-        elif isinstance(part, AbsoluteDeviation):
-            centres.append(spread(part.x0, "x0", n))
-            costs.append(spread(part.cost, "cost", n))
-        else:
-            raise TypeError(f"h contains a {type(part).__name__}; h is a sum of Bounds, Linear and AbsoluteDeviation.")
+        piece = part.pieces(n)
+        lo, hi = np.maximum(lo, _stretch(piece.lo, "lo", n)), np.minimum(hi, _stretch(piece.hi, "hi", n))
+        if piece.floor is not None:
+            floor = np.maximum(floor, _stretch(piece.floor, "floor", n))
+        weight += spread(piece.slope, "slope", n)
+        bend += spread(piece.bend, "bend", n)
+        constant += piece.constant
+        for knot, cost, curve in zip(piece.knots, piece.cost, piece.curve, strict=True):
+            rows.append((spread(knot, "knots", n), spread(cost, "cost", n), spread(curve, "curve", n)))
     if (lo > hi).any():
         k = int(np.flatnonzero(lo > hi)[0])
         raise ValueError(f"the bounds of coordinate {k} are empty: lo = {lo[k]:g} > hi = {hi[k]:g}.")
-    stack = (np.array(rows).reshape(len(rows), n) for rows in (centres, costs))
-    return SeparableKernel(lo, hi, weight, *stack)
+    floor = _floors(lo, hi, floor)
+    lo = np.where((floor > lo) & (lo > 0.0), floor, lo)  # a coordinate that may not be 0 has no gap
+    centre, cost, curve = (np.array([row[k] for row in rows]).reshape(len(rows), n) for k in range(3))
+    kernel = SeparableKernel(lo, hi, floor, weight, bend, centre, cost, curve)
+    _refuse_nonconvex(kernel)
+    return kernel, constant
+
+
+def _floors(lo: Vector, hi: Vector, floor: Vector) -> Vector:
+    """Return the floors, ``lo`` where there is none; refuse those that leave no value."""
+    floor = np.maximum(lo, floor)
+    gapped = floor > lo
+    if (gapped & (lo < 0.0)).any():
+        k = int(np.flatnonzero(gapped & (lo < 0.0))[0])
+        raise ValueError(f"coordinate {k} is semicontinuous, but its lower bound is {lo[k]:g}; it must be 0.")
+    empty = gapped & (floor > hi)
+    if (empty & (lo > 0.0)).any():
+        k = int(np.flatnonzero(empty & (lo > 0.0))[0])
+        raise ValueError(f"coordinate {k} must be at least {floor[k]:g} or 0, and between {lo[k]:g} and {hi[k]:g}.")
+    # Where the upper bound is below the floor only 0 is left.
+    hi[empty], floor[empty] = 0.0, 0.0
+    return floor
+
+
+def _refuse_nonconvex(h: SeparableKernel) -> None:
+    """Refuse knots at which a slope falls, and pieces that bend down."""
+    if (h.cost < 0.0).any():
+        raise ValueError(f"cost contains {h.cost.min():g}; it must be at least 0, or h is not convex.")
+    bends = h.bend[None, :]
+    if len(h.curve):
+        order = np.argsort(h.centre, axis=0, kind="stable")
+        bends = np.vstack([h.bend, h.bend + np.cumsum(np.take_along_axis(h.curve, order, axis=0), axis=0)])
+    size = np.abs(h.bend) + np.abs(h.curve).sum(axis=0)
+    if (bends < -1e-12 * size).any():
+        raise ValueError(f"a piece of h has the second derivative {bends.min():g}; it must be at least 0 to be convex.")
 
 
 def _stretch(values: Vector, name: str, n: int) -> Vector:
@@ -104,13 +263,72 @@ def _stretch(values: Vector, name: str, n: int) -> Vector:
     return values
 
 
+def take(h: SeparableKernel, members: Any) -> SeparableKernel:
+    """Return h of some coordinates."""
+    return SeparableKernel(*(part[..., members] for part in h))
+
+
+def as_term(h: SeparableKernel, constant: float = 0.0) -> Pieces:
+    """Return the term that compiles to h."""
+    return Pieces(h.lo, h.hi, h.floor, h.weight, h.bend, list(h.centre), list(h.cost), list(h.curve), constant)
+
+
+def is_gapped(h: SeparableKernel) -> bool:
+    """Return whether a coordinate is semicontinuous."""
+    return bool((h.floor > h.lo).any())
+
+
+def is_linear(h: SeparableKernel) -> bool:
+    """Return whether h is linear between its bounds."""
+    return not len(h.centre) and not h.bend.any()
+
+
 def separable_value(h: SeparableKernel, x: Vector) -> float:
-    """Return wᵀx + Σ cost|x − x0|; the bounds are a matter of feasibility."""
-    return float(h.weight @ x + (h.cost * np.abs(x - h.centre)).sum())
+    """Return Σ hᵢ(xᵢ) without its constant; the bounds are a matter of feasibility."""
+    beyond = x - h.centre
+    kinks = (h.cost * np.abs(beyond) + 0.5 * h.curve * np.maximum(beyond, 0.0) ** 2).sum()
+    return float((h.weight + 0.5 * h.bend * x) @ x + kinks)
+
+
+def separable_size(h: SeparableKernel, x: Vector) -> float:
+    """Return the sum of the magnitudes that :func:`separable_value` adds up."""
+    size = np.abs(x) + np.abs(h.centre)
+    kinks = (h.cost * size + 0.5 * np.abs(h.curve) * size**2).sum()
+    return float((np.abs(h.weight) + 0.5 * h.bend * np.abs(x)) @ np.abs(x) + kinks)
+
+
+def smooth_slopes(h: SeparableKernel, x: Vector) -> Vector:
+    """Return the derivative of h without its kinks."""
+    return np.asarray(h.weight + h.bend * x + (h.curve * np.maximum(x - h.centre, 0.0)).sum(axis=0), dtype=np.float64)
+
+
+def bends(h: SeparableKernel, x: Vector) -> Vector:
+    """Return the second derivatives of h to the right of x."""
+    return np.asarray(h.bend + np.where(x >= h.centre, h.curve, 0.0).sum(axis=0), dtype=np.float64)
 
 
 def one_sided_slopes(h: SeparableKernel, x: Vector) -> tuple[Vector, Vector]:
     """Return the left and right derivatives of every hᵢ at xᵢ, bounds ignored."""
-    left = h.weight + np.where(x > h.centre, h.cost, -h.cost).sum(axis=0)
-    right = h.weight + np.where(x >= h.centre, h.cost, -h.cost).sum(axis=0)
+    smooth = smooth_slopes(h, x)
+    left = smooth + np.where(x > h.centre, h.cost, -h.cost).sum(axis=0)
+    right = smooth + np.where(x >= h.centre, h.cost, -h.cost).sum(axis=0)
     return left, right
+
+
+def distance_to_bounds(h: SeparableKernel, x: Vector) -> float:
+    """Return the largest amount by which a coordinate leaves its bounds, or its distance from 0 and its floor."""
+    gap = np.minimum(np.abs(x), h.floor - x)[h.floor > h.lo]
+    return float(max(np.max(h.lo - x, initial=0.0), np.max(x - h.hi, initial=0.0), np.max(gap, initial=0.0)))
+
+
+def keeps_floors(h: SeparableKernel, x: Vector) -> bool:
+    """Return whether every semicontinuous coordinate is 0, or at its floor or above but for rounding."""
+    return not bool(((h.floor > h.lo) & (x != 0.0) & (x < h.floor * (1.0 - 1e-9))).any())
+
+
+def nearest_admitted(h: SeparableKernel, x: Vector) -> Vector:
+    """Return x with every coordinate at the nearest value that it may have."""
+    at = np.clip(x, h.lo, h.hi)
+    gap = (at > 0.0) & (at < h.floor) & (h.floor > h.lo)
+    at[gap] = np.where(at < 0.5 * h.floor, 0.0, h.floor)[gap]
+    return at

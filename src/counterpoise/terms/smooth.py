@@ -1,16 +1,19 @@
-"""f: quadratic functions, given by data or by a matrix."""
+"""f: quadratic functions, given by data or by a matrix.
+
+An f that is not quadratic is in :mod:`counterpoise.terms.losses`. Solvers ask every f for ``quadratic``, itself or
+None, for ``majorant``, a quadratic with the matrix Q of assumption (ii) of the paper, and for ``model(x, mix)``.
+"""
 
 from __future__ import annotations
 
+import copy
 import math
-import os
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable
+from contextlib import nullcontext
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from counterpoise.checks import (
     LARGEST_SQUARE,
@@ -18,7 +21,6 @@ from counterpoise.checks import (
     Vector,
     is_sparse,
     largest_entry,
-    matrix,
     number,
     real_array,
     refuse_extreme,
@@ -26,24 +28,22 @@ from counterpoise.checks import (
     vector,
 )
 from counterpoise.clock import paused
-from counterpoise.kernels.columns import add_columns, column_products, column_squares
 from counterpoise.kernels.smooth import Columns, Gram, SparseColumns, SparseGram
+from counterpoise.terms.columns import GRAM_LIMIT as GRAM_LIMIT
+from counterpoise.terms.columns import DataTerm
 
-GRAM_LIMIT = 6000
 # A sparse AᵀA is kept if no more products than this form it.
 SPARSE_GRAM_LIMIT = 20_000_000
 # A scale between these leaves the squares of any data within range.
 USUAL_SCALE = 1e-10, 1e10
-# Columns at a time where all are gone through.
-BLOCK = 8192
 # Entries at a time where all are counted.
 COUNTED = 1_000_000
 # A matrix whose eigenvalues are above minus this share of its norm is semidefinite.
 SEMIDEFINITE = 1e-13
 
 
-class LeastSquares:
-    """f(x) = ½σ‖Ax − y‖².
+class LeastSquares(DataTerm):
+    """f(x) = ½σ Σₜ vₜ(Ax − y)ₜ².
 
     Parameters
     ----------
@@ -56,82 +56,76 @@ class LeastSquares:
         Whether kernels keep AᵀA: an accepted step then costs O(n), otherwise the O(m) of its columns. By default up to
         6000 columns; beyond that AᵀA is kept sparse if A is and the product is small, as for graphs and counts of few
         words, and a step costs the neighbours of its coordinates.
+    weights : array of length m, or a number, optional
+        v ≥ 0, by default 1. Where kernels keep no AᵀA they work with √v∘A, a copy in double precision.
     """
 
     is_known = True
 
-    def __init__(self, A: Any, y: Any = 0.0, scale: float = 1.0, gram: bool | None = None) -> None:
-        self.A = matrix(A, "A")
-        self.m, self.n = self.A.shape
-        self.y = spread(y, "y", self.m)
-        refuse_extreme(self.y, "y")
+    def __init__(self, A: Any, y: Any = 0.0, scale: float = 1.0, gram: bool | None = None, weights: Any = None) -> None:
+        self._take_data(A, y, weights, gram)
         self.scale = number(scale, "scale")
         if self.scale == 0.0:
             raise ValueError("scale is 0, which leaves no f; use a positive or negative scale.")
-        if not USUAL_SCALE[0] <= abs(self.scale) <= USUAL_SCALE[1]:
-            _refuse_scale(self)
-        self.gram = self.n <= GRAM_LIMIT if gram is None else bool(gram)
+        most = abs(self.scale) if self.weights is None else abs(self.scale) * largest_entry(self.weights)
+        if not USUAL_SCALE[0] <= most <= USUAL_SCALE[1]:
+            _refuse_scale(self, most)
         self.may_keep_sparse = gram is None and not self.gram and is_sparse(self.A)
+        # Another f with the same weights, whose Q is used, and whether this f is one of many of a run.
+        self._shares: LeastSquares | None = None
+        self._passing = False
 
-    def blocks(self) -> Iterator[tuple[int, int, Any]]:
-        """Yield (first, last, columns) in double precision, some thousand at a time, so that no large copy is made."""
-        for first in range(0, self.n, BLOCK):
-            last = min(first + BLOCK, self.n)
-            block = self.A[:, first:last]
-            yield first, last, block.toarray() if is_sparse(block) else block.astype(np.float64, copy=False)
-
-    def each_block(self, do: Callable[[int, int], None]) -> None:
-        """Call ``do(first, last)`` for all columns, some thousand at a time, with one thread a core."""
-        ends = [(first, min(first + BLOCK, self.n)) for first in range(0, self.n, BLOCK)]
-        if len(ends) == 1:
-            do(*ends[0])
-            return
-        with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(os.cpu_count()) as threads:
-            for _ in threads.map(lambda both: do(*both), ends):
-                pass
-
-    def residual(self, x: Vector) -> Vector:
-        """Return Ax − y, from the columns that x holds if they are few."""
-        held = np.flatnonzero(x)
-        if 8 * len(held) <= self.n:
-            product = np.asarray(self.A[:, held].astype(np.float64) @ x[held], dtype=np.float64)
-        elif self.A.dtype == np.float32 and is_sparse(self.A):
-            product = np.zeros(self.m)
-            add_columns(self.A.data, self.A.indices, self.A.indptr, x, product)
-        elif self.A.dtype == np.float32:
-            product = np.zeros(self.m)
-            for first, last, block in self.blocks():
-                product += block @ x[first:last]
+    def around(self, y: Vector, weights: Vector | None = None) -> LeastSquares:
+        """Return f with another y and, if given, other weights; without them both share Q and all that comes of it."""
+        other = copy.copy(self)
+        for name in ("Q", "p", "diagonal", "reach", "sparse_Q", "unweighted", "value_at_zero"):
+            other.__dict__.pop(name, None)
+        other.y = y
+        if weights is None:
+            other._shares = self._shares or self
         else:
-            product = np.asarray(self.A @ x, dtype=np.float64)
-        return product - self.y
+            other.weights, other._shares, other._passing = weights, None, True
+        return other
+
+    @property
+    def quadratic(self) -> LeastSquares:
+        """The exact quadratic form of f: f itself."""
+        return self
+
+    @property
+    def majorant(self) -> LeastSquares:
+        """A quadratic with the matrix Q of assumption (ii): f itself."""
+        return self
+
+    def model(self, x: Vector, mix: float = 1.0) -> tuple[LeastSquares, float]:
+        """Return a quadratic model of f at x, and the constant that it leaves out: f itself, and 0."""
+        return self, 0.0
+
+    @cached_property
+    def unweighted(self) -> LeastSquares:
+        """The same f with √v∘A and √v∘y instead of weights."""
+        if self.weights is None:
+            return self
+        y = np.sqrt(self.weights) * self.y
+        if self._shares is not None:
+            return self._shares.unweighted.around(y)
+        other = self.around(y, self.weights)
+        other.A, other.weights, other._passing = self.rooted(self.A), None, self._passing
+        return other
 
     def value(self, x: Vector) -> float:
-        """Return ½σ‖Ax − y‖²."""
+        """Return ½σ‖Ax − y‖²_V."""
         r = self.residual(x)
-        return 0.5 * self.scale * float(r @ r)
+        return 0.5 * self.scale * float(r @ self.weighted(r))
 
     def gradient(self, x: Vector) -> Vector:
-        """Return σAᵀ(Ax − y)."""
-        r = self.residual(x)
-        if self.A.dtype == np.float32 and is_sparse(self.A):
-            products = np.empty((self.n, 1))
-            column_products(self.A.data, self.A.indices, self.A.indptr, np.arange(self.n), r[:, None], products)
-            return self.scale * products[:, 0]
-        if self.A.dtype == np.float32:
-            out = np.empty(self.n)
-
-            def multiply(first: int, last: int) -> None:
-                out[first:last] = self.scale * (r @ self.A[:, first:last].astype(np.float64))
-
-            self.each_block(multiply)
-            return out
-        return self.scale * np.asarray(self.A.T @ r, dtype=np.float64)
+        """Return σAᵀV(Ax − y)."""
+        return self.scale * self.transposed(self.weighted(self.residual(x)))
 
     @cached_property
     def value_at_zero(self) -> float:
-        """f(0) = ½σ‖y‖²."""
-        return 0.5 * self.scale * float(self.y @ self.y)
+        """f(0) = ½σ‖y‖²_V."""
+        return 0.5 * self.scale * float(self.y @ self.weighted(self.y))
 
     @property
     def is_convex(self) -> bool:
@@ -140,7 +134,7 @@ class LeastSquares:
 
     @property
     def is_concave(self) -> bool:
-        """Whether f is concave: σ < 0."""
+        """Whether f is known to be concave: σ < 0."""
         return self.scale < 0.0
 
     @cached_property
@@ -154,54 +148,54 @@ class LeastSquares:
         along = float(self.reach @ np.abs(x)) + math.sqrt(2.0 * abs(self.value_at_zero))
         return 0.5 * along * along
 
+    @property
+    def square(self) -> tuple[Callable[[Any], Any], int]:
+        """The product with a matrix that has the largest |eigenvalue| of Q, σAᵀVA or σ√VAAᵀ√V, and its side."""
+        A, scale = self.A, float(self.scale)
+        roots = None if self.weights is None else np.sqrt(self.weights)
+
+        def scaled(V: Any) -> Any:
+            return V if roots is None else (roots * V.T).T
+
+        if self.m < self.n:
+            return lambda v: scale * scaled(A @ (A.T @ scaled(v))), self.m
+        return lambda v: scale * (A.T @ scaled(scaled(A @ v))), self.n
+
     def hessian(self, members: Any) -> Vector:
         """Return the rows and columns of Q that belong to ``members``, without the rest of Q if it is not kept."""
-        if self.gram:
+        if self.gram and not self._passing:
             return np.ascontiguousarray(self.Q[np.ix_(members, members)])
-        columns = self.A[:, members].astype(np.float64)
-        product = columns.T @ columns
-        return self.scale * np.ascontiguousarray(product.toarray() if is_sparse(product) else product)
+        return self.scale * self.gram_of(self.A[:, members])
 
     @cached_property
     def Q(self) -> Vector:
-        """The Hessian σAᵀA, dense; the clock of runs stands still while it is formed."""
+        """The Hessian σAᵀVA, dense; the clock of runs stands still while it is formed for the first time."""
+        if self._shares is not None:
+            return self._shares.Q
         needed, free = 8.0 * self.n * self.n, _free_memory()
         if needed > free:
             raise ValueError(
                 f"AᵀA of {self.n} columns takes {needed / 1e9:.3g} GB, but {free / 1e9:.3g} GB are free; use fewer "
                 "columns, or method 'bcd-g' with LeastSquares(…, gram=False), which works by columns."
             )
-        with paused():
-            if is_sparse(self.A):
-                A = self.A.astype(np.float64)
-                return self.scale * np.ascontiguousarray((A.T @ A).toarray())
-            A = np.asarray(self.A, dtype=np.float64)
-            return self.scale * np.ascontiguousarray(A.T @ A)
+        with nullcontext() if self._passing else paused():
+            return self.scale * self.gram_of(self.A)
 
     @cached_property
     def p(self) -> Vector:
-        """The gradient at 0, −σAᵀy."""
+        """The gradient at 0, −σAᵀVy."""
         return self.gradient(np.zeros(self.n))
 
     @cached_property
     def diagonal(self) -> Vector:
         """The squared column norms times σ."""
-        if is_sparse(self.A):
-            squares = np.empty(self.n)
-            column_squares(self.A.data, self.A.indptr, squares)
-        else:
-            squares = np.empty(self.n)
-
-            def square(first: int, last: int) -> None:
-                block = self.A[:, first:last]
-                squares[first:last] = np.einsum("ij,ij->j", block, block, dtype=np.float64)
-
-            self.each_block(square)
-        return np.asarray(self.scale * squares, dtype=np.float64)
+        return self._shares.diagonal if self._shares is not None else self.scale * self.squares()
 
     @cached_property
     def sparse_Q(self) -> Any:
         """The Hessian in compressed sparse rows, or None where it is not kept."""
+        if self._shares is not None:
+            return self._shares.sparse_Q
         if not self.may_keep_sparse:
             return None
         # In parts, because bincount makes a wider copy of what it counts.
@@ -209,7 +203,7 @@ class LeastSquares:
         products: Vector = np.sum([np.bincount(part, minlength=self.m) for part in parts], axis=0, dtype=np.float64)
         if float(products @ products) > SPARSE_GRAM_LIMIT:
             return None
-        A = self.A.astype(np.float64)
+        A = self.rooted(self.A.astype(np.float64))
         Q = (self.scale * (A.T @ A)).tocsr()
         Q.sort_indices()
         return Q
@@ -223,6 +217,8 @@ class LeastSquares:
             rows = Q.data, Q.indices.astype(np.int64), Q.indptr.astype(np.int64)
             moving = {"gradient": np.empty(self.n), "Q": np.zeros((1, self.n)), "shown": np.array([-1])}
             return SparseGram(*rows, self.p, self.diagonal, **moving)
+        if self.weights is not None:
+            return self.unweighted.kernel()
         moving = {"residual": np.empty(self.m), "Q": np.empty((1, self.n)), "gradient": np.empty(self.n)}
         if is_sparse(self.A):
             indices = self.A.indices.astype(np.int64), self.A.indptr.astype(np.int64)
@@ -232,13 +228,14 @@ class LeastSquares:
         return Columns(np.ascontiguousarray(self.A.T), self.y, self.scale, self.diagonal, **moving)
 
 
-def _refuse_scale(f: LeastSquares) -> None:
-    """Refuse a scale that brings the squares of the data to the ends of double precision."""
+def _refuse_scale(f: LeastSquares, most: float) -> None:
+    """Refuse a scale, or weights, that bring the squares of the data to the ends of double precision."""
     size = max(largest_entry(f.A.data if is_sparse(f.A) else f.A), largest_entry(f.y))
-    if size > 0.0 and not SMALLEST_SQUARE <= abs(f.scale) * size**2 <= LARGEST_SQUARE:
+    if size > 0.0 and most > 0.0 and not SMALLEST_SQUARE <= most * size**2 <= LARGEST_SQUARE:
+        named = f"scale is {f.scale:g}" if f.weights is None else f"scale times the largest weight is {most:g}"
         raise ValueError(
-            f"scale is {f.scale:g}, which makes the squares of the data as {'large' if abs(f.scale) > 1 else 'small'} "
-            f"as {abs(f.scale) * size**2:.3g}; rescale the data instead."
+            f"{named}, which makes the squares of the data as {'large' if most > 1 else 'small'} "
+            f"as {most * size**2:.3g}; rescale the data instead."
         )
 
 
@@ -260,7 +257,7 @@ class Quadratic:
     p : array of length n, or a number
     """
 
-    is_known = True
+    is_known = gram = True
     value_at_zero = 0.0
 
     def __init__(self, Q: Any, p: Any = 0.0) -> None:
@@ -278,6 +275,25 @@ class Quadratic:
         self.p = spread(p, "p", self.n)
         refuse_extreme(self.p, "p", LARGEST_SQUARE)
         self.diagonal = np.ascontiguousarray(np.diag(self.Q))
+
+    @property
+    def cost(self) -> int:
+        """How many numbers a gradient reads."""
+        return int(self.n) ** 2
+
+    @property
+    def quadratic(self) -> Quadratic:
+        """The exact quadratic form of f: f itself."""
+        return self
+
+    @property
+    def majorant(self) -> Quadratic:
+        """A quadratic with the matrix Q of assumption (ii): f itself."""
+        return self
+
+    def model(self, x: Vector, mix: float = 1.0) -> tuple[Quadratic, float]:
+        """Return a quadratic model of f at x, and the constant that it leaves out: f itself, and 0."""
+        return self, 0.0
 
     def value(self, x: Vector) -> float:
         """Return ½xᵀQx + pᵀx."""
@@ -316,6 +332,11 @@ class Quadratic:
         """Return a bound of the sum of the magnitudes of all that f(x) adds up."""
         along = float(self.reach @ np.abs(x))
         return 0.5 * along * along + float(np.abs(self.p) @ np.abs(x))
+
+    @property
+    def square(self) -> tuple[Callable[[Any], Any], int]:
+        """The product with Q, and its side."""
+        return lambda v: self.Q @ v, self.n
 
     def hessian(self, members: Any) -> Vector:
         """Return the rows and columns of Q that belong to ``members``."""

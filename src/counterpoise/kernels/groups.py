@@ -1,0 +1,377 @@
+"""Values of given coordinates on the line: a feasible start, the transfer that slopes want most, the best values.
+
+The m held coordinates have bounds, a sum and, on a :class:`~counterpoise.kernels.line.GroupedLine`, limits of groups.
+A direction that keeps the sum and the limits is a sum of transfers between two coordinates, none of which breaks a
+limit that the direction keeps (a flow in a tree). So where all rules are convex, a point that no transfer improves is
+the best.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterpoise.kernels.dispatch import allocating, allocating_verb, implements, outlined
+from counterpoise.kernels.line import GroupedLine, Line
+from counterpoise.kernels.programs import solve_box_sum
+
+# Relative: what counts as being on a limit, and as a slope that is worth a step; what is added to a diagonal.
+AT_LIMIT, FLAT_SLOPE, RIDGE = 1e-12, 1e-14, 1e-11
+
+
+@allocating_verb
+def make_feasible(u, h, held, m, z):
+    """Move the values z of the held coordinates into their bounds and onto u, in place; return whether that can be."""
+    raise NotImplementedError
+
+
+@allocating_verb
+def wanted_transfer(u, held, m, z, lo, hi, right, left):
+    """Return (receiver, giver, rate) of the open transfer that lowers F fastest; −1 if none does."""
+    raise NotImplementedError
+
+
+@allocating_verb
+def solve_box(u, held, H, b, lo, hi, z):
+    """Minimise ½zᵀHz + bᵀz over the box and u from a feasible z, in place; return the best transfer's rate."""
+    raise NotImplementedError
+
+
+@allocating_verb
+def share_slopes(u, h, held, m, z, right, left, shared):
+    """Write for every coordinate the slope that a newcomer must undercut: that of the held ones which may make room.
+
+    ``right`` and ``left`` are slopes of the held coordinates. Where none is free, the least slope that fits is taken,
+    which promises least.
+    """
+    raise NotImplementedError
+
+
+@allocating_verb
+def keeps_limits(u, held, m, z):
+    """Return whether the values of the held coordinates keep the limits of groups, if there are any."""
+    return True
+
+
+@outlined
+def clip_to_bounds(h, held, m, z):
+    """Put every value into its bounds, at or above its floor."""
+    total = 0.0
+    for a in range(m):
+        i = held[a]
+        z[a] = min(max(z[a], h.lo[i], h.floor[i]), h.hi[i])
+        total += z[a]
+    return total
+
+
+@implements(make_feasible, Line)
+def _make_feasible_line(u, h, held, m, z):
+    rest = u.total - clip_to_bounds(h, held, m, z)
+    for _ in range(2):  # the second round removes what rounding left
+        for a in range(m):
+            i = held[a]
+            moved = min(max(z[a] + rest, h.lo[i], h.floor[i]), h.hi[i])
+            rest -= moved - z[a]
+            z[a] = moved
+    return m > 0 and abs(rest) <= AT_LIMIT * u.scale
+
+
+@outlined
+def held_sums(u, held, m, z, sums):
+    """Write the sum of every group."""
+    for g in range(len(sums)):
+        sums[g] = 0.0
+    for a in range(m):
+        sums[u.leaf[held[a]]] += z[a]
+    for g in range(len(sums) - 1):
+        sums[u.parent[g]] += sums[g]
+
+
+@outlined
+def _is_inside(u, leaf, group):
+    while leaf >= 0 and leaf != group:
+        leaf = u.parent[leaf]
+    return leaf == group
+
+
+@implements(make_feasible, GroupedLine)
+def _make_feasible_groups(u, h, held, m, z):
+    """Bring every group, the innermost first, into its limits by changing its members as far as their groups allow."""
+    clip_to_bounds(h, held, m, z)
+    sums, root, slack = np.empty(len(u.least)), len(u.least) - 1, AT_LIMIT * u.scale
+    held_sums(u, held, m, z, sums)
+    for group in range(root + 1):
+        least, most = (u.total, u.total) if group == root else (u.least[group], u.most[group])
+        for _ in range(2):
+            for a in range(m):
+                missing = min(max(sums[group], least), most) - sums[group]
+                if missing == 0.0:
+                    break
+                i = held[a]
+                if not _is_inside(u, u.leaf[i], group):
+                    continue
+                low, high = max(h.lo[i], h.floor[i]) - z[a], h.hi[i] - z[a]
+                g = u.leaf[i]
+                while g != group:
+                    low, high = max(low, u.least[g] - sums[g]), min(high, u.most[g] - sums[g])
+                    g = u.parent[g]
+                moved = min(max(missing, min(low, 0.0)), max(high, 0.0))
+                z[a] += moved
+                g = u.leaf[i]
+                while g >= 0:
+                    sums[g] += moved
+                    g = u.parent[g]
+        if sums[group] < least - slack or sums[group] > most + slack:
+            return False
+    return m > 0
+
+
+@implements(wanted_transfer, Line)
+def _wanted_transfer_line(u, held, m, z, lo, hi, right, left):
+    rise, fall, least, most = -1, -1, np.inf, -np.inf
+    for a in range(m):
+        if z[a] < hi[a] and right[a] < least:
+            rise, least = a, right[a]
+        if z[a] > lo[a] and left[a] > most:
+            fall, most = a, left[a]
+    return rise, fall, max(most - least, 0.0) if rise >= 0 and fall >= 0 else 0.0
+
+
+@outlined
+def _is_open(u, sums, slack, i, j):
+    """Whether the groups let i take from j."""
+    a, b = u.leaf[i], u.leaf[j]
+    while a != b:
+        if u.depth[a] >= u.depth[b]:
+            if sums[a] >= u.most[a] - slack:
+                return False
+            a = u.parent[a]
+        else:
+            if sums[b] <= u.least[b] + slack:
+                return False
+            b = u.parent[b]
+    return True
+
+
+@implements(keeps_limits, GroupedLine)
+def _keeps_limits(u, held, m, z):
+    sums, slack = np.empty(len(u.least)), AT_LIMIT * u.scale
+    held_sums(u, held, m, z, sums)
+    for g in range(len(sums) - 1):
+        if sums[g] < u.least[g] - slack or sums[g] > u.most[g] + slack:
+            return False
+    return True
+
+
+@implements(wanted_transfer, GroupedLine)
+def _wanted_transfer_groups(u, held, m, z, lo, hi, right, left):
+    sums = np.empty(len(u.least))
+    held_sums(u, held, m, z, sums)
+    return _open_transfer(u, sums, held, m, z, lo, hi, right, left)
+
+
+@outlined
+def _open_transfer(u, sums, held, m, z, lo, hi, right, left):
+    rise, fall, worst, slack = -1, -1, 0.0, AT_LIMIT * u.scale
+    for a in range(m):
+        if z[a] >= hi[a]:
+            continue
+        for c in range(m):
+            if c == a or z[c] <= lo[c] or left[c] - right[a] <= worst:
+                continue
+            if _is_open(u, sums, slack, held[a], held[c]):
+                rise, fall, worst = a, c, left[c] - right[a]
+    return rise, fall, worst
+
+
+@implements(solve_box, Line)
+def _solve_box_line(u, held, H, b, lo, hi, z):
+    return solve_box_sum(H, b, lo, hi, z)
+
+
+@allocating
+def invert_definite(P):
+    """Return P⁻¹ of a positive definite matrix by Cholesky, P = LLᵀ, without the threads that LAPACK would start."""
+    m = len(P)
+    L, out = np.zeros((m, m)), np.zeros((m, m))
+    for a in range(m):
+        for c in range(a + 1):
+            total = P[a, c]
+            for e in range(c):
+                total -= L[a, e] * L[c, e]
+            L[a, c] = np.sqrt(max(total, 1e-300)) if a == c else total / L[c, c]
+    # U = L⁻¹, row by row, each a combination of the rows above it; then P⁻¹ = UᵀU.
+    U = np.zeros((m, m))
+    for a in range(m):
+        scale = 1.0 / L[a, a]
+        U[a, a] = scale
+        for e in range(a):
+            weight = L[a, e] * scale
+            for c in range(e + 1):
+                U[a, c] -= weight * U[e, c]
+    for a in range(m):
+        for c in range(a + 1):
+            weight = U[a, c]
+            for e in range(a + 1):
+                out[c, e] += weight * U[a, e]
+    return out
+
+
+@allocating
+def _cell_step(H, gradient, free, m, cell, cells, step):
+    """Write the Newton step of the m free coordinates that keeps the sum of every cell."""
+    P, size = np.empty((m, m)), 0.0
+    for a in range(m):
+        size = max(size, H[free[a], free[a]])
+    for a in range(m):
+        for e in range(m):
+            P[a, e] = H[free[a], free[e]]
+        P[a, a] += RIDGE * size + 1e-100
+    inverse = invert_definite(P)
+    W, S, weight = np.zeros((cells, m)), np.zeros((cells, cells)), np.zeros(cells)
+    for a in range(m):
+        for e in range(m):
+            W[cell[e], a] += inverse[e, a]
+    for r in range(cells):
+        for a in range(m):
+            S[r, cell[a]] += W[r, a]
+            weight[r] += W[r, a] * gradient[free[a]]
+    multiplier = invert_definite(S) @ weight
+    excess, members = np.zeros(cells), np.zeros(cells)
+    for a in range(m):
+        total = 0.0
+        for e in range(m):
+            total -= inverse[a, e] * gradient[free[e]]
+        for r in range(cells):
+            total += W[r, a] * multiplier[r]
+        step[a] = total
+        excess[cell[a]] += total
+        members[cell[a]] += 1.0
+    # Where H is singular the inverse is large and its rounding too: what the cells lost by it is given back.
+    for a in range(m):
+        step[a] -= excess[cell[a]] / members[cell[a]]
+
+
+@implements(solve_box, GroupedLine)
+def _solve_box_groups(u, held, H, b, lo, hi, z):
+    """A primal active set as :func:`counterpoise.kernels.block.solve_box_sum`, in which groups at a limit stay.
+
+    Free coordinates whose innermost group at a limit is the same form a cell, whose sum stays.
+    """
+    k, nodes, slack = len(z), len(u.least), AT_LIMIT * u.scale
+    at, active = np.zeros(k, dtype=np.int64), np.zeros(nodes, dtype=np.bool_)
+    sums, shift, number = np.empty(nodes), np.empty(nodes), np.empty(nodes, dtype=np.int64)
+    free, cell = np.empty(k, dtype=np.int64), np.empty(k, dtype=np.int64)
+    gradient, step = np.empty(k), np.empty(k)
+    held_sums(u, held, k, z, sums)
+    for a in range(k):
+        at[a] = -1 if z[a] <= lo[a] else (1 if z[a] >= hi[a] else 0)
+    for g in range(nodes):
+        active[g] = g == nodes - 1 or sums[g] <= u.least[g] + slack or sums[g] >= u.most[g] - slack
+    whole_steps, worst = 0, np.inf
+    for _ in range(40 * k + 40):
+        m, size = 0, 0.0
+        for a in range(k):
+            total = b[a]
+            for c in range(k):
+                total += H[a, c] * z[c]
+            gradient[a] = total
+            size = max(size, abs(total), abs(b[a]))
+            if at[a] == 0:
+                free[m] = a
+                m += 1
+        held_sums(u, held, k, z, sums)
+        rise, fall, worst = _open_transfer(u, sums, held, k, z, lo, hi, gradient, gradient)
+        if rise < 0 or worst <= FLAT_SLOPE * size:
+            return worst
+        if whole_steps >= 2 or m < 2:
+            # The whole steps solve the face as well as rounding allows; the transfer leaves it, or ends the rounds.
+            leaves = at[rise] != 0 or at[fall] != 0
+            at[rise], at[fall], whole_steps = 0, 0, 0
+            g, c = u.leaf[held[rise]], u.leaf[held[fall]]
+            while g != c:
+                if u.depth[g] >= u.depth[c]:
+                    leaves, active[g], g = leaves or active[g], False, u.parent[g]
+                else:
+                    leaves, active[c], c = leaves or active[c], False, u.parent[c]
+            if not leaves:
+                return worst
+            continue
+        cells = 0
+        for g in range(nodes):
+            number[g], shift[g] = -1, 0.0
+        for a in range(m):
+            g = u.leaf[held[free[a]]]
+            while not active[g]:
+                g = u.parent[g]
+            if number[g] < 0:
+                number[g] = cells
+                cells += 1
+            cell[a] = number[g]
+        _cell_step(H, gradient, free, m, cell, cells, step)
+        length, blocking, limit = 1.0, -1, -1
+        for a in range(m):
+            i = free[a]
+            room = (hi[i] - z[i]) if step[a] > 0.0 else (lo[i] - z[i])
+            if step[a] != 0.0 and room / step[a] < length:
+                length, blocking = max(room / step[a], 0.0), a
+            shift[u.leaf[held[i]]] += step[a]
+        for g in range(nodes - 1):
+            shift[u.parent[g]] += shift[g]
+        for g in range(nodes - 1):
+            if active[g] or shift[g] == 0.0:
+                continue
+            room = (u.most[g] - sums[g]) if shift[g] > 0.0 else (u.least[g] - sums[g])
+            if room / shift[g] < length:
+                length, blocking, limit = max(room / shift[g], 0.0), -1, g
+        for a in range(m):
+            z[free[a]] += length * step[a]
+        whole_steps += 1
+        if blocking >= 0:
+            i = free[blocking]
+            at[i] = 1 if step[blocking] > 0.0 else -1
+            z[i] = hi[i] if at[i] == 1 else lo[i]
+            whole_steps = 0
+        elif limit >= 0:
+            active[limit] = True
+            whole_steps = 0
+    return worst
+
+
+@outlined
+def _tightest(h, held, m, z, right, left, member):
+    """Return the slope shared by those held coordinates of whom ``member`` is true."""
+    below, above = -np.inf, np.inf
+    for a in range(m):
+        i = held[a]
+        if member[a]:
+            above = min(above, right[a] if z[a] < h.hi[i] else np.inf)
+            if z[a] > max(h.lo[i], h.floor[i]):
+                below = max(below, left[a])
+    return below if below > -np.inf else above
+
+
+@implements(share_slopes, Line)
+def _share_slopes_line(u, h, held, m, z, right, left, shared):
+    shared[:] = _tightest(h, held, m, z, right, left, np.ones(m, dtype=np.bool_))
+
+
+@implements(share_slopes, GroupedLine)
+def _share_slopes_groups(u, h, held, m, z, right, left, shared):
+    """Cells as in :func:`solve_box`; one without members takes the slope of the cell around it."""
+    nodes, slack = len(u.least), AT_LIMIT * u.scale
+    sums, value, member = np.empty(nodes), np.empty(nodes), np.empty(m, dtype=np.bool_)
+    cell_of = np.empty(nodes, dtype=np.int64)
+    held_sums(u, held, m, z, sums)
+    for g in range(nodes - 1, -1, -1):
+        active = g == nodes - 1 or sums[g] <= u.least[g] + slack or sums[g] >= u.most[g] - slack
+        cell_of[g] = g if active else cell_of[u.parent[g]]
+    for g in range(nodes - 1, -1, -1):
+        if cell_of[g] != g:
+            continue
+        for a in range(m):
+            member[a] = cell_of[u.leaf[held[a]]] == g
+        value[g] = _tightest(h, held, m, z, right, left, member)
+        if value[g] == np.inf:
+            value[g] = value[cell_of[u.parent[g]]] if g < nodes - 1 else 0.0
+    for k in range(len(shared)):
+        shared[k] = value[cell_of[u.leaf[k]]]

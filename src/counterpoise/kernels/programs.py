@@ -1,0 +1,308 @@
+"""Quadratic programs of few coordinates: on a box and a sum (convex), and on the part x ≥ 0 of a sphere."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterpoise.kernels.dispatch import allocating, kernel, outlined
+
+# The ridge of a convex program, for duplicate columns.
+RIDGE = 1e-10
+# Rounds of power steps, which find the zeros of a solution; damping of Newton steps on the sphere, and its factor.
+POWER_ROUNDS, LEAST_DAMPING, MOST_DAMPING, DAMPING = 100, 1.0 / 512.0, 1e15, 8.0
+
+
+@outlined
+def _free_step(H, shift, weight, gradient, free, m, ridge, convex, factor, step):
+    """Write into ``step`` the minimiser of the model over the m ≥ 2 free coordinates, with Σ weight·step = 0.
+
+    The first free coordinate r balances the others: step_r = −Σ cₐ stepₐ, cₐ = weightₐ/weight_r. The reduced matrix of
+    H − shift·I is factored by Cholesky with a ridge relative to its diagonal; what the ridge takes off a step is made
+    up by the next. A pivot that is not positive is rounding if the program is ``convex``, and raised; otherwise there
+    is no minimiser, and False is returned.
+    """
+    r = free[0]
+    for a in range(1, m):
+        i = free[a]
+        share = weight[i] / weight[r]
+        for c in range(1, a + 1):
+            j = free[c]
+            other = weight[j] / weight[r]
+            total = H[i, j] - other * H[i, r] - share * H[r, j] + share * other * (H[r, r] - shift)
+            floor = 0.0
+            if a == c:
+                total -= shift
+                size = abs(H[i, i]) + share * share * abs(H[r, r]) + (1.0 + share * share) * abs(shift)
+                floor = ridge * size + 1e-300
+                total += floor
+            for e in range(1, c):
+                total -= factor[a, e] * factor[c, e]
+            if a == c and not convex and total <= 1e-3 * floor:
+                return False
+            # A pivot below a share of the ridge is rounding; the floor keeps the step within what doubles can add up.
+            factor[a, c] = np.sqrt(max(total, 1e-3 * floor)) if a == c else total / factor[c, c]
+        total = share * gradient[r] - gradient[i]
+        for e in range(1, a):
+            total -= factor[a, e] * step[e]
+        step[a] = total / factor[a, a]
+    step[0] = 0.0
+    for a in range(m - 1, 0, -1):
+        total = step[a]
+        for e in range(a + 1, m):
+            total -= factor[e, a] * step[e]
+        step[a] = total / factor[a, a]
+        step[0] -= weight[free[a]] / weight[r] * step[a]
+    return True
+
+
+@outlined
+def solve_box_sum(H, b, lo, hi, z):
+    """Minimise ½zᵀHz + bᵀz over {lo ≤ z ≤ hi, 1ᵀz as it is} from a feasible z, in place, by a primal active set.
+
+    Each round solves the problem on the free coordinates, stops at the first bound in the way, or, if there is none,
+    frees the bound coordinate whose slope most contradicts the free ones. H must be positive semidefinite. What
+    rounding adds to the sum is taken off at the end.
+
+    Returns by how much the slope of a coordinate that can fall exceeds that of one that can rise: 0 at the solution,
+    and times the mass that can move a bound of what is left to gain.
+    """
+    k, target = len(z), 0.0
+    for a in range(k):
+        target += z[a]
+    violation = _walk_box_sum(H, b, lo, hi, z)
+    # A coordinate on a bound stays there: the bound may be a kink, where a hair's breadth is another slope.
+    roomiest, room = -1, 0.0
+    for a in range(k):
+        target -= z[a]
+        if min(z[a] - lo[a], hi[a] - z[a]) > room:
+            roomiest, room = a, min(z[a] - lo[a], hi[a] - z[a])
+    if abs(target) < room:
+        z[roomiest] += target
+    return violation
+
+
+@allocating
+def _walk_box_sum(H, b, lo, hi, z):
+    """Make the rounds of :func:`solve_box_sum`."""
+    k = len(z)
+    at = np.zeros(k, dtype=np.int64)  # −1 on lo, 1 on hi, 0 free
+    size = 0.0
+    for a in range(k):
+        at[a] = -1 if z[a] <= lo[a] else (1 if z[a] >= hi[a] else 0)
+        size = max(size, abs(b[a]), abs(H[a, a]))
+    free, factor = np.empty(k, dtype=np.int64), np.empty((k, k))
+    step, gradient, ones = np.empty(k), np.empty(k), np.ones(k)
+    whole_steps, violation = 0, np.inf
+    for _ in range(20 * k + 20):
+        m = 0
+        for a in range(k):
+            total = b[a]
+            for c in range(k):
+                total += H[a, c] * z[c]
+            gradient[a] = total
+            if at[a] == 0:
+                free[m] = a
+                m += 1
+        # Rising is open to free and low coordinates, falling to free and high ones.
+        rise, fall = -1, -1
+        for a in range(k):
+            if at[a] <= 0 and z[a] < hi[a] and (rise < 0 or gradient[a] < gradient[rise]):
+                rise = a
+            if at[a] >= 0 and z[a] > lo[a] and (fall < 0 or gradient[a] > gradient[fall]):
+                fall = a
+        violation = max(gradient[fall] - gradient[rise], 0.0) if rise >= 0 and fall >= 0 else 0.0
+        if violation <= 1e-14 * size:
+            return violation
+        # Two whole steps solve the free coordinates as well as rounding allows; then the bounds are asked.
+        if whole_steps >= 2 or m < 2:
+            if at[rise] == 0 and at[fall] == 0:
+                return violation
+            at[rise], at[fall], whole_steps = 0, 0, 0
+            continue
+        _free_step(H, 0.0, ones, gradient, free, m, RIDGE, True, factor, step)
+        length, blocking = 1.0, -1
+        for a in range(m):
+            i = free[a]
+            room = (hi[i] - z[i]) if step[a] > 0.0 else (lo[i] - z[i])
+            if step[a] != 0.0 and room / step[a] < length:
+                length, blocking = max(room / step[a], 0.0), a
+        for a in range(m):
+            z[free[a]] += length * step[a]
+        whole_steps += 1
+        if blocking >= 0:
+            i = free[blocking]
+            at[i] = 1 if step[blocking] > 0.0 else -1
+            z[i] = hi[i] if at[i] == 1 else lo[i]
+            whole_steps = 0
+    return violation
+
+
+@allocating
+def solve_on_sphere(H, b, z):
+    """Minimise ½zᵀHz + bᵀz over {z ≥ 0, ‖z‖ as it is} to a local minimum, in place.
+
+    Power steps soon find which coordinates are zero, but take forever where the eigenvalues of H differ by much;
+    Newton steps on the sphere do the rest. Neither raises the objective but by rounding.
+    """
+    power_steps(H, b, np.zeros(len(z)), False, z)
+    newton_steps(H, b, z)
+
+
+@allocating
+def power_steps(H, b, even, signed, z):
+    """Lower ½zᵀHz + bᵀz + Σ evenₐ|zₐ| over {‖z‖ as it is}, with z ≥ 0 unless ``signed``, by majorisation, in place.
+
+    On the sphere H may be shifted by −ρI; with ρ at least its largest eigenvalue (Gershgorin) the quadratic is concave,
+    lies below its tangent q = (H − ρI)z + b, and qᵀz + Σ evenₐ|zₐ| is least at z in proportion to the positive part of
+    −q − even; with signs to that of |q| − even, on the side of −q.
+    """
+    k = len(z)
+    rho, norm = 0.0, 0.0
+    for a in range(k):
+        radius = H[a, a]
+        for c in range(k):
+            if c != a:
+                radius += abs(H[a, c])
+        rho = max(rho, radius)
+        norm += z[a] * z[a]
+    norm = np.sqrt(norm)
+    if norm == 0.0:
+        return
+    size, tangent = np.empty(k), np.empty(k)
+    for _ in range(POWER_ROUNDS):
+        length, most = 0.0, 0
+        for a in range(k):
+            total = b[a] - rho * z[a]
+            for c in range(k):
+                total += H[a, c] * z[c]
+            tangent[a] = total
+        for a in range(k):
+            size[a] = (abs(tangent[a]) if signed else -tangent[a]) - even[a]
+            length += max(size[a], 0.0) ** 2
+            if size[a] > size[most]:
+                most = a
+        scale, change = norm / np.sqrt(length) if length > 0.0 else 0.0, 0.0
+        for a in range(k):
+            value = scale * max(size[a], 0.0)
+            if length == 0.0 and a == most:
+                value = norm
+            if signed and tangent[a] > 0.0 and value > 0.0:
+                value = -value
+            change = max(change, abs(value - z[a]))
+            z[a] = value
+        if change <= 1e-15 * norm:
+            return
+
+
+@kernel
+def _slopes_on_sphere(H, b, z, square, slopes):
+    """Write the slopes along the sphere, Hz + b − νz with ν = zᵀ(Hz + b)/‖z‖²; return ν and the size of the terms."""
+    k, along, size = len(z), 0.0, 0.0
+    for a in range(k):
+        total, sizes = b[a], abs(b[a])
+        for c in range(k):
+            total += H[a, c] * z[c]
+            sizes += abs(H[a, c]) * z[c]
+        slopes[a] = total
+        along += total * z[a]
+        size += sizes * z[a]
+    nu = along / square
+    for a in range(k):
+        slopes[a] -= nu * z[a]
+    return nu, size
+
+
+@kernel
+def _entering(H, b, z, slopes):
+    """Return the zero coordinate whose slope is least, or −1 if none falls by more than rounding."""
+    found, least = -1, 0.0
+    for a in range(len(z)):
+        if z[a] <= 0.0 and slopes[a] < least:
+            size = abs(b[a])
+            for c in range(len(z)):
+                size += abs(H[a, c]) * z[c]
+            if slopes[a] < -1e-14 * size:
+                found, least = a, slopes[a]
+    return found
+
+
+@kernel
+def _turn(H, z, nu, slopes, square, free, m, step, new):
+    """Write z + t·step, scaled back to the sphere, into ``new``, with t ≤ 1 the longest that keeps it ≥ 0.
+
+    Returns t, and by how much that lowers the objective.
+    """
+    length, blocking, total = 1.0, -1, 0.0
+    for a in range(m):
+        i = free[a]
+        if step[a] < 0.0 and z[i] < -length * step[a]:
+            length, blocking = -z[i] / step[a], a
+    for a in range(m):
+        i = free[a]
+        new[i] = z[i] + length * step[a] if a != blocking else 0.0
+        total += new[i] * new[i]
+    scale, decrease = np.sqrt(square / total), 0.0
+    for a in range(m):
+        new[free[a]] *= scale
+    # With ‖new‖ = ‖z‖ the change is gᵀd + ½dᵀ(H − νI)d, without the cancellation of what is radial.
+    for a in range(m):
+        i = free[a]
+        bend = -nu * (new[i] - z[i])
+        for c in range(m):
+            bend += H[i, free[c]] * (new[free[c]] - z[free[c]])
+        decrease -= (new[i] - z[i]) * (slopes[i] + 0.5 * bend)
+    return length, decrease
+
+
+@allocating
+def newton_steps(H, b, z):
+    """Minimise ½zᵀHz + bᵀz over {z ≥ 0, ‖z‖ as it is} from z by Newton steps on the sphere, in place.
+
+    A step minimises gᵀd + ½dᵀ(H − νI)d, g = Hz + b − νz, along the tangent zᵀd = 0 over the positive coordinates. If
+    that matrix is not definite or the objective does not fall, it is damped: ν > 0 is lowered to 0, which makes the
+    steps those of inverse iteration, and then a ridge grows. A step ends where the first coordinate becomes 0. When
+    there is nothing left to gain, the zero coordinate with the least slope joins.
+    """
+    k, square = len(z), 0.0
+    for a in range(k):
+        square += z[a] * z[a]
+    if square == 0.0:
+        return
+    free, factor = np.empty(k, dtype=np.int64), np.empty((k, k))
+    step, slopes, new = np.empty(k), np.empty(k), np.empty(k)
+    nu, size = _slopes_on_sphere(H, b, z, square, slopes)
+    joins, damping = -1, 0.0
+    for _ in range(40 * k):
+        m, largest = 0, 0
+        for a in range(k):
+            if z[a] > 0.0 or a == joins:
+                free[m] = a
+                if z[a] > z[free[largest]]:
+                    largest = m
+                m += 1
+        free[0], free[largest] = free[largest], free[0]
+        promise, length, decrease, good = 0.0, 0.0, 0.0, False
+        if m > 1:
+            shift, ridge = nu * max(1.0 - damping, 0.0), 0.0
+            if nu <= 0.0 or damping > 1.0:
+                shift, ridge = min(nu, 0.0), 1e-2 * damping
+            if _free_step(H, shift, z, slopes, free, m, ridge, False, factor, step):
+                for a in range(m):
+                    promise -= 0.5 * slopes[free[a]] * step[a]
+                length, decrease = _turn(H, z, nu, slopes, square, free, m, step, new)
+                good = decrease > 0.1 * length * (2.0 - length) * promise
+            elif damping < MOST_DAMPING:
+                damping = max(DAMPING * damping, LEAST_DAMPING)
+                continue
+        if promise <= 1e-16 * size or length == 0.0:
+            joins = _entering(H, b, z, slopes) if joins < 0 else -1
+            if joins < 0:
+                return
+            damping = 0.0
+        elif good:
+            for a in range(m):
+                z[free[a]] = new[free[a]]
+            nu, size = _slopes_on_sphere(H, b, z, square, slopes)
+            joins, damping = -1, damping / DAMPING if damping > LEAST_DAMPING else 0.0
+        else:
+            damping = max(DAMPING * damping, LEAST_DAMPING)

@@ -1,0 +1,64 @@
+"""Which strategy knows the structure of a pair (g, u): solvers and certificates ask here, never for types.
+
+A *strategy* is a class whose instances are made from a problem. What it must have depends on what is asked of it:
+
+``refusal(problem)``           a sentence why it cannot serve a problem, or None (static)
+``threshold(problem, theta)``  λ above which every CWS point is sparse or binary, or None (static)
+``plan``, ``limits``, ``start``, ``child``, ``descend``   for ``search``, see :mod:`counterpoise.solvers.search`
+``advance``, ``tolerance``, ``weighted``, ``gap``         for ``swap`` and ``certify(level="swap")``
+``enumeration()``              for ``exact``: what there is to enumerate, how many, and the function that does it
+``pool``                       the class that prices columns where there are very many
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from counterpoise.terms.concave import AtMost, ConcaveQuadratic, Norm2, TopSum
+from counterpoise.terms.constraint import Sphere, Sum
+
+_strategies: dict[tuple[type, type], Any] = {}
+
+
+def register(g: type, u: type, strategy: Any) -> None:
+    """Let ``strategy`` serve problems whose terms are of the types g and u; it is a class, or "module:name"."""
+    _strategies[g, u] = strategy
+
+
+def strategy_for(problem: Any) -> Any:
+    """Return the strategy class for the terms of a problem, or None."""
+    found = _strategies.get((type(problem.g), type(problem.u)))
+    if isinstance(found, str):
+        module, name = found.split(":")
+        found = getattr(import_module(module), name)
+        register(type(problem.g), type(problem.u), found)
+    return found
+
+
+def pool_for(problem: Any) -> Any:
+    """Return what prices the columns of a problem with very many of them, or None."""
+    strategy = strategy_for(problem)
+    return None if strategy is None else strategy.pool_for(problem)
+
+
+def serving(problem: Any, method: str) -> Any:
+    """Return the strategy class that serves a problem, or refuse in a sentence that names the method."""
+    strategy = strategy_for(problem)
+    if strategy is None:
+        raise ValueError(
+            f"method {method!r} knows TopSum and AtMost on Sum or Sphere, and Norm2 and ConcaveQuadratic on Sum; here "
+            f"g is {type(problem.g).__name__} and u is {type(problem.u).__name__}. "
+            "counterpoise.registry.register adds more."
+        )
+    refusal = strategy.refusal(problem)
+    if refusal is not None:
+        raise ValueError(f"method {method!r} cannot serve this problem: {refusal}")
+    return strategy
+
+
+for _g in (TopSum, AtMost):
+    register(_g, Sum, "counterpoise.solvers.sparse_line:SparseLine")
+    register(_g, Sphere, "counterpoise.solvers.sparse_arc:SparseArc")
+for _binary in (Norm2, ConcaveQuadratic):
+    register(_binary, Sum, "counterpoise.solvers.binary:Binary")

@@ -1,0 +1,303 @@
+"""Feasible points under floors, a number of non-zeros and groups, or the proof that there is none.
+
+``SemiContinuous`` and ``AtMost`` leave a set that is not convex. Once it is known which coordinates are held, that is
+may be non-zero, what is left is a box, a sum and limits of groups. Simple orders of the coordinates mostly find such a
+set; where they do not, an integer program finds one or proves that there is none.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import threading
+from collections.abc import Iterator
+from concurrent.futures import Future, wait
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.checks import Vector
+from counterpoise.kernels.separable import Separable
+from counterpoise.terms.constraint import Sum
+
+# What rounding may leave of a limit, relative to the size of x.
+ROUNDING = 1e-12
+# Up to so many sets of coordinates are all tried; beyond that the integer program decides.
+FEW_SETS = 500
+# Seconds of the integer program, and of each look at which rule is in the way.
+PROOF_SECONDS, REASON_SECONDS = 60.0, 1.0
+# x is scaled to this size for the integer program, whose tolerances are absolute and around 1e-6.
+PROGRAM_SCALE = 1e3
+# Sets that the integer program may propose although they miss a limit by less than its tolerance.
+NEAR_MISSES = 50
+
+
+class Rules(NamedTuple):
+    """What a point must keep: x is 0 or in [least, most], at most s are non-zero, and u(x) = 0 with its groups."""
+
+    least: Vector
+    most: Vector
+    must: npt.NDArray[np.bool_]
+    s: int
+    u: Sum
+    size: float
+
+    @property
+    def n(self) -> int:
+        """How many coordinates there are."""
+        return len(self.least)
+
+    def can_hold(self, held: Any) -> bool:
+        """Whether values of these coordinates alone keep all rules: an interval for every group, and c in their sum."""
+        at, slack = np.asarray(held, dtype=np.int64), ROUNDING * self.size
+        try:
+            low, high = self.u.tree(self.n).reach(self.least[at], self.most[at], slack, at)
+        except ValueError:
+            return False
+        return low <= self.u.c + slack and high >= self.u.c - slack
+
+    def count_sets(self) -> int:
+        """Return how many sets of coordinates there are to choose from."""
+        others = int(np.sum(self._open & ~self.must))
+        return sum(math.comb(others, k) for k in range(self.s - int(self.must.sum()) + 1))
+
+    def all_sets(self) -> Iterator[list[int]]:
+        """Yield every set of coordinates, the smallest first."""
+        must = [int(i) for i in np.flatnonzero(self.must)]
+        others = [int(i) for i in np.flatnonzero(self._open & ~self.must)]
+        for k in range(self.s - len(must) + 1):
+            for more in itertools.combinations(others, k):
+                yield [*must, *more]
+
+    @property
+    def _open(self) -> npt.NDArray[np.bool_]:
+        free: npt.NDArray[np.bool_] = (self.least != 0.0) | (self.most != 0.0)
+        return free
+
+    def names_near(self, x: Vector) -> list[int] | None:
+        """Return coordinates that can keep all rules, the largest of x first; None if simple orders find none."""
+        if int(self.must.sum()) > self.s:
+            return None
+        by_size = np.argsort(-np.abs(x), kind="stable")
+        by_room = np.lexsort((-self.most, self.least))
+        for order in (by_size, by_room, np.argsort(-self.most, kind="stable")):
+            held = self._choose(order, x)
+            if held is not None:
+                return held
+        return None
+
+    def _choose(self, order: Any, x: Vector) -> list[int] | None:
+        """Take coordinates in order: those that must be, those that groups need, then the others, up to s."""
+        held = [int(i) for i in np.flatnonzero(self.must)]
+        taken = set(held)
+        order = [int(i) for i in order if self._open[i] and not self.must[i]]
+        tree = self.u.tree(self.n)
+        most = np.append(tree.most[:-1], self.u.c)
+        low, high = np.zeros(len(most)), np.zeros(len(most))
+
+        def chain(i: int) -> Iterator[int]:
+            return tree.chain(int(tree.leaf[i]))
+
+        def take(i: int) -> None:
+            for k in chain(i):
+                low[k] += self.least[i]
+                high[k] += self.most[i]
+
+        def fits(i: int) -> bool:
+            return all(low[k] + self.least[i] <= most[k] + ROUNDING * self.size for k in chain(i))
+
+        for i in held:
+            take(i)
+        for k, group in enumerate(self.u.groups):
+            for i in order:
+                if high[k] >= group.least or len(held) >= self.s:
+                    break
+                if i not in taken and k in chain(i) and fits(i):
+                    held.append(i)
+                    taken.add(i)
+                    take(i)
+        enough = self.can_hold(held)
+        for i in order:
+            if len(held) >= self.s or (enough and x[i] == 0.0):
+                break
+            if i not in taken and fits(i):
+                held.append(i)
+                taken.add(i)
+                take(i)
+                enough = self.can_hold(held)
+        return held if enough else None
+
+    def any_names(self, seconds: float) -> list[int] | None:
+        """Return coordinates that can keep all rules, None if there are none; refuse what takes too long to decide."""
+        if self.count_sets() <= FEW_SETS:
+            return next((held for held in self.all_sets() if self.can_hold(held)), None)
+        return _IntegerProgram(self).names(seconds)
+
+    def in_the_way(self) -> str:
+        """Return which kind of rule, left out alone, would leave a point."""
+        n, nothing = self.n, np.zeros(self.n)
+        for what, other in (
+            ("without the limits of the groups", self._replace(u=Sum(self.u.c)) if self.u.groups else None),
+            (
+                "without the least values",
+                self._replace(least=np.where(self.must, self.least, np.minimum(nothing, self.least))),
+            ),
+            ("without the largest values", self._replace(most=np.where(self._open, max(self.size, 0.0), 0.0))),
+            ("with more non-zeros", self._replace(s=n)),
+        ):
+            try:
+                if other is not None and (other.names_near(nothing) or other.any_names(REASON_SECONDS)):
+                    return f"{what} there would be one"
+            except ValueError:  # not known in that time
+                continue
+        return "loosen the bounds or the limits of the groups"
+
+
+class InfeasibleError(ValueError):
+    """No point keeps all rules together; ``reason`` says which kind of rule is in the way."""
+
+    def __init__(self, s: int, reason: str) -> None:
+        super().__init__(f"no point with at most {s} non-zeros keeps all bounds and limits together; {reason}.")
+        self.reason = reason
+
+
+def rules_of(problem: Any) -> Rules:
+    """Return the rules of a problem on ``Sum``."""
+    h = problem.separable
+    s = min(problem.g.s, problem.n) if hasattr(problem.g, "violation") else problem.n
+    must = (h.lo > 0.0) | (h.hi < 0.0)
+    least = np.where(h.floor > h.lo, h.floor, h.lo)
+    return Rules(least, np.asarray(h.hi), must, s, problem.u, problem.scale)
+
+
+def held_only(h: Separable, held: Any) -> Separable:
+    """Return h with the given coordinates at or above their floors and all others at 0."""
+    least, most = np.zeros(len(h.lo)), np.zeros(len(h.lo))
+    least[held], most[held] = h.floor[held], h.hi[held]
+    return h._replace(lo=least, hi=most, floor=least)
+
+
+def near_point(problem: Any, x: Vector, seconds: float = PROOF_SECONDS) -> Vector:
+    """Return a feasible point near x; raise :class:`InfeasibleError` if there is none."""
+    if not problem.u.is_line:
+        return sparse_unit(problem, x)
+    rules = rules_of(problem)
+    held = rules.names_near(x) or rules.any_names(seconds)
+    if held is None:
+        raise InfeasibleError(rules.s, rules.in_the_way())
+    point: Vector = problem.u.project(x, held_only(problem.separable, held))
+    return point
+
+
+def sparse_unit(problem: Any, x: Vector) -> Vector:
+    """Return the s largest |xᵢ|, projected onto the sphere."""
+    few = np.argsort(-np.abs(x), kind="stable")[: problem.g.s]
+    at = np.zeros(len(x))
+    at[few] = x[few]
+    point: Vector = problem.u.project(at, problem.separable)
+    return point
+
+
+class _IntegerProgram:
+    """Find x and binary z with leastᵢzᵢ ≤ xᵢ ≤ mostᵢzᵢ, Σz ≤ s, Σx = c and the groups' limits, by HiGHS.
+
+    Its tolerances are wider than ours: a set that misses a rule by less than they allow is cut off, and the program is
+    solved again.
+    """
+
+    def __init__(self, rules: Rules) -> None:
+        import scipy.sparse as sp
+
+        self.rules, n = rules, rules.n
+        scale = PROGRAM_SCALE / max(rules.size, 1e-300)
+        most, groups, c = np.minimum(rules.most, rules.size), rules.u.groups, rules.u.c
+        nothing, some = sp.csr_array((1, n)), sp.csr_array(np.ones((1, n)))
+        inside = np.zeros((len(groups), n))
+        for k, group in enumerate(groups):
+            inside[k, group.members] = 1.0
+        rows = sp.csr_array(inside)
+        self.rows = [
+            sp.hstack([sp.eye_array(n), sp.diags_array(-scale * rules.least)]),
+            sp.hstack([sp.eye_array(n), sp.diags_array(-scale * most)]),
+            sp.hstack([some, nothing]),
+            sp.hstack([nothing, some]),
+            sp.hstack([rows, sp.csr_array(rows.shape)]),
+        ]
+        self.low: list[Any] = [
+            np.zeros(n),
+            np.full(n, -np.inf),
+            [scale * c],
+            [-np.inf],
+            scale * np.array([group.least for group in groups]),
+        ]
+        self.high: list[Any] = [
+            np.full(n, np.inf),
+            np.zeros(n),
+            [scale * c],
+            [float(rules.s)],
+            scale * np.array([group.most for group in groups]),
+        ]
+        self.bounds = (
+            np.concatenate([scale * np.minimum(rules.least, 0.0), rules.must.astype(np.float64)]),
+            np.concatenate([scale * np.maximum(most, 0.0), np.ones(n)]),
+        )
+
+    def names(self, seconds: float) -> list[int] | None:
+        """Return coordinates that can keep all rules, None if there are none."""
+        for _ in range(NEAR_MISSES):
+            found = _in_a_thread(self._solve, seconds)
+            if found.status == 2:
+                return None
+            if found.x is None:
+                raise ValueError(
+                    f"in {seconds:.3g} seconds no point with at most {self.rules.s} non-zeros that keeps all bounds "
+                    "and limits was found, and no proof that there is none; loosen them, or give more time."
+                )
+            held = [int(i) for i in np.flatnonzero(found.x[self.rules.n :] > 0.5)]
+            if self.rules.can_hold(held):
+                return held
+            self._cut_off(held)
+        raise ValueError(
+            f"points with at most {self.rules.s} non-zeros miss the bounds or limits by less than 1e-6, and none that "
+            "keeps them was found; loosen them a little."
+        )
+
+    def _solve(self, seconds: float) -> Any:
+        from scipy.optimize import Bounds, LinearConstraint, milp
+        from scipy.sparse import vstack
+
+        n, limits = self.rules.n, (np.concatenate(self.low), np.concatenate(self.high))
+        return milp(
+            np.zeros(2 * n),
+            integrality=np.repeat([0, 1], n),
+            bounds=Bounds(*self.bounds),
+            constraints=LinearConstraint(vstack(self.rows, format="csc"), *limits),
+            options={"time_limit": seconds},
+        )
+
+    def _cut_off(self, held: list[int]) -> None:
+        """Ask for another set: Σ_{i∈held} zᵢ − Σ_{i∉held} zᵢ ≤ |held| − 1."""
+        from scipy.sparse import csr_array
+
+        signs = np.full(self.rules.n, -1.0)
+        signs[held] = 1.0
+        self.rows.append(csr_array(np.concatenate([np.zeros(self.rules.n), signs])[None, :]))
+        self.low.append([-np.inf])
+        self.high.append([len(held) - 1.0])
+
+
+def _in_a_thread(solve: Any, seconds: float) -> Any:
+    """Return ``solve(seconds)``; Ctrl-C ends the wait for it, which a call of a C library would not notice."""
+    found: Future[Any] = Future()
+
+    def work() -> None:
+        try:
+            found.set_result(solve(seconds))
+        except BaseException as error:
+            found.set_exception(error)
+
+    threading.Thread(target=work, daemon=True).start()
+    while not found.done():
+        wait([found], 0.1)
+    return found.result()

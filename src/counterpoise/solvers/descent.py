@@ -1,0 +1,200 @@
+"""Descent by pairs or blocks to a certificate: on F itself where f is quadratic, otherwise on models of F."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from counterpoise.certificates import convex_gap
+from counterpoise.checks import Vector
+from counterpoise.kernels import sweep
+from counterpoise.kernels.pair import Terms
+from counterpoise.problem import Problem, Status
+from counterpoise.solvers import faces
+from counterpoise.solvers.run import Epoch, Run
+
+# Takes (terms, level, iterations, age); returns the iterations done, accepted steps, and whether it has settled.
+Advance = Callable[[Terms, Vector, int, Any], tuple[int, int, bool]]
+
+# How often the face of a point is settled before its gap is left as it is.
+SETTLINGS = 8
+# How many scans in a row may find a decrease without a lower F.
+IDLE_SCANS = 20
+# Iterations before Newton steps are tried on a sphere, and again after twice as many.
+FIRST_TURN = 4096
+# Iterations between two looks at F: at least, and at most per coordinate. A new model is taken when they bring less
+# than this share of all that the model has brought.
+FEWEST, LOOK, RENEWAL = 128, 2, 0.1
+
+
+def descend(
+    run: Run, x: Vector, theta: float, advance: Advance, certified: bool = True
+) -> tuple[Epoch, dict[str, Any]]:
+    """Descend from x, in place, until no pair gains; return the last report and what is claimed beside it."""
+    kind = DescentOnModels if run.problem.f.quadratic is None else Descent
+    way = kind(run, x, theta, advance, certified)
+    report = run.stage(way.epoch)
+    known = report.status in (Status.CERTIFIED, Status.STATIONARY)
+    return report, {"convex_gap": way.rest if known else None}
+
+
+class Descent:
+    """Advance by epochs; when one settles, scan all pairs, and end with a certificate or take the best pair.
+
+    Where F is convex a point at which no pair gains may still be far from the minimum: Newton steps on its face go on
+    until the bound of F(x) − F* is within the tolerance, too.
+    """
+
+    def __init__(self, run: Run, x: Vector, theta: float, advance: Advance, certified: bool) -> None:
+        self.run, self.x, self.theta, self.advance, self.certified = run, x, theta, advance, certified
+        self.rest: float | None = None
+        self.settlings = self.idle_scans = self.turned = 0
+        self.scanned, self.turn_after = np.inf, FIRST_TURN
+        self.age, self.level = np.array([0, max(1000, 4 * run.problem.n), 0]), np.array(run.measure(x))
+        self.begin(run.problem)
+
+    def begin(self, problem: Problem) -> None:
+        """Take steps on a problem, from x."""
+        self.terms = problem.terms()
+        sweep.start(self.terms, self.x)
+
+    def epoch(self, trials: int) -> Epoch:
+        """Advance by at most so many iterations, and scan all pairs if that settles."""
+        run, x = self.run, self.x
+        # Counted in iterations, so that the steps do not depend on the clock.
+        most = min(trials, self.turn_after - self.turned)
+        tried, accepted, settled = self.advance(self.terms, self.level, most, self.age)
+        self.turned += tried
+        if not settled:
+            if self.turned >= self.turn_after:
+                self.turned, self.turn_after = 0, 2 * self.turn_after
+                self.turn()
+            return Epoch(x, tried, accepted)
+        sweep.start(self.terms, x)
+        self.age[0] = self.age[2] = 0
+        if not self.certified:
+            return Epoch(x, tried, accepted, Status.STATIONARY)
+        self.level[:] = run.measure(x)
+        tolerance = run.tol * abs(self.level[0]) + self.level[1]
+        # Within the iteration limit the scan's best pair is taken, so that every scan makes progress.
+        spare = run.max_iter is None or run.done + tried < run.max_iter
+        gap, *_ = sweep.scan(self.terms, x, self.theta, tolerance if spare else np.inf)
+        if gap > tolerance:
+            # Decreases that do not lower F, scan after scan, are rounding.
+            self.idle_scans = 0 if self.level[0] < self.scanned else self.idle_scans + 1
+            self.scanned = min(self.scanned, float(self.level[0]))
+            if self.idle_scans > IDLE_SCANS:
+                return Epoch(x, tried + spare, accepted + spare, Status.STATIONARY)
+            self.level[0] -= gap if spare else 0.0
+            return Epoch(x, tried + spare, accepted + spare)
+        return Epoch(x, tried, accepted, self.end(tolerance), gap)
+
+    def turn(self) -> None:
+        """Shorten the long tail of steps on a sphere whose eigenvalues differ by much."""
+        if self.run.problem.u.is_sphere:
+            self.level[:] = self.run.measure(self.x)
+            tolerance = self.run.tol * abs(self.level[0]) + self.level[1]
+            faces.turn(self.run.problem, self.x, tolerance, self.run.limits)
+            sweep.start(self.terms, self.x)
+            self.level[:], self.age[0], self.age[2] = self.run.measure(self.x), 0, 0
+
+    def end(self, tolerance: float) -> Status | None:
+        """Return the status of a point at which no pair gains; None if the whole face was worth a step."""
+        run, x = self.run, self.x
+        objective, noise = self.level
+        self.rest = convex_gap(run.problem, x)
+        if self.rest is None or self.rest <= tolerance:
+            return Status.CERTIFIED
+        self.settle(0.5 * tolerance, objective + noise)
+        self.rest = convex_gap(run.problem, x)
+        self.settlings += 1
+        self.level[:] = run.measure(x)
+        # The point has moved, so that its pairs are asked again, unless that has brought nothing several times.
+        if self.settlings > SETTLINGS and self.rest is not None and self.rest > tolerance:
+            return Status.STATIONARY
+        return None
+
+    def settle(self, target: float, most: float) -> None:
+        """Take Newton steps on the face of x where F is convex on it, unless they end above ``most``."""
+        before = self.x.copy()
+        faces.settle(self.run.problem, self.x, target, self.run.limits)
+        sweep.start(self.terms, self.x)
+        if self.run.measure(self.x)[0] > most:  # rounding of a face that is nearly singular
+            self.x[:] = before
+            sweep.start(self.terms, self.x)
+
+
+class DescentOnModels(Descent):
+    """Advance on quadratic models of F, each taken at the point that the one before led to.
+
+    A model mixes the local curvatures of f with their bound (:meth:`Problem.model`). After some iterations F is looked
+    at: steps count if they lower F by a share of what they lower the model; otherwise the run goes back and mixes in
+    more of the bound. The mix 1 is an upper bound of F, on which steps always count, and all claims are made on it.
+    When F is looked at does not depend on where one epoch ends and the next begins, so neither do the steps.
+    """
+
+    def begin(self, problem: Problem) -> None:
+        """Begin with the local curvatures, or without a Gram matrix, where each model would copy A, with the bound."""
+        self.trust = faces.Trust(faces.MIXES if problem.f.gram else (1.0,))
+        self.look = LOOK * problem.n
+        self.is_current = False
+        sweep.start(problem.model(self.x).terms(), self.x)  # puts x on its bounds and u(x) = 0
+
+    def epoch(self, trials: int) -> Epoch:
+        """Advance by at most so many iterations on one model, a new one if the last has settled."""
+        x, first = self.x, 0
+        if not self.is_current:
+            gap, tolerance = self.renew()
+            if gap <= tolerance:
+                return Epoch(x, 0, 0, self.end(tolerance) if self.certified else Status.STATIONARY, gap)
+            first = 1  # the best pair has been taken, so that every model makes progress
+        more, taken, settled = self.advance(self.terms, self.level, min(trials, self.ahead) - first, self.age)
+        self.ahead -= first + more
+        if settled or self.ahead <= 0 or self.run.done + first + more == self.run.max_iter:
+            self.judge(settled)
+        # Until F has been looked at, the point of the last look counts.
+        return Epoch(self.seen[2], first + more, first + taken)
+
+    def renew(self) -> tuple[float, float]:
+        """Take a new model at x, and its best pair if that gains enough; return what it gains, and what is enough.
+
+        If no pair gains enough, the model is the upper bound.
+        """
+        run, x = self.run, self.x
+        self.level[:], self.age[0], self.age[2], self.brought = run.measure(x), 0, 0, 0.0
+        tolerance = run.tol * abs(self.level[0]) + self.level[1]
+        self.start_look()
+        while True:
+            self.terms = run.problem.model(x, self.trust.mix).terms()
+            sweep.start(self.terms, x)
+            gap, *_ = sweep.scan(self.terms, x, self.theta, tolerance)
+            self.is_current = gap > tolerance
+            if self.is_current:
+                self.level[0] -= gap
+            if self.is_current or self.trust.mix >= 1.0:
+                return gap, tolerance
+            self.trust.give_up()
+
+    def start_look(self) -> None:
+        """Note where F is looked at."""
+        self.ahead, self.seen = self.look, (self.run.measure(self.x)[0], float(self.level[0]), self.x.copy())
+
+    def judge(self, settled: bool) -> None:
+        """Look at F: go on from here, with a new model if this one has little to bring, or go back."""
+        objective, level, before = self.seen
+        sweep.start(self.terms, self.x)
+        promised, most = level - float(self.level[0]), LOOK * self.run.problem.n
+        if self.trust.judges(objective - self.run.measure(self.x)[0], promised):
+            self.brought += promised
+            self.is_current = not settled and promised >= RENEWAL * self.brought
+            self.look = min(2 * self.look, most)
+            self.start_look()
+        else:
+            self.x[:], self.is_current = before, False
+            self.look = max(self.look // 2, min(FEWEST, most))
+            if self.trust.mix >= 1.0:
+                # Steps on the upper bound may be tiny, and many; where F is convex on a face there are better ones.
+                self.settle(0.5 * (self.run.tol * abs(objective) + float(self.level[1])), objective)
+                self.start_look()

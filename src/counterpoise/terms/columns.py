@@ -1,0 +1,132 @@
+"""Functions of z = Ax − y: the products with A that all of them need, for dense, float32 and compressed data."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from counterpoise.checks import Vector, is_sparse, matrix, refuse_extreme, spread
+from counterpoise.kernels.columns import add_columns, column_products, column_squares
+
+GRAM_LIMIT = 6000
+# Columns at a time where all are gone through.
+BLOCK = 8192
+
+
+class DataTerm:
+    """A function of z = Ax − y with weights vₜ ≥ 0 of the rows; ``weights`` is None if all are 1."""
+
+    def _take_data(self, A: Any, y: Any, weights: Any, gram: bool | None) -> None:
+        self.A = matrix(A, "A")
+        self.m, self.n = self.A.shape
+        self.y = spread(y, "y", self.m)
+        refuse_extreme(self.y, "y")
+        self.weights = None if weights is None else _row_weights(weights, self.m)
+        self.gram = self.n <= GRAM_LIMIT if gram is None else bool(gram)
+
+    @property
+    def cost(self) -> int:
+        """How many numbers a gradient reads: the stored entries of A, twice."""
+        return 2 * (int(self.A.nnz) if is_sparse(self.A) else self.m * self.n)
+
+    def blocks(self) -> Iterator[tuple[int, int, Any]]:
+        """Yield (first, last, columns) in double precision, some thousand at a time, so that no large copy is made."""
+        for first in range(0, self.n, BLOCK):
+            last = min(first + BLOCK, self.n)
+            block = self.A[:, first:last]
+            yield first, last, block.toarray() if is_sparse(block) else block.astype(np.float64, copy=False)
+
+    def each_block(self, do: Callable[[int, int], None]) -> None:
+        """Call ``do(first, last)`` for all columns, some thousand at a time, with one thread a core."""
+        ends = [(first, min(first + BLOCK, self.n)) for first in range(0, self.n, BLOCK)]
+        if len(ends) == 1:
+            do(*ends[0])
+            return
+        with threadpool_limits(limits=1, user_api="blas"), ThreadPoolExecutor(os.cpu_count()) as threads:
+            for _ in threads.map(lambda both: do(*both), ends):
+                pass
+
+    def residual(self, x: Vector) -> Vector:
+        """Return Ax − y, from the columns that x holds if they are few."""
+        held = np.flatnonzero(x)
+        if 8 * len(held) <= self.n:
+            product = np.asarray(self.A[:, held].astype(np.float64) @ x[held], dtype=np.float64)
+        elif self.A.dtype == np.float32 and is_sparse(self.A):
+            product = np.zeros(self.m)
+            add_columns(self.A.data, self.A.indices, self.A.indptr, x, product)
+        elif self.A.dtype == np.float32:
+            product = np.zeros(self.m)
+            for first, last, block in self.blocks():
+                product += block @ x[first:last]
+        else:
+            product = np.asarray(self.A @ x, dtype=np.float64)
+        return product - self.y
+
+    def transposed(self, r: Vector) -> Vector:
+        """Return Aᵀr in double precision."""
+        if self.A.dtype == np.float32 and is_sparse(self.A):
+            products = np.empty((self.n, 1))
+            column_products(self.A.data, self.A.indices, self.A.indptr, np.arange(self.n), r[:, None], products)
+            return products[:, 0]
+        if self.A.dtype == np.float32:
+            out = np.empty(self.n)
+
+            def multiply(first: int, last: int) -> None:
+                out[first:last] = r @ self.A[:, first:last].astype(np.float64)
+
+            self.each_block(multiply)
+            return out
+        return np.asarray(self.A.T @ r, dtype=np.float64)
+
+    def weighted(self, r: Vector) -> Vector:
+        """Return v∘r."""
+        return r if self.weights is None else self.weights * r
+
+    def squares(self) -> Vector:
+        """Return Σₜ vₜaₜᵢ² of every column."""
+        squares = np.empty(self.n)
+        if is_sparse(self.A):
+            column_squares(self.rooted(self.A).data, self.A.indptr, squares)
+            return squares
+
+        def square(first: int, last: int) -> None:
+            block = self.A[:, first:last]
+            if self.weights is None:
+                squares[first:last] = np.einsum("ij,ij->j", block, block, dtype=np.float64)
+            else:
+                squares[first:last] = self.weights @ (block * block.astype(np.float64, copy=False))
+
+        self.each_block(square)
+        return squares
+
+    def rooted(self, columns: Any) -> Any:
+        """Return some columns with their rows times √vₜ: as they are without weights, otherwise in double precision."""
+        if self.weights is None:
+            return columns
+        roots = np.sqrt(self.weights)
+        if not is_sparse(columns):
+            return columns * roots[:, None]
+        scaled = columns.astype(np.float64)
+        scaled.data *= roots[scaled.indices]
+        return scaled
+
+    def gram_of(self, columns: Any) -> Vector:
+        """Return AᵀVA of some columns, dense and in double precision."""
+        B = self.rooted(columns.astype(np.float64, copy=False))
+        product = B.T @ B
+        return np.ascontiguousarray(product.toarray() if is_sparse(product) else product)
+
+
+def _row_weights(weights: Any, m: int) -> Vector:
+    """Return the weights of the rows, finite and at least 0."""
+    v = spread(weights, "weights", m)
+    refuse_extreme(v, "weights")
+    if (v < 0.0).any():
+        where = int(np.flatnonzero(v < 0.0)[0])
+        raise ValueError(f"weights contains {v[where]:g} at {where}; the weight of a row must be at least 0.")
+    return v

@@ -1,0 +1,259 @@
+"""Limits on the sums over groups of coordinates that are disjoint or nested: a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.checks import Vector, number
+
+# Halvings of an interval after which a shift is known to the last digit.
+HALVINGS = 200
+# A sum this close to a limit, relative to the largest sum, is at the limit.
+AT_LIMIT = 1e-12
+
+
+class Group(NamedTuple):
+    """Coordinates whose sum lies between two limits."""
+
+    name: Any
+    members: npt.NDArray[np.int64]
+    least: float
+    most: float
+
+
+def with_limits(before: tuple[Group, ...], groups: Any, limits: Mapping[Any, Any]) -> tuple[Group, ...]:
+    """Return the groups with those that have limits added, smaller ones first; refuse groups that overlap."""
+    if not isinstance(limits, Mapping):
+        raise TypeError(
+            f"limits is a {type(limits).__name__}; it must map groups to limits, such as {{'a': (0, 0.3)}}."
+        )
+    more = [Group(name, _members(groups, name), *_limits(name, pair)) for name, pair in limits.items()]
+    together = tuple(sorted((*before, *more), key=lambda group: len(group.members)))
+    for k, group in enumerate(together):
+        for other in together[k + 1 :]:
+            both = np.isin(group.members, other.members)
+            if both.any() and not both.all():
+                raise ValueError(
+                    f"groups {group.name!r} and {other.name!r} share coordinate {group.members[both][0]}, but neither "
+                    "holds the other; groups must be disjoint or nested."
+                )
+    return together
+
+
+def _members(groups: Any, name: Any) -> npt.NDArray[np.int64]:
+    """Return the coordinates of a group, sorted."""
+    if isinstance(groups, Mapping):
+        if name not in groups:
+            raise ValueError(f"limits names group {name!r}, which is not among the groups.")
+        members = np.unique(np.asarray(groups[name], dtype=np.int64))
+    else:
+        members = np.flatnonzero([label == name for label in groups]).astype(np.int64)
+    if not len(members):
+        raise ValueError(f"group {name!r} is empty; every group with limits needs a coordinate.")
+    if members[0] < 0:
+        raise ValueError(f"group {name!r} holds coordinate {members[0]}; coordinates are counted from 0.")
+    return members
+
+
+def _limits(name: Any, pair: Any) -> tuple[float, float]:
+    """Return (least, most) from one number or two."""
+    what = f"the limit of group {name!r}"
+    if np.ndim(pair) == 0 and pair is not None:
+        return (number(pair, what),) * 2
+    if np.shape(pair) != (2,):
+        raise ValueError(f"{what} is {pair!r}; it must be one number or (least, most).")
+    least = -np.inf if pair[0] is None or pair[0] == -np.inf else number(pair[0], what)
+    most = np.inf if pair[1] is None or pair[1] == np.inf else number(pair[1], what)
+    if least > most:
+        raise ValueError(
+            f"the limits of group {name!r} are ({least:g}, {most:g}); the first must not exceed the second."
+        )
+    return least, most
+
+
+class Transfer(NamedTuple):
+    """The transfer that slopes want most: what j gives i lowers F at this rate; i = −1 if none does."""
+
+    rate: float
+    i: int
+    j: int
+
+
+class Tree:
+    """Groups over n coordinates; the last node is the root, which holds all coordinates.
+
+    Attributes
+    ----------
+    leaf : array of length n
+        The innermost node of every coordinate.
+    parent, depth : arrays over the nodes
+        Children come before their parents; the parent of the root is −1.
+    least, most : arrays over the nodes
+        The limits; none at the root.
+    """
+
+    def __init__(self, groups: tuple[Group, ...], n: int) -> None:
+        count = len(groups)
+        self.groups = groups
+        self.leaf, self.parent = np.full(n, count), np.full(count + 1, count)
+        self.parent[count] = -1
+        self.depth = np.zeros(count + 1, dtype=np.int64)
+        self.least = np.array([*(group.least for group in groups), -np.inf])
+        self.most = np.array([*(group.most for group in groups), np.inf])
+        for k in range(count - 1, -1, -1):  # larger groups first
+            if groups[k].members[-1] >= n:
+                raise ValueError(
+                    f"group {groups[k].name!r} holds coordinate {groups[k].members[-1]}, but there are {n} coordinates."
+                )
+            self.parent[k] = self.leaf[groups[k].members[0]]
+            self.depth[k] = self.depth[self.parent[k]] + 1
+            self.leaf[groups[k].members] = k
+
+    def mirrored(self) -> Tree:
+        """Return the tree for −x."""
+        groups = (group._replace(least=-group.most, most=-group.least) for group in self.groups)
+        return Tree(tuple(groups), len(self.leaf))
+
+    def chain(self, node: int) -> Iterator[int]:
+        """Yield a node and all that hold it, the innermost first."""
+        while node >= 0:
+            yield node
+            node = int(self.parent[node])
+
+    def reach(self, lo: Vector, hi: Vector, slack: float, members: Any = None) -> tuple[float, float]:
+        """Return the least and the largest sum within the bounds and limits; refuse a group that cannot keep its own.
+
+        With ``members`` all other coordinates are 0.
+        """
+        leaf = self.leaf if members is None else self.leaf[members]
+        low, high = (np.bincount(leaf, bound, len(self.parent)) for bound in (lo, hi))
+        for k, group in enumerate(self.groups):
+            if low[k] > group.most + slack or high[k] < group.least - slack:
+                raise ValueError(
+                    f"the sum over group {group.name!r} must be between {group.least:g} and {group.most:g}, but its "
+                    f"coordinates reach from {low[k]:g} to {high[k]:g}."
+                )
+            low[self.parent[k]] += max(low[k], group.least)
+            high[self.parent[k]] += min(high[k], group.most)
+        return float(low[-1]), float(high[-1])
+
+    def sums(self, x: Vector) -> Vector:
+        """Return the sum of every node."""
+        totals: Vector = np.bincount(self.leaf, x, len(self.parent)).astype(np.float64)
+        for k in range(len(self.groups)):
+            totals[self.parent[k]] += totals[k]
+        return totals
+
+    def project(
+        self, z: Vector, lo: Vector, hi: Vector, c: float, on_sum: Callable[[float, Vector, Any], Vector]
+    ) -> Vector:
+        """Return the point nearest to z within bounds and limits whose sum is c.
+
+        It is z with a shift for each node. From the root down: the sum of a node is non-decreasing in the shift of its
+        parent. Where it misses a limit, the node gets the shift at which its sum is that limit, found by bisection.
+        ``on_sum(total, z, at)`` projects some coordinates onto a sum.
+        """
+        least, most = self.least.copy(), self.most.copy()
+        least[-1] = most[-1] = c
+        own = [np.flatnonzero(self.leaf == k) for k in range(len(least))]
+        children = [np.flatnonzero(self.parent == k) for k in range(len(least))]
+        ends = np.concatenate([lo - z, hi - z])
+        reach = 4.0 * (float(np.abs(ends[np.isfinite(ends)]).max(initial=0.0)) + abs(c) + float(np.abs(z).max()) + 1.0)
+
+        def inside(k: int, shift: float) -> float:
+            total = float(np.clip(z[own[k]] + shift, lo[own[k]], hi[own[k]]).sum())
+            inner = (min(max(inside(int(child), shift), least[child]), most[child]) for child in children[k])
+            return total + float(sum(inner))
+
+        x = np.empty(len(z))
+
+        def place(k: int, shift: float) -> None:
+            total = inside(k, shift)
+            target = min(max(total, least[k]), most[k])
+            if total != target:
+                low, high = -reach, reach
+                for _ in range(HALVINGS):
+                    shift = 0.5 * (low + high)
+                    low, high = (shift, high) if inside(k, shift) < target else (low, shift)
+                shift = high
+            for child in children[k]:
+                place(int(child), shift)
+            if len(own[k]):
+                # Its own coordinates make up what bisection leaves of the limit.
+                rest = sum(float(x[self.groups[child].members].sum()) for child in children[k])
+                wanted = min(max(inside(k, shift), least[k]), most[k]) - rest
+                wanted = min(max(wanted, float(lo[own[k]].sum())), float(hi[own[k]].sum()))
+                x[own[k]] = on_sum(wanted, z[own[k]] + shift, own[k])
+
+        place(len(least) - 1, 0.0)
+        return x
+
+    def best_transfer(self, x: Vector, right: Vector, left: Vector, size: float) -> Transfer:
+        """Return the transfer that lowers F fastest without breaking a limit.
+
+        ``right`` are the slopes of coordinates that may rise, ∞ for the others, ``left`` those of coordinates that may
+        fall, −∞ for the others. i may take from j if j is in every full node of i and i in every node of j that is at
+        its lower limit.
+        """
+        if not self.groups:
+            i, j = int(np.argmin(right)), int(np.argmax(left))
+            return Transfer(float(left[j] - right[i]), i, j) if left[j] > right[i] else Transfer(0.0, -1, -1)
+        sums, slack = self.sums(x), AT_LIMIT * size
+        full = [
+            next((k for k in self.chain(a) if sums[k] >= self.most[k] - slack), -1) for a in range(len(self.parent))
+        ]
+        low = [
+            next((k for k in self.chain(a) if sums[k] <= self.least[k] + slack), -1) for a in range(len(self.parent))
+        ]
+        leaves = np.unique(self.leaf)
+        at = {int(a): np.flatnonzero(self.leaf == a) for a in leaves}
+        rise = {a: int(members[np.argmin(right[members])]) for a, members in at.items()}
+        fall = {a: int(members[np.argmax(left[members])]) for a, members in at.items()}
+        best = Transfer(0.0, -1, -1)
+        for a, i in rise.items():
+            above = set(self.chain(a))
+            for b, j in fall.items():
+                rate = float(left[j] - right[i])
+                if rate > best.rate and (full[a] < 0 or full[a] in self.chain(b)) and (low[b] < 0 or low[b] in above):
+                    best = Transfer(rate, i, j)
+        return best
+
+    def cells(self, x: Vector, size: float) -> npt.NDArray[np.int64]:
+        """Return for every coordinate the innermost node of its chain whose sum is at a limit, or the root."""
+        sums, slack = self.sums(x), AT_LIMIT * size
+        bound = (sums <= self.least + slack) | (sums >= self.most - slack)
+        bound[-1] = True
+        of_node = np.array([next(k for k in self.chain(a) if bound[k]) for a in range(len(self.parent))])
+        cells: npt.NDArray[np.int64] = of_node[self.leaf]
+        return cells
+
+    def cheapest(self, slopes: Vector, lengths: Vector, owners: Any, base: Vector, total: float) -> Vector:
+        """Return the z ≥ ``base`` of least cost with the given sum, each piece of z bought at its slope.
+
+        Piece k adds up to ``lengths[k]`` to coordinate ``owners[k]`` at ``slopes[k]`` a unit; slopes of one coordinate
+        rise with its pieces. From the leaves up a node buys what its lower limit asks for, cheapest first, and passes
+        what its upper limit leaves to its parent.
+        """
+        z, order = base.copy(), np.argsort(slopes, kind="stable")
+        pending: list[list[Any]] = [[] for _ in self.parent]
+        sums = np.bincount(self.leaf, base, len(self.parent)).astype(np.float64)
+        nodes = self.leaf[owners]
+        for k in range(len(self.parent)):
+            own = order[nodes[order] == k]
+            offers = np.concatenate([np.stack([slopes[own], lengths[own], owners[own]], axis=1), *pending[k]])
+            offers = offers[np.argsort(offers[:, 0], kind="stable")]
+            is_root = k == len(self.parent) - 1
+            needed = max((total if is_root else self.least[k]) - sums[k], 0.0)
+            before = np.concatenate([[0.0], np.cumsum(offers[:, 1])[:-1]]) if len(offers) else np.zeros(0)
+            bought = np.clip(needed - before, 0.0, offers[:, 1])
+            np.add.at(z, offers[:, 2].astype(np.int64), bought)
+            if not is_root:
+                room = max(self.most[k] - sums[k], 0.0)
+                offers[:, 1] = np.clip(room - before, 0.0, offers[:, 1]) - bought
+                pending[self.parent[k]].append(offers[offers[:, 1] > 0.0])
+                sums[self.parent[k]] += sums[k] + float(bought.sum())
+        return z

@@ -1,0 +1,335 @@
+"""f that is not quadratic: weighted sums of a scalar loss φ, f(x) = Σₜ vₜ φ(zₜ) with z = Ax − y.
+
+A loss is an object with three functions of the whole vector z, ``value``, ``slope`` and ``curvature`` (φ, φ′ and φ″; on
+either side of a jump of φ″ any of the two), and a number ``bound``, L with φ″ ≤ L. φ must be convex.
+
+Assumption (ii) of the paper then holds with Q = L·AᵀVA: f(z) ≤ f(x) + ⟨∇f(x), z − x⟩ + ½(z − x)ᵀQ(z − x). This model is
+a least squares problem with the same A, the weights Lv and y′ = Ax − φ′(Ax − y)/L, so that all kernels serve it. With
+the local curvatures φ″ in the place of L it is the second-order model of f at x, closer to f but no bound.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+
+from counterpoise.checks import LARGEST, Vector, matrix, number, vector
+from counterpoise.terms.columns import DataTerm
+from counterpoise.terms.smooth import LeastSquares
+
+# The least share of the bound that a model adds to the local curvatures, so that it is a least squares problem.
+SMALLEST_MIX = 1e-10
+# Where a loss is tested: multiples of its unit, and steps from there.
+TESTED = np.array([-30.0, -3.0, -1.0, -0.3, -0.01, 0.0, 0.01, 0.3, 1.0, 3.0, 30.0])
+TEST_STEPS = -10.0, -0.1, 0.1, 10.0
+
+
+class ScalarLoss(Protocol):
+    """What :class:`Loss` asks of φ. The functions see all of z, so that φ may differ from row to row."""
+
+    @property
+    def bound(self) -> float:
+        """L > 0 with φ″ ≤ L."""
+
+    def value(self, z: Vector) -> Vector:
+        """Return φ(zₜ)."""
+
+    def slope(self, z: Vector) -> Vector:
+        """Return φ′(zₜ)."""
+
+    def curvature(self, z: Vector) -> Vector:
+        """Return φ″(zₜ), between 0 and ``bound``."""
+
+
+class Loss(DataTerm):
+    """f(x) = Σₜ vₜ φ((Ax − y)ₜ) with a convex scalar loss φ of your own.
+
+    Parameters
+    ----------
+    phi : object
+        With ``value(z)``, ``slope(z)`` and ``curvature(z)``, NumPy functions of the vector z = Ax − y, and ``bound``.
+    A : array or SciPy sparse matrix, m × n
+        Dense data may be float32.
+    y : array of length m, or a number
+    weights : array of length m, or a number, optional
+        v ≥ 0, by default 1.
+    gram : bool, optional
+        Whether kernels keep AᵀVA, as for :class:`LeastSquares`.
+    """
+
+    is_known = is_convex = True
+    quadratic = None
+
+    def __init__(self, phi: ScalarLoss, A: Any, y: Any = 0.0, weights: Any = None, gram: bool | None = None) -> None:
+        self._take_data(A, y, weights, gram)
+        self.phi = phi
+        _check_loss(phi, self.y)
+        self._seen: tuple[Vector, Vector] | None = None
+
+    def _residual_of(self, x: Vector) -> Vector:
+        """Return Ax − y; a product just made is not repeated."""
+        seen = self._seen
+        if seen is not None and np.array_equal(seen[0], x):
+            return seen[1]
+        z = self.residual(x)
+        self._seen = x.copy(), z
+        return z
+
+    def value(self, x: Vector) -> float:
+        """Return Σₜ vₜφ(zₜ)."""
+        return float(self.weighted(self.phi.value(self._residual_of(x))).sum())
+
+    def gradient(self, x: Vector) -> Vector:
+        """Return AᵀVφ′(z)."""
+        return self.transposed(self.weighted(self.phi.slope(self._residual_of(x))))
+
+    @cached_property
+    def majorant(self) -> LeastSquares:
+        """½L·Σₜ vₜ(Ax)ₜ², whose Hessian Q is that of assumption (ii)."""
+        weights = self.phi.bound * (np.ones(self.m) if self.weights is None else self.weights)
+        return LeastSquares(self.A, 0.0, gram=self.gram, weights=weights)
+
+    def model(self, x: Vector, mix: float = 1.0) -> tuple[LeastSquares, float]:
+        """Return a quadratic model of f at x, and the constant that it leaves out.
+
+        Value and gradient are those of f at x. The curvature of row t is φ″ + mix·(L − φ″), mix ∈ [0, 1]: with 1 the
+        model is an upper bound of f, with 0 it is the second-order model, whose slopes are exact but whose value may
+        cancel.
+        """
+        z, bound = self._residual_of(x), self.phi.bound
+        slope, base = self.phi.slope(z), self.majorant
+        if mix >= 1.0:
+            pull = slope / bound
+            model = base.around(z + self.y - pull)
+        else:
+            curvature = self.curvature(z)
+            curvature = curvature + max(mix, SMALLEST_MIX) * (bound - curvature)
+            pull = slope / curvature
+            model = base.around(z + self.y - pull, self.weighted(curvature))
+        return model, float(self.weighted(self.phi.value(z) - 0.5 * slope * pull).sum())
+
+    def curvature(self, z: Vector) -> Vector:
+        """Return φ″(zₜ); refuse a value outside [0, L], for all claims rest on the bound."""
+        curvature, bound = self.phi.curvature(z), self.phi.bound
+        if not (curvature.min() >= -1e-12 * bound and curvature.max() <= (1.0 + 1e-12) * bound):
+            raise ValueError(
+                f"the curvature of {type(self.phi).__name__} reaches from {curvature.min():g} to {curvature.max():g}; "
+                f"it must lie between 0 and its bound, {bound:g}."
+            )
+        return np.clip(curvature, 0.0, bound)
+
+    @property
+    def value_at_zero(self) -> float:
+        """f(0)."""
+        return self.value(np.zeros(self.n))
+
+    @property
+    def diagonal(self) -> Vector:
+        """The diagonal of Q, L times the squared column norms."""
+        return self.majorant.diagonal
+
+    @property
+    def reach(self) -> Vector:
+        """Numbers wᵢ with |Q_ij| ≤ wᵢwⱼ."""
+        return self.majorant.reach
+
+    def size(self, x: Vector) -> float:
+        """Return a bound of the sum of the magnitudes of all that f(x) and its models add up.
+
+        Σv|φ|, the change of f by rounding of z, Σv|φ′|(|A||x| + |y|), and ½(Σwᵢ|xᵢ|)² of the quadratic part.
+        """
+        z, along = self._residual_of(x), float(self.reach @ np.abs(x))
+        slope = np.abs(self.phi.slope(z))
+        pull = math.sqrt(float(slope @ self.weighted(slope)) / self.phi.bound)
+        sums = self.weighted(np.abs(self.phi.value(z)) + slope * np.abs(self.y))
+        return float(sums.sum()) + along * (pull + 0.5 * along)
+
+    def largest_spread(self, c: float) -> float:
+        """Return a bound of |∇ᵢf − ∇ⱼf| over all x ≥ 0 with 1ᵀx = c, by the range of every row of A."""
+        least, most = _ends(self.A.min(axis=1)), _ends(self.A.max(axis=1))
+        ends = [np.abs(self.phi.slope(c * end - self.y)) for end in (least, most)]
+        return float((self.weighted(np.maximum(*ends)) * (most - least)).sum())
+
+
+def _ends(values: Any) -> Vector:
+    """Return the least or largest entry of every row as a vector; SciPy gives a sparse column."""
+    dense = values.toarray() if hasattr(values, "toarray") else values
+    return np.asarray(dense, dtype=np.float64).ravel()
+
+
+def _check_loss(phi: ScalarLoss, y: Vector) -> None:
+    """Refuse what is no convex loss with its slope and bound, as far as a sample of z can tell.
+
+    0 ≤ φ(z + e) − φ(z) − φ′(z)e ≤ ½Le² for all z and e is convexity and the upper bound at once.
+    """
+    name = type(phi).__name__
+    missing = [part for part in ("value", "slope", "curvature", "bound") if not hasattr(phi, part)]
+    if missing:
+        raise TypeError(
+            f"phi is a {name} without {missing[0]}; a loss has value(z), slope(z), curvature(z) and a number bound."
+        )
+    bound = number(phi.bound, f"the bound of {name}", 0.0, LARGEST)
+    if bound == 0.0:
+        raise ValueError(f"the bound of {name} is 0; it must be positive, with φ″ at most as large.")
+    units = {1.0, float(np.abs(y).max(initial=0.0)) or 1.0}
+    for unit, first in itertools.product(units, range(0, len(TESTED), len(y))):
+        z = unit * np.resize(np.roll(TESTED, -first), len(y))
+        value, slope, curvature = (_called(phi, part, z) for part in ("value", "slope", "curvature"))
+        if curvature.min() < -1e-12 * bound or curvature.max() > (1.0 + 1e-12) * bound:
+            raise ValueError(
+                f"the curvature of {name} reaches from {curvature.min():g} to {curvature.max():g}; it must lie between "
+                f"0 and its bound, {bound:g}."
+            )
+        for step in TEST_STEPS:
+            e = unit * step
+            ahead = _called(phi, "value", z + e)
+            excess = ahead - value - slope * e
+            rounding = 1e-9 * (np.abs(ahead) + np.abs(value) + np.abs(slope * e))
+            wrong = np.flatnonzero((excess < -rounding) | (excess > 0.5 * bound * e * e + rounding))
+            if len(wrong):
+                t = int(wrong[0])
+                raise ValueError(
+                    f"value, slope and bound of {name} do not fit: φ(z + e) − φ(z) − φ′(z)e must lie between 0 and "
+                    f"½·{bound:g}·e², but at z = {z[t]:g}, e = {e:g} it is {excess[t]:g}."
+                )
+
+
+def _called(phi: ScalarLoss, part: str, z: Vector) -> Vector:
+    return vector(getattr(phi, part)(z), f"{type(phi).__name__}.{part}(z)", len(z))
+
+
+class _HuberLoss:
+    """½z² for −low ≤ z ≤ high, beyond that linear: δ on both sides for Huber, 0 and ∞ for one-sided losses."""
+
+    bound = 1.0
+
+    def __init__(self, low: float, high: float) -> None:
+        self.low, self.high = low, high
+
+    def slope(self, z: Vector) -> Vector:
+        return np.clip(z, -self.low, self.high)
+
+    def value(self, z: Vector) -> Vector:
+        inner = self.slope(z)
+        return np.asarray(inner * (z - 0.5 * inner), dtype=np.float64)
+
+    def curvature(self, z: Vector) -> Vector:
+        return ((z > -self.low) & (z < self.high)).astype(np.float64)
+
+
+class _LogisticLoss:
+    """log(1 + e^(−lz)) with a label l = ±1 for every row."""
+
+    bound = 0.25
+
+    def __init__(self, labels: Vector) -> None:
+        self.labels = labels
+
+    def value(self, z: Vector) -> Vector:
+        return np.logaddexp(0.0, -self.labels * z)
+
+    def slope(self, z: Vector) -> Vector:
+        return np.asarray(-self.labels * np.exp(-np.logaddexp(0.0, self.labels * z)), dtype=np.float64)
+
+    def curvature(self, z: Vector) -> Vector:
+        return np.asarray(np.exp(-np.logaddexp(0.0, z) - np.logaddexp(0.0, -z)), dtype=np.float64)
+
+
+class Huber(Loss):
+    """f(x) = Σₜ vₜφ(zₜ), z = Ax − y, φ(z) = ½z² for |z| ≤ δ, else δ|z| − ½δ²: least squares that outliers do not rule.
+
+    Parameters
+    ----------
+    A : array or SciPy sparse matrix, m × n
+    y : array of length m, or a number
+    delta : float
+        δ > 0.
+    weights : array of length m, or a number, optional
+        v ≥ 0, by default 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import counterpoise as cp
+    >>> f = cp.Huber(np.eye(3), [0.7, 0.3, 100.0], delta=0.1)
+    >>> cp.minimize(cp.Problem(f, cp.Bounds(0, 1), u=cp.Sum(1))).x.round(3).tolist()
+    [0.6, 0.2, 0.2]
+    """
+
+    is_known = True
+
+    def __init__(self, A: Any, y: Any, delta: float, weights: Any = None) -> None:
+        self.delta = _corner(delta)
+        super().__init__(_HuberLoss(self.delta, self.delta), A, y, weights)
+
+
+class Downside(Loss):
+    """f(x) = ½Σₜ vₜ min(zₜ, 0)², z = Ax − y: only days on which the portfolio Ax is below the index y count.
+
+    Parameters
+    ----------
+    A : array or SciPy sparse matrix, m × n
+    y : array of length m, or a number
+    weights : array of length m, or a number, optional
+        v ≥ 0, by default 1.
+    """
+
+    is_known = True
+
+    def __init__(self, A: Any, y: Any, weights: Any = None) -> None:
+        super().__init__(_HuberLoss(np.inf, 0.0), A, y, weights)
+
+
+class HuberDownside(Loss):
+    """f(x) = Σₜ vₜφ(min(zₜ, 0)), z = Ax − y, with the φ of :class:`Huber`.
+
+    Parameters
+    ----------
+    A : array or SciPy sparse matrix, m × n
+    y : array of length m, or a number
+    delta : float
+        δ > 0.
+    weights : array of length m, or a number, optional
+        v ≥ 0, by default 1.
+    """
+
+    is_known = True
+
+    def __init__(self, A: Any, y: Any, delta: float, weights: Any = None) -> None:
+        self.delta = _corner(delta)
+        super().__init__(_HuberLoss(self.delta, 0.0), A, y, weights)
+
+
+class Logistic(Loss):
+    """f(x) = Σₜ vₜ log(1 + exp(−labelₜ·aₜᵀx)): logistic regression, φ″ ≤ ¼.
+
+    Parameters
+    ----------
+    A : array or SciPy sparse matrix, m × n
+    labels : array of length m
+        1 or −1 for every row.
+    weights : array of length m, or a number, optional
+        v ≥ 0, by default 1.
+    """
+
+    is_known = True
+
+    def __init__(self, A: Any, labels: Any, weights: Any = None) -> None:
+        A = matrix(A, "A")
+        self.labels = vector(labels, "labels", A.shape[0])
+        wrong = np.flatnonzero(np.abs(self.labels) != 1.0)
+        if len(wrong):
+            raise ValueError(f"labels contains {self.labels[wrong[0]]:g} at {wrong[0]}; every label must be 1 or −1.")
+        super().__init__(_LogisticLoss(self.labels), A, 0.0, weights)
+
+
+def _corner(delta: float) -> float:
+    """Return δ, the size of a residual at which a Huber loss becomes linear."""
+    corner = number(delta, "delta", most=LARGEST)
+    if corner <= 0.0:
+        raise ValueError(f"delta is {corner:g}; it must be positive.")
+    return corner

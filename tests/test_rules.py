@@ -1,0 +1,248 @@
+"""Pieces of h, floors, numbers of non-zeros and limits of groups: pair steps, projections and first points by brute force."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import counterpoise as cp
+import naive
+from counterpoise.kernels import sweep
+from counterpoise.rules import InfeasibleError, rules_of
+
+N = 5
+
+
+def random_spec(rng: np.random.Generator) -> naive.Spec:
+    """Draw a problem of five coordinates with any mixture of rules; small integers make ties and limits that touch."""
+    coarse = rng.random() < 0.5
+
+    def draw(low, high, *shape):
+        values = rng.uniform(low, high, shape)
+        return np.round(4 * values) / 4 if coarse else values
+
+    M = draw(-1, 1, 3, N)
+    Q = M.T @ M if rng.random() < 0.8 else np.asarray(M[:, :3].sum() * np.eye(N) - M.T @ M)
+    signed = rng.random() < 0.3
+    floor = np.where(rng.random(N) < 0.5, draw(0, 0.3, N), 0.0) if rng.random() < 0.5 and not signed else np.zeros(N)
+    knots = int(rng.integers(0, 3))
+    groups = []
+    if rng.random() < 0.5:
+        groups.append(([0, 1], *sorted(draw(0, 1, 2))))
+        if rng.random() < 0.5:
+            groups.append(([0, 1, 2], 0.0, float(draw(0.5, 1))))
+        if rng.random() < 0.5:
+            groups.append(([3], float(draw(0, 0.2)), 1.0))
+    lo = draw(-1, 0, N) if signed else np.zeros(N)
+    return naive.Spec(
+        Q=Q,
+        p=draw(-1, 1, N),
+        lo=lo,
+        hi=np.maximum(draw(0.3, 1.2, N), floor),
+        floor=np.where(floor > 0, floor, lo),
+        weight=draw(-1, 1, N),
+        bend=draw(0, 2, N) if rng.random() < 0.5 else np.zeros(N),
+        knots=draw(-0.2, 0.8, knots, N),
+        cost=draw(0, 0.5, knots, N),
+        curve=draw(0, 1, knots, N) if rng.random() < 0.5 else np.zeros((knots, N)),
+        s=int(rng.integers(1, N + 1)) if rng.random() < 0.6 else N,
+        penalty=float(rng.choice([0.0, 0.5, 10.0])) if rng.random() < 0.4 else None,
+        groups=tuple(groups),
+        c=1.0,
+    )
+
+
+def problem_of(spec: naive.Spec) -> cp.Problem:
+    h = cp.Pieces(
+        spec.lo, spec.hi, spec.floor, spec.weight, spec.bend, list(spec.knots), list(spec.cost), list(spec.curve)
+    )
+    u = cp.Sum(spec.c)
+    for k, (members, least, most) in enumerate(spec.groups):
+        u = u.within({k: members}, {k: (least, most)})
+    g = cp.AtMost(spec.s) if spec.penalty is None else cp.TopSum(spec.s, spec.penalty)
+    return cp.Problem(cp.Quadratic(spec.Q, spec.p), h, g, u)
+
+
+def cases(count: int, seed: int):
+    """Yield feasible problems with a random feasible point; count what is refused, which must be infeasible."""
+    rng = np.random.default_rng(seed)
+    for _ in range(count):
+        spec = random_spec(rng)
+        try:
+            problem = problem_of(spec)
+            x = problem.start(int(rng.integers(1000)))
+        except ValueError:
+            assert not naive.has_feasible(spec), spec
+            continue
+        yield spec, problem, x
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_pair_steps_are_global(seed):
+    for spec, problem, x in cases(150, seed):
+        assert naive.violation(spec, x) <= 1e-9
+        terms = problem.terms()
+        sweep.start(terms, x)
+        value = naive.objective(spec, x)
+        assert problem.objective(x) == pytest.approx(value, abs=1e-9)
+        best = 0.0
+        for i, j in itertools.combinations(range(N), 2):
+            new_i, new_j, gain = sweep.step(terms, x, i, j, 0.0)
+            least, _ = naive.best_transfer(spec, x, i, j)
+            assert value - gain <= least + 1e-7 * (1 + abs(least)), (spec, x, i, j)
+            moved = x.copy()
+            moved[i], moved[j] = new_i, new_j
+            assert naive.violation(spec, moved) <= 1e-9
+            assert naive.objective(spec, moved) == pytest.approx(value - gain, abs=1e-9)
+            best = max(best, gain)
+        assert sweep.scan(terms, x.copy(), 0.0, np.inf)[0] == pytest.approx(best, abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_certified_points_have_no_better_pair(seed):
+    for spec, problem, x in cases(100, 100 + seed):
+        result = cp.minimize(problem, x, seed=seed)
+        assert result.status is cp.Status.CERTIFIED
+        assert naive.violation(spec, result.x) <= 1e-11
+        value = naive.objective(spec, result.x)
+        assert result.objective == pytest.approx(value, abs=1e-9)
+        assert result.objective <= naive.objective(spec, x) + 1e-12
+        for i, j in itertools.combinations(range(N), 2):
+            assert naive.best_transfer(spec, result.x, i, j)[0] >= value - result.tolerance - 1e-9, (spec, i, j)
+        if result.convex_gap is not None:
+            assert result.convex_gap <= result.tolerance
+            best = naive.least_on_support(spec, result.x)
+            assert value - best <= result.tolerance + 1e-8, (spec, value, best)
+
+
+KINDS = {
+    "bounds": set(),
+    "least weights": {"floor"},
+    "groups": {"groups"},
+    "turnover": {"cost"},
+    "names": {"must", "floor"},
+    "ridge": {"bend", "curve", "cost"},
+    "all": {"floor", "groups", "cost", "must", "bend"},
+}
+
+
+def tracking_spec(rng, n, s, rules):
+    """Draw a portfolio of at most s of n names under some rules."""
+    A, y = rng.standard_normal((12, n)), rng.standard_normal(12)
+    hi = rng.choice([0.4, 0.6, 1.0], n)
+    floor = np.minimum(rng.choice([0.0, 0.1, 0.3], n), hi) if "floor" in rules else np.zeros(n)
+    lo = np.zeros(n)
+    if "must" in rules:
+        held = int(rng.integers(n))
+        lo[held] = floor[held] = max(floor[held], 0.05)
+    groups = []
+    if "groups" in rules:
+        labels = rng.integers(-1, 3, n)
+        for k in range(3):
+            if (labels == k).any():
+                groups.append((np.flatnonzero(labels == k), *np.sort(np.round(rng.random(2), 1))))
+    knots = np.round(rng.dirichlet(np.ones(n)), 2)[None, :] if "cost" in rules else np.zeros((0, n))
+    cost = rng.choice([0.0, 0.5, 3.0], (len(knots), n))
+    return naive.Spec(
+        Q=A.T @ A, p=-A.T @ y, lo=lo, hi=hi, floor=floor, weight=np.zeros(n),
+        bend=rng.choice([0.0, 2.0], n) if "bend" in rules else np.zeros(n), knots=knots, cost=cost,
+        curve=rng.choice([0.0, 4.0], (len(knots), n)) if "curve" in rules else np.zeros((len(knots), n)),
+        s=s, penalty=None, groups=tuple(groups), c=1.0,
+    )  # fmt: skip
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("kind", KINDS)
+def test_search_and_swap_under_every_rule(kind):
+    rng = np.random.default_rng(len(kind))
+    solved = 0
+    for _ in range(40):
+        spec = tracking_spec(rng, int(rng.integers(3, 7)), int(rng.integers(1, 4)), KINDS[kind])
+        expected = naive.optimum(spec)
+        if not np.isfinite(expected):
+            with pytest.raises(ValueError):
+                cp.minimize(problem_of(spec), method="search")
+            continue
+        problem = problem_of(spec)
+        room = 1e-6 * (1.0 + abs(expected))
+        for method in ("search", "swap", "bcd-g"):
+            result = cp.minimize(problem, method=method)
+            assert naive.violation(spec, result.x) <= 1e-10
+            assert result.objective == pytest.approx(naive.objective(spec, result.x), abs=1e-10)
+            assert result.success and result.cws_gap <= result.tolerance
+            assert (np.diff(result.history[:, 2]) <= 0.0).all()
+            assert result.history[-1, 2] <= result.objective <= result.history[-1, 2] + result.tolerance
+            assert result.objective >= expected - room
+            if method == "search":
+                assert result.objective <= expected + room, (spec, result.objective, expected)
+            if result.status is cp.Status.SWAP_OPTIMAL:
+                _check_exchanges(spec, result)
+        solved += 1
+    assert solved > 5
+
+
+def _check_exchanges(spec, result):
+    """No exchange of one held coordinate for one outside gains, by solving each of them."""
+    held = result.x != 0.0
+    for j, i in itertools.product(np.flatnonzero(held), np.flatnonzero(~held)):
+        other = held.copy()
+        other[j], other[i] = False, True
+        if spec.lo[j] <= 0.0:
+            best = naive.least_on(spec, other, np.where(other, result.x, 0.0))
+            assert best >= result.objective - result.swap_gap - 1e-7, (spec, j, i)
+
+
+def test_first_points_exist_whenever_the_rules_allow_one():
+    found = refused = 0
+    rng = np.random.default_rng(7)
+    for _ in range(400):
+        spec = random_spec(rng)
+        try:
+            problem = problem_of(spec)
+            point = problem.project(rng.standard_normal(N))
+        except ValueError as error:
+            refused += 1
+            assert not naive.has_feasible(spec), (spec, error)
+        else:
+            found += 1
+            assert naive.violation(spec, point) <= 1e-9
+    assert found > 100 and refused > 20
+
+
+def test_projection_with_groups_is_the_nearest_point():
+    from scipy.optimize import minimize
+
+    rng = np.random.default_rng(3)
+    for _ in range(60):
+        spec = random_spec(rng)._replace(s=N, penalty=0.0, floor=np.full(N, -np.inf), lo=np.zeros(N))
+        z = 2 * rng.standard_normal(N)
+        try:
+            problem = problem_of(spec)
+        except ValueError:
+            continue
+        point = problem.project(z)
+        assert naive.violation(spec._replace(floor=spec.lo), point) <= 1e-9
+        rows = [{"type": "eq", "fun": lambda x: x.sum() - 1.0}]
+        for members, least, most in spec.groups:
+            rows.append({"type": "ineq", "fun": lambda x, m=members, b=least: x[m].sum() - b})
+            rows.append({"type": "ineq", "fun": lambda x, m=members, b=most: b - x[m].sum()})
+        other = minimize(
+            lambda x, z=z: ((x - z) ** 2).sum(),
+            point,
+            jac=lambda x, z=z: 2 * (x - z),
+            bounds=list(zip(spec.lo, spec.hi, strict=True)),
+            constraints=rows,
+            options={"ftol": 1e-14},
+        )
+        assert ((point - z) ** 2).sum() <= other.fun + 1e-8
+
+
+def test_integer_program_decides_where_simple_orders_fail():
+    w = np.array([0.37] * 8 + [0.3] * 8 + [0.1, 0.05])
+    problem = cp.Problem(cp.Quadratic(np.eye(18)), cp.SemiContinuous(w, w), cp.AtMost(9), cp.Sum(1))
+    x = problem.start(0)
+    assert problem.violation(x) <= 1e-12 and np.count_nonzero(x) <= 9
+    assert rules_of(problem).can_hold(np.flatnonzero(x))
+    w = np.full(30, 0.3)
+    with pytest.raises(InfeasibleError, match="without the least values there would be one"):
+        cp.Problem(cp.Quadratic(np.eye(30)), cp.SemiContinuous(w, w + 0.02), cp.AtMost(20), cp.Sum(1)).start(0)
