@@ -90,7 +90,7 @@ class Penalised:
         if rng.random() < 0.3:
             x = self.problem.project(0.5 * (parents[0] + parents[-1]))
         else:
-            high = np.argsort(-x, kind="stable")[: max(1, self._large(x))]
+            high = np.argsort(-np.abs(x) if self.has_corners else -x, kind="stable")[: max(1, self._large(x))]
             for _ in range(int(rng.integers(1, 4))):
                 i, j = int(rng.choice(high)), int(rng.integers(len(x)))
                 x[i], x[j] = x[j], x[i]
@@ -117,7 +117,7 @@ class Penalised:
         The DC method does not handle kinks of h, nor a set that is not convex; there x is returned as it is.
         """
         x = x if self.problem.is_feasible(x) else self.problem.project(x)
-        if len(self.problem.separable.centre) or not self.problem.is_convex_set:
+        if (len(self.problem.separable.centre) and not self.problem.u.signed) or not self.problem.is_convex_set:
             return x
         found: Vector = pdca(self.problem, x, extrapolate=True, max_iter=GLIDE, max_time=self.seconds()).x
         return found if self.has_corners else walk_on_faces(self.problem, found, FACES, self.limits)

@@ -47,8 +47,8 @@ class TopSum:
         return TopSum(min(self.s, n), self.lam)
 
     def subgradient(self, x: Vector, slope: Vector) -> Vector:
-        """Return −λ sign(x) on the s largest |xᵢ|; among equals those of the largest slope are taken."""
-        top = np.lexsort((-slope, -np.abs(x)))[: self.s]
+        """Return −λ sign(x) on the s largest |xᵢ|; among equals those of the largest slope of |xᵢ| are taken."""
+        top = np.lexsort((np.where(x < 0, slope, -slope), -np.abs(x)))[: self.s]
         result = np.zeros(len(x))
         result[top] = np.where(x[top] < 0, self.lam, -self.lam)
         return result

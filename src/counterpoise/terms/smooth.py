@@ -258,7 +258,6 @@ class Quadratic:
     """
 
     is_known = gram = True
-    is_concave = False  # or not known
     value_at_zero = 0.0
 
     def __init__(self, Q: Any, p: Any = 0.0) -> None:
@@ -317,6 +316,11 @@ class Quadratic:
             except np.linalg.LinAlgError:
                 return False
         return True
+
+    @cached_property
+    def is_concave(self) -> bool:
+        """Whether Q has no eigenvalue above rounding."""
+        return Quadratic(-self.Q).is_convex
 
     @cached_property
     def reach(self) -> Vector:
