@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-import counterpoise as cp
 from counterpoise.checks import Vector, vector, whole_number
 from counterpoise.figures.describe import BLACK, ORANGE, SPARE, Axis, Image, Panel, Series, Style
 from counterpoise.figures.drawing import axes_or_new, draw, draw_images, leave_empty
@@ -200,7 +199,7 @@ def _breakpoints(problem: Problem, track: _Track) -> Vector:
     A coordinate of the pair is then level with one of the others of rank s − 1 or s, or with its partner.
     """
     g = problem.g
-    if not isinstance(g, cp.TopSum) or g.lam == 0.0:
+    if not hasattr(g, "s") or not 0.0 < g.lam < np.inf:
         return np.empty(0)
     first, last = track.point(track.low), track.point(0.5 * (track.low + track.high))
     others = np.sort(np.abs(first[first == last]))[::-1][max(g.s - 2, 0) : g.s]
@@ -244,7 +243,7 @@ def _relevant(problem: Problem, x: Vector, pair: list[int], most: int) -> tuple[
     gradient = problem.f.gradient(x)
     right = one_sided_slopes(problem.separable, x)[1]
     slope = gradient + right + problem.g.subgradient(x, gradient + right)
-    if not isinstance(problem.u, cp.Sum):
+    if not problem.u.is_line:
         slope = slope - (x @ slope) * x
     above = x > problem.separable.lo
     odd = np.abs(slope - np.median(slope[above])) if above.any() else np.zeros(len(x))
