@@ -69,6 +69,8 @@ class AtMost:
     """
 
     lam = np.inf
+    # Whether g(diag(d)x) = g(x) for every d without zeros.
+    is_scale_free = True
 
     def __init__(self, s: int) -> None:
         self.s = whole_number(s, "s", 1)
@@ -140,6 +142,11 @@ class ConcaveQuadratic:
     def value(self, x: Vector) -> float:
         """Return −λ‖x‖²."""
         return -self.lam * float(x @ x)
+
+    @property
+    def is_scale_free(self) -> bool:
+        """Whether λ = 0, which leaves no g."""
+        return self.lam == 0.0
 
     @property
     def bend(self) -> float:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.checks import LARGEST, Vector, number
+from counterpoise.checks import LARGEST, Vector, number, real_array, refuse_extreme
 from counterpoise.kernels import concave
 from counterpoise.kernels.arc import Arc
 from counterpoise.kernels.line import GroupedLine, Line
@@ -27,6 +27,7 @@ class Constraint:
     # The verb of g that the pair step calls, if g has to know the geometry; whether u is a sum, with its groups.
     step_verb: Any = None
     is_line = is_sphere = False
+    weights: Vector | None = None
     # Whether points have signs and h kinks at 0 alone, so that steps on all coordinates at once may shrink towards 0.
     signed = False
     groups: tuple[Group, ...] = ()
@@ -56,18 +57,26 @@ class Constraint:
 
 
 class Sum(Constraint):
-    """1ᵀx = c, with limits on the sums over groups if :meth:`within` adds them.
+    """1ᵀx = c, or aᵀx = c; with limits on the sums over groups if :meth:`within` adds them.
 
     Parameters
     ----------
     c : float
+    weights : array of length n, optional
+        a, without zeros. Limits of groups are then on Σ aᵢxᵢ, and g must be ``AtMost`` or none: the problem is solved in
+        zᵢ = aᵢxᵢ, which changes every other g.
     """
 
     step_verb = concave.minimise_on_line
     is_line = True
 
-    def __init__(self, c: float = 1.0) -> None:
+    def __init__(self, c: float = 1.0, weights: Any = None) -> None:
         self.c = number(c, "c", most=LARGEST)
+        self.weights = None if weights is None else real_array(weights, "weights").astype(np.float64)
+        if self.weights is not None:
+            refuse_extreme(self.weights, "weights")
+            if self.weights.ndim != 1 or (self.weights == 0.0).any():
+                raise ValueError("weights must be an array of one number per coordinate, none of them 0.")
         self.groups: tuple[Group, ...] = ()
         self._tree: Tree | None = None
 
@@ -89,7 +98,7 @@ class Sum(Constraint):
         >>> [group.name for group in u.groups]
         ['banks', 'energy', 'financials']
         """
-        made = Sum(self.c)
+        made = Sum(self.c, self.weights)
         made.groups = with_limits(self.groups, groups, limits)
         return made
 

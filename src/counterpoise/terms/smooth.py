@@ -338,6 +338,10 @@ class Quadratic:
         """The product with Q, and its side."""
         return lambda v: self.Q @ v, self.n
 
+    def scaled(self, d: Vector) -> Quadratic:
+        """Return f(diag(d)x)."""
+        return Quadratic(d[:, None] * self.Q * d, d * self.p)
+
     def hessian(self, members: Any) -> Vector:
         """Return the rows and columns of Q that belong to ``members``."""
         return np.ascontiguousarray(self.Q[np.ix_(members, members)])
