@@ -6,8 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from counterpoise.checks import choice
-from counterpoise.checks import vector
+from counterpoise.checks import choice, vector
 from counterpoise.problem import Problem, Result
 from counterpoise.solvers.baselines import mscr, pdca, psg
 from counterpoise.solvers.bcd import bcd_g, bcd_l

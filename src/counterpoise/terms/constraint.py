@@ -63,8 +63,8 @@ class Sum(Constraint):
     ----------
     c : float
     weights : array of length n, optional
-        a, without zeros. Limits of groups are then on Σ aᵢxᵢ, and g must be ``AtMost`` or none: the problem is solved in
-        zᵢ = aᵢxᵢ, which changes every other g.
+        a, without zeros. Limits of groups are then on Σ aᵢxᵢ, and g must be ``AtMost`` or none: the problem is solved
+        in zᵢ = aᵢxᵢ, which changes every other g.
     """
 
     step_verb = concave.minimise_on_line
