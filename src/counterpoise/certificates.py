@@ -120,11 +120,11 @@ def certify(
     x = vector(x, "x", problem.n)
     if problem.u.weights is not None:
         a = problem.u.weights
-        found = certify(problem.unweighted, a * x, theta, scan, k, n_blocks, seed, level)
-        step = found.worst_step
-        if step is not None and found.worst_pair is not None:
-            step = step[0] / float(a[found.worst_pair[0]]), step[1] / float(a[found.worst_pair[1]])
-        return dataclasses.replace(found, worst_step=step, violation=problem.violation(x))
+        inner = certify(problem.unweighted, a * x, theta, scan, k, n_blocks, seed, level)
+        step = inner.worst_step
+        if step is not None and inner.worst_pair is not None:
+            step = step[0] / float(a[inner.worst_pair[0]]), step[1] / float(a[inner.worst_pair[1]])
+        return dataclasses.replace(inner, worst_step=step, violation=problem.violation(x))
     violation = problem.violation(x)
     if violation > 1e-6 * max(problem.scale, 1e-300):
         raise ValueError(f"x violates the constraints by {violation:g}; certify problem.project(x) instead.")

@@ -159,7 +159,7 @@ class Problem:
     def project(self, x: Any) -> Vector:
         """Return a feasible point nearest to x; with ``AtMost``, ``SemiContinuous`` or weights one near to x."""
         if self.u.weights is not None:
-            return self.unweighted.project(self.u.weights * vector(x, "x", self.n)) / self.u.weights
+            return np.asarray(self.unweighted.project(self.u.weights * vector(x, "x", self.n)) / self.u.weights)
         near: Vector = self.u.project(vector(x, "x", self.n), self.separable)
         if self.is_convex_set or self.is_feasible(near):
             return near
@@ -170,7 +170,7 @@ class Problem:
     def start(self, seed: int | None = 0) -> Vector:
         """Return a random feasible point."""
         if self.u.weights is not None:
-            return self.unweighted.start(seed) / self.u.weights
+            return np.asarray(self.unweighted.start(seed) / self.u.weights)
         x = self.u.random(self.separable, np.random.default_rng(random_seed(seed)))
         return x if self.is_convex_set else self.project(x)
 

@@ -208,7 +208,7 @@ def _breakpoints(problem: Problem, track: _Track) -> Vector:
 
     def bends(t: float) -> bool:
         before, at, after = (g.value(track.point(each)) for each in (t - near, t, t + near))
-        return abs(before - 2.0 * at + after) > 1e-3 * g.lam * near * float(np.abs(first - last).max())
+        return bool(abs(before - 2.0 * at + after) > 1e-3 * g.lam * near * float(np.abs(first - last).max()))
 
     inside = maybe[(maybe > track.low + near) & (maybe < track.high - near)]
     return np.array([t for t in inside if bends(float(t))])
