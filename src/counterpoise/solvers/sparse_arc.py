@@ -187,8 +187,10 @@ class SparseArc:
         """
         at, opened = self._best_weights(vector(x, "x", self.n))
         value = 0.5 * float(at @ self._G @ at)
-        own = max(value - 0.5 * float(x @ self._G @ x), 0.0)
+        own = max(float(self._f.value(x) - self._f.value(at)), 0.0)  # without the shift of G, which rounding would see
         gain, leaves, enters = swap_arc.swap_gap(self._G, at, self.s, TRIES, self.signed)
+        if gain <= self.noise:
+            gain, leaves, enters = 0.0, -1, -1
         more, found, bound = components.largest_exchange(self._blocks, at, self.s, float(gain), self.noise, self.signed)
         if found is not None:
             gain, (leaves, enters) = more, components.exchanged(at, found, self.s)
