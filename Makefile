@@ -31,7 +31,7 @@ check: lint compile
 
 # All tests but those marked slow, which `make test-slow` runs and `make test-all` adds. Tests of kernels run twice: as
 # plain Python, where coverage sees them, and compiled, with all others. The last line is that of the compiled run.
-KERNELS := pair_steps roots topsum smooth blocks bcd certificates sparse_line sparse_arc binary_search search pool holdings \
+KERNELS := pair_steps roots topsum smooth blocks bcd certificates sparse_line sparse_arc binary_search search pool rules \
 	dispatch
 test: lint compile
 	rm -f .coverage .coverage.* build/failed

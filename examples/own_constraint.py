@@ -31,6 +31,11 @@ class Ellipsoid(cp.Constraint):
         """Return u for kernels."""
         return EllipsoidKernel(np.sqrt(self.d))
 
+    def check(self, h):
+        """Refuse what the step below does not know."""
+        if (h.lo != 0.0).any() or np.isfinite(h.hi).any() or len(h.centre) or h.bend.any():
+            raise ValueError("Ellipsoid takes Bounds(0, inf) and Linear only.")
+
     def violation(self, x):
         """Return |√(Σ dx²) − 1|, or how far x is below 0."""
         return max(abs(np.sqrt(self.d @ x**2) - 1.0), -float(x.min()))

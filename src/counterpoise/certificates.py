@@ -28,9 +28,9 @@ class Certificate:
     Attributes
     ----------
     cws_gap : float
-        The largest decrease of F (plus ½θ‖d‖²) that moving any one pair can bring; 0 at a CWS point. Where f is not
-        quadratic, of ``problem.model(x)``, an upper bound of F with the same value and slopes at x: the paper's CWS
-        points are those of this model, and a pair may lower F itself by more. Block gaps are the model's, too.
+        The largest decrease of F (plus ½θ‖d‖²) from moving one pair; 0 at a CWS point. If f is not quadratic, F is
+        replaced by ``problem.model(x)``, an upper bound with the same value and slopes at x, here and in ``block_gap``.
+        The decrease of F itself may then be larger.
     worst_pair : tuple of int, or None
         The pair that brings it.
     worst_step : tuple of float, or None
@@ -58,7 +58,7 @@ class Certificate:
         With ``level="swap"``: the largest decrease of f + h that was found, by better weights on the support of x and
         then the exchange of one held coordinate for one outside.
     swap_bound : float or None
-        With ``level="swap"``: a proof that no exchange and no better weights decrease f + h by more than this. On
+        With ``level="swap"``: a proved upper bound on the decrease of f + h by better weights and one exchange. On
         ``Sum`` and ``Sphere(signed=True)`` it differs from ``swap_gap`` only by rounding. On ``Sphere()``, where the
         best weights on a support are not a convex problem, it may be larger, because eigenvalues only bound them.
     worst_swap : tuple of int, or None

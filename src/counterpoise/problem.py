@@ -114,10 +114,10 @@ class Problem:
     def _check_step(self) -> None:
         """Refuse a (u, g) pair that has no exact step, before any kernel runs."""
         verb, g, u = self.u.step_verb, self.g, type(self.u).__name__
-        if not hasattr(g, "kernel"):
+        if not (hasattr(g, "kernel") and hasattr(g, "lam")):
             raise TypeError(
-                f"g is a {type(g).__name__}; it must be TopSum, Norm2, ConcaveQuadratic or a term with value(x), "
-                "subgradient(x, slope) and kernel(lo, hi)."
+                f"g is a {type(g).__name__}; it must be AtMost, TopSum, Norm2, ConcaveQuadratic or a term with lam, "
+                "value(x), subgradient(x, slope) and kernel(lo, hi)."
             )
         kernel_type, u_type = type(g.kernel(self.separable.lo, self.separable.hi)), type(self.u.kernel(self.separable))
         for needed in (pair_step, repair):
@@ -157,7 +157,7 @@ class Problem:
         return not is_gapped(self.separable) and bool(not hasattr(self.g, "violation") or self.g.s >= self.n)
 
     def project(self, x: Any) -> Vector:
-        """Return a feasible point nearest to x; with ``AtMost``, ``SemiContinuous`` or weights one near to x."""
+        """Return the feasible point nearest to x, or with ``AtMost``, ``SemiContinuous`` or weights a nearby one."""
         if self.u.weights is not None:
             return np.asarray(self.unweighted.project(self.u.weights * vector(x, "x", self.n)) / self.u.weights)
         near: Vector = self.u.project(vector(x, "x", self.n), self.separable)

@@ -3,11 +3,12 @@
 A *strategy* is a class whose instances are made from a problem. What it must have depends on what is asked of it:
 
 ``refusal(problem)``           a sentence why it cannot serve a problem, or None (static)
+``pool_for(problem)``          what prices columns where there are very many, or None (static)
+``has_supports``               whether its points have at most ``s`` non-zeros, which exchanges are defined for
 ``threshold(problem, theta)``  λ above which every CWS point is sparse or binary, or None (static)
 ``plan``, ``limits``, ``start``, ``child``, ``descend``   for ``search``, see :mod:`counterpoise.solvers.search`
 ``advance``, ``tolerance``, ``weighted``, ``gap``         for ``swap`` and ``certify(level="swap")``
 ``enumeration()``              for ``exact``: what there is to enumerate, how many, and the function that does it
-``pool``                       the class that prices columns where there are very many
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class Rules(NamedTuple):
         return len(self.least)
 
     def can_hold(self, held: Any) -> bool:
-        """Whether values of these coordinates alone keep all rules: an interval for every group, and c in their sum."""
+        """Return whether a feasible point exists whose non-zeros are among ``held``."""
         at, slack = np.asarray(held, dtype=np.int64), ROUNDING * self.size
         try:
             low, high = self.u.tree(self.n).reach(self.least[at], self.most[at], slack, at)
@@ -135,7 +135,7 @@ class Rules(NamedTuple):
         return _IntegerProgram(self).names(seconds)
 
     def in_the_way(self) -> str:
-        """Return which kind of rule, left out alone, would leave a point."""
+        """Return which kind of rule, if it alone were dropped, would make the problem feasible."""
         n, nothing = self.n, np.zeros(self.n)
         for what, other in (
             ("without the limits of the groups", self._replace(u=Sum(self.u.c)) if self.u.groups else None),

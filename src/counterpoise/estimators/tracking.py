@@ -91,9 +91,9 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         basis point, 0.0001. ``exclude`` are names that are not held. A number is a
         position where no column has a number for its name.
     method : {"search", "swap", "bcd-g"}
-        "search" looks for the best portfolio that a budget allows; "swap" exchanges one name for another
-        while that is found to help; "bcd-g" ends where no two weights can be changed for the better. What is proved of
-        any portfolio is the last: no transfer between two names improves it.
+        "search" looks for the best portfolio that the budget allows; "swap" exchanges one name for another while that
+        helps; "bcd-g" moves weight between two names while that helps. At the end of every method it is proved that no
+        transfer between two names improves the portfolio (``cws_gap_``), unless a time limit or Ctrl-C ended the run.
     work : int, optional
         Starts and children of "search".
     max_time : float, optional

@@ -38,10 +38,10 @@ def solve_box(u, held, H, b, lo, hi, z):
 
 @allocating_verb
 def share_slopes(u, h, held, m, z, right, left, shared):
-    """Write for every coordinate the slope that a newcomer must undercut: that of the held ones which may make room.
+    """Write into ``shared`` the slope below which each coordinate would enter: that of the held ones that can give way.
 
-    ``right`` and ``left`` are slopes of the held coordinates. Where none is free, the least slope that fits is taken,
-    which promises least.
+    ``right`` and ``left`` are one-sided slopes of the held coordinates. If none of these is free to move, the smallest
+    admissible slope is used, which gives the smallest estimated gain.
     """
     raise NotImplementedError
 
@@ -253,7 +253,7 @@ def _cell_step(H, gradient, free, m, cell, cells, step):
 
 @implements(solve_box, GroupedLine)
 def _solve_box_groups(u, held, H, b, lo, hi, z):
-    """A primal active set as :func:`counterpoise.kernels.block.solve_box_sum`, in which groups at a limit stay.
+    """A primal active set as :func:`counterpoise.kernels.programs.solve_box_sum`, in which groups at a limit stay.
 
     Free coordinates whose innermost group at a limit is the same form a cell, whose sum stays.
     """

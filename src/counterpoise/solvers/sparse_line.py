@@ -159,7 +159,7 @@ class SparseLine:
             at = np.array(x)
             value = swap_line.descend(self.support, at, self.s, 0.0, 0.0, -1, tries, found)[0]
             if math.isinf(value):
-                raise ValueError(f"What x holds cannot have the sum {self.problem.u.c:g} within its bounds.")
+                raise ValueError(f"the non-zeros of x cannot sum to {self.problem.u.c:g} within bounds.")
             gain, leaves, enters, bound, proved = found
             if proved:
                 own = max(self._value(x) - float(value), 0.0)

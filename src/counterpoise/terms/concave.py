@@ -1,4 +1,4 @@
-"""g: concave terms.
+"""g: concave terms, and the number of non-zeros as a constraint.
 
 A term of your own is a NamedTuple with ``value(x)``, ``subgradient(x, slope)`` and
 ``kernel(lo, hi)``, and bodies for the verbs of :mod:`counterpoise.kernels.concave`.
@@ -65,7 +65,7 @@ class TopSum:
 class AtMost:
     """g(x) = 0 if at most s coordinates are not 0, else ∞: the number of non-zeros as a constraint.
 
-    It is the limit of :class:`TopSum` for λ → ∞, without a λ to choose.
+    It is what :class:`TopSum` with h = λ‖x‖₁ tends to as λ grows, without a λ to choose.
     """
 
     lam = np.inf

@@ -76,7 +76,7 @@ def _limits(name: Any, pair: Any) -> tuple[float, float]:
 
 
 class Transfer(NamedTuple):
-    """The transfer that slopes want most: what j gives i lowers F at this rate; i = −1 if none does."""
+    """The transfer from j to i that lowers F fastest, at this rate per unit; i = −1 if no transfer lowers F."""
 
     rate: float
     i: int

@@ -1,7 +1,7 @@
 """f that is not quadratic: weighted sums of a scalar loss φ, f(x) = Σₜ vₜ φ(zₜ) with z = Ax − y.
 
-A loss is an object with three functions of the whole vector z, ``value``, ``slope`` and ``curvature`` (φ, φ′ and φ″; on
-either side of a jump of φ″ any of the two), and a number ``bound``, L with φ″ ≤ L. φ must be convex.
+A loss is an object with three functions of the whole vector z, ``value``, ``slope`` and ``curvature`` (φ, φ′ and φ″; at
+a jump of φ″ either one-sided value), and a number ``bound`` L with φ″ ≤ L. φ must be convex.
 
 Assumption (ii) of the paper then holds with Q = L·AᵀVA: f(z) ≤ f(x) + ⟨∇f(x), z − x⟩ + ½(z − x)ᵀQ(z − x). This model is
 a least squares problem with the same A, the weights Lv and y′ = Ax − φ′(Ax − y)/L, so that all kernels serve it. With

@@ -23,7 +23,7 @@ class SeparableTerm:
 
     def pieces(self, n: int) -> Pieces:
         """Return the term for n coordinates."""
-        raise TypeError(f"{type(self).__name__} has no pieces(n); it must return counterpoise.terms.separable.Pieces.")
+        raise TypeError(f"{type(self).__name__} has no pieces(n); it must return counterpoise.Pieces.")
 
     def __add__(self, other: SeparableTerm) -> SeparableTerm:
         """Return the sum of two separable terms."""

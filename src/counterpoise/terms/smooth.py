@@ -53,9 +53,9 @@ class LeastSquares(DataTerm):
     scale : float
         σ; −1 with y = 0 gives −½‖Ax‖², the negative variance of non-negative sparse PCA.
     gram : bool, optional
-        Whether kernels keep AᵀA: an accepted step then costs O(n), otherwise the O(m) of its columns. By default up to
-        6000 columns; beyond that AᵀA is kept sparse if A is and the product is small, as for graphs and counts of few
-        words, and a step costs the neighbours of its coordinates.
+        Whether to store AᵀA. An accepted step costs O(n) with it and O(m) without. By default it is stored for up to
+        6000 columns. Beyond that it is stored in sparse form if A is sparse and AᵀA has few non-zeros; a step then
+        costs as many operations as its two rows have non-zeros.
     weights : array of length m, or a number, optional
         v ≥ 0, by default 1. Where kernels keep no AᵀA they work with √v∘A, a copy in double precision.
     """
