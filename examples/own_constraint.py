@@ -67,11 +67,7 @@ def turn(u, problem, x, i, j, theta):
 @implements(repair, EllipsoidKernel)
 def back(u, h, x):
     """Scale x back onto the ellipsoid."""
-    total = 0.0
-    for i in range(len(x)):
-        total += (u.roots[i] * x[i]) ** 2
-    for i in range(len(x)):
-        x[i] /= np.sqrt(total)
+    x /= np.sqrt(np.sum((u.roots * x) ** 2))
 
 
 if __name__ == "__main__":

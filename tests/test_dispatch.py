@@ -193,6 +193,10 @@ def test_the_examples_own_constraint_is_solved_globally_over_pairs(rng):
     for method in ("swap", "search", "exact"):
         with pytest.raises(ValueError, match=f"method '{method}' knows TopSum and AtMost"):
             cp.minimize(problem, method=method)
+    with pytest.raises(TypeError, match="Ellipsoid has no `step_verb`"):
+        cp.Problem(problem.f, problem.h, cp.AtMost(2), problem.u)
+    with pytest.raises(ValueError, match=r"Ellipsoid takes Bounds\(0, inf\) and Linear only"):
+        cp.Problem(problem.f, cp.Bounds(0, 1), u=problem.u)
     with pytest.raises(TypeError, match="Ellipsoid has no block step: register a body of `solve_state`"):
         cp.minimize(problem, method="bcd-l")
 

@@ -126,6 +126,11 @@ class Problem:
                     f"{u} has no `{needed.__name__}`: register a body of it for {u_type.__name__} with "
                     "counterpoise.kernels.dispatch.implements."
                 )
+        if verb is None and g.lam != 0.0:
+            raise TypeError(
+                f"{u} has no `step_verb`, the verb of g that its pair step calls, so that its steps know no g; leave g "
+                f"out, it is {type(g).__name__}."
+            )
         for needed in (verb, concave_kernels.change):
             if needed is not None and not has_body(needed, kernel_type):
                 raise TypeError(

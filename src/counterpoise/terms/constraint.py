@@ -24,7 +24,7 @@ class Constraint:
     make scans faster, those of ``solve_state`` and ``stays`` allow blocks. See :mod:`counterpoise.kernels.pair`.
     """
 
-    # The verb of g that the pair step calls, if g has to know the geometry; whether u is a sum, with its groups.
+    # The verb of g that the pair step calls (without one there is no g); whether u is a sum, with its groups.
     step_verb: Any = None
     is_line = is_sphere = False
     weights: Vector | None = None
