@@ -227,6 +227,7 @@ def convex_gap(problem: Problem, x: Vector) -> float | None:
 
 
 def linear_gap(problem: Problem, x: Vector, members: Any, gradient: Vector) -> float:
+    """Return the bound of :func:`convex_gap` for given members, from the gradient of f at theirs."""
     slopes, h, tree = gradient + smooth_slopes(problem.separable, x), problem.separable, problem.u.tree(problem.n)
     lo, hi, centre, cost = np.maximum(h.lo, h.floor), h.hi, h.centre, h.cost
     if not np.isfinite(lo[members]).all():

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.kernels.programs import solve_box_sum
 from counterpoise.kernels.dispatch import allocating, allocating_verb, implements, outlined
 from counterpoise.kernels.line import GroupedLine, Line
+from counterpoise.kernels.programs import solve_box_sum
 
 # Relative: what counts as being on a limit, and as a slope that is worth a step; what is added to a diagonal.
 AT_LIMIT, FLAT_SLOPE, RIDGE = 1e-12, 1e-14, 1e-11

@@ -1,9 +1,7 @@
-"""Sparse points on the line where f is not quadratic: supports solved by Newton's method, exchanges proposed by models.
+"""Sparse points on the line where f is not quadratic: what a search starts from, exchanges, and what is proved of them.
 
-On a support W the problem is convex. A step minimises the model of F with the local curvatures over W, by the kernel
-that serves quadratic f, and then the true F is searched on the line to that point. What is left is bounded by the gap
-of Frank and Wolfe. Exchanges are proposed by the closed form of :mod:`counterpoise.kernels.swap_line` on a model and
-verified on the true F: what it promises is no bound.
+Exchanges are proposed by the closed form of :mod:`counterpoise.kernels.swap_line` on a model of F and verified on F
+itself, by Newton's method on the new support: what the closed form promises is no bound.
 """
 
 from __future__ import annotations
@@ -16,49 +14,33 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterpoise import exactness
-from counterpoise.certificates import linear_gap
-from counterpoise.checks import Vector, is_sparse
+from counterpoise.checks import Vector
 from counterpoise.kernels import swap_line
 from counterpoise.problem import Problem
 from counterpoise.rules import near_point
+from counterpoise.solvers.loss_support import LEAST_CURVATURE, LossSupports, Solved
 from counterpoise.solvers.pool import entering
 from counterpoise.solvers.run import Population
 from counterpoise.solvers.sparse_line import RANDOM_SHARE, SparseLine, joined, walk
-from counterpoise.supervision import Limits
-from counterpoise.terms.losses import SMALLEST_MIX
-from counterpoise.terms.separable import is_gapped, one_sided_slopes, separable_value, take
+from counterpoise.terms.separable import one_sided_slopes, separable_value
 
-# Newton steps on a support, at most; the share of its promise that a full step has to bring; steps along a line.
-NEWTON_STEPS, ACCEPTED, LINE_STEPS = 60, 0.25, 40
-# Where a step promises no more than this share of what is missing, the gap may show that the rest is missed as well.
-NEAR = 0.1
 # A support is solved when its gap is at most this share of F, in a search and for a claim.
 SOLVED, CLAIMED = 1e-7, 1e-11
 # Proposals that are verified before a support is taken for the end of the way, in a search and for a claim.
 SEARCH_TRIES, CLAIM_TRIES = 12, 100
 # So many exchanges are verified one by one for a proof.
 PROVED = 4000
-# The range over which the curvatures of a model are averaged, in units of the root mean square of z; least curvature.
-RANGE, LEAST_CURVATURE = 1.0, 1e-3
+# The range over which the curvatures of a model are averaged, in units of the root mean square of z.
+RANGE = 1.0
 # The gain of an exchange, relative to F, that a search takes.
 TOL = 1e-9
 # Starts on upper bounds of f, how many of those are gone through; exchanges of a descent.
 MODEL_STARTS, BOUNDS, MOST_SWAPS = 1, 3, 10_000
 # So many coordinates has a model on which a walk is made, besides those that are held.
 MODELLED = 500
-# A weight that is not 0, for kernels that hold no zeros.
-TINY = 1e-250
 
 
-class Solved(NamedTuple):
-    """The best point that was found on a support, f + h there relative to h(0), and what is left at most."""
-
-    x: Vector
-    value: float
-    gap: float
-
-
-class LossLine:
+class LossLine(LossSupports):
     """Supports of at most s coordinates for a convex f = Σφ(Ax − y), f + h minimised on each."""
 
     plan = Population(first=4, size=6, stale=24, batch=4, work=32)
@@ -69,103 +51,6 @@ class LossLine:
     @staticmethod
     def pool_for(problem: Problem) -> None:
         """Return None: there is no pool of columns."""
-
-    def __init__(self, problem: Problem) -> None:
-        f, h = problem.f, problem.separable
-        self.problem, self.s, self.limits = problem, min(int(problem.g.s), problem.n), Limits()
-        A = f.A.toarray() if is_sparse(f.A) else f.A
-        self.columns = np.ascontiguousarray(A.T, dtype=np.float64)
-        self.squares = self.columns**2
-        self.must = h.lo > 0.0
-        self.ruled = is_gapped(h) or bool(problem.u.groups)
-        self.u = problem.u.kernel(h)
-        self.noise = 64.0 * problem.value_and_resolution(problem.project(np.full(problem.n, 1.0 / problem.n)))[1]
-        self._unused = np.empty(5)
-
-    # The best weights on a support.
-
-    def _model(self, held: Any, x: Vector, z: Vector, curvature: Vector) -> swap_line.Support:
-        """Return the model of F at x with the given curvatures, of the held coordinates alone."""
-        h, f = take(self.problem.separable, held), self.problem.f
-        rows = self.columns[held]
-        Q = (rows * f.weighted(curvature)) @ rows.T
-        b = rows @ f.weighted(f.phi.slope(z)) + h.weight - Q @ x[held]
-        Q[np.diag_indices(len(held))] += h.bend
-        nothing = np.zeros(len(held))
-        u = self.u._replace(leaf=self.u.leaf[held]) if self.problem.u.groups else self.u
-        return swap_line.Support(Q, b, h._replace(weight=nothing, bend=nothing), u, 0.0, self.ruled)
-
-    def solve(self, x: Vector, held: Any, solved: float, below: float = math.inf) -> Solved | None:
-        """Minimise f + h over the held coordinates, from weights x that need not be feasible; None if none are.
-
-        The way ends early where even what is left could not bring the value to ``below``.
-        """
-        f, own, rows = self.problem.f, take(self.problem.separable, held), self.columns[held]
-        at_zero, floors = separable_value(own, np.zeros(len(held))), own.floor > own.lo
-        x, w, z = x.copy(), x[held], rows.T @ x[held] - f.y
-        value, mix, gap = math.inf, LEAST_CURVATURE, math.inf
-        for _ in range(NEWTON_STEPS):
-            curvature = f.phi.curvature(z)
-            curvature = curvature + mix * (f.phi.bound - curvature)
-            end = np.where(floors, w, np.maximum(w, TINY))
-            model = self._model(held, x, z, curvature)
-            if not math.isfinite(swap_line.descend(model, end, len(held), 0.0, 0.0, 0, 1, self._unused)[0]):
-                return None
-            end[end < 2.0 * TINY] = 0.0
-            step = end - w
-            along = rows.T @ step
-            bent = float(f.weighted(f.phi.slope(z)) @ along + 0.5 * f.weighted(curvature) @ (along * along))
-            promised, last, t = separable_value(own, w) - separable_value(own, end) - bent, value, 1.0
-            value = self._sum(own, end, z + along) - at_zero
-            if last - value < ACCEPTED * promised:
-                t = self._lowest(own, w, step, z, along)
-                end = w + t * step
-                value = self._sum(own, end, z + t * along) - at_zero
-            if last - value <= 0.0 and mix >= 1.0:
-                value = last
-                break
-            w, z = end, z + t * along
-            x[held] = w
-            # The gap costs as much as a step: it is asked for where it can end the way.
-            enough = solved * abs(value) + self.noise
-            if promised <= max(enough, NEAR * (value - below)):
-                gap = self._left(x, held[~(floors & (w == 0.0))], z)
-                if gap <= enough or value - gap > below:
-                    break
-            mix = min(10.0 * mix, 1.0) if last - value < 0.5 * promised else max(0.1 * mix, SMALLEST_MIX)
-        if math.isinf(gap):
-            gap = self._left(x, held[~(floors & (w == 0.0))], z)
-        return Solved(x, value, gap)
-
-    def _sum(self, own: Any, w: Vector, z: Vector) -> float:
-        """Return f + h of the held coordinates."""
-        f = self.problem.f
-        return float(f.weighted(f.phi.value(z)).sum()) + separable_value(own, w)
-
-    def _left(self, x: Vector, members: Any, z: Vector) -> float:
-        """Return a bound of what better weights of the members gain."""
-        gradient = np.zeros(len(x))
-        gradient[members] = self.columns[members] @ self.problem.f.weighted(self.problem.f.phi.slope(z))
-        return linear_gap(self.problem, x, members, gradient)
-
-    def _lowest(self, own: Any, w: Vector, step: Vector, z: Vector, along: Vector) -> float:
-        """Return where F is lowest between w (0) and w + step (1), by bisection of its slope."""
-        f = self.problem.f
-
-        def falls(t: float) -> bool:
-            left, right = one_sided_slopes(own, w + t * step)
-            slope = float(f.weighted(f.phi.slope(z + t * along)) @ along)
-            return slope + float(np.where(step > 0.0, left, right) @ step) <= 0.0
-
-        if falls(1.0):
-            return 1.0
-        low, high = 0.0, 1.0
-        for _ in range(LINE_STEPS):
-            middle = 0.5 * (low + high)
-            low, high = (middle, high) if falls(middle) else (low, middle)
-            if high - low < 1e-3 * high:
-                break
-        return low
 
     # Exchanges.
 
@@ -212,7 +97,8 @@ class LossLine:
             curvature = phi.curvature(z)
         else:
             curvature = (phi.slope(z + around) - phi.slope(z - around)) / (2.0 * around)
-        return np.clip(curvature, LEAST_CURVATURE * phi.bound, phi.bound)
+        clipped: Vector = np.clip(curvature, LEAST_CURVATURE * phi.bound, phi.bound)
+        return clipped
 
     def _shared(self, held: Any, slopes: Vector) -> Any:
         """Return the slope that a newcomer must undercut: that of the held, of its own group if that holds any."""
@@ -230,7 +116,6 @@ class LossLine:
         if leaves >= 0:
             start[leaves] = 0.0
         return self.solve(start, self._held(start), solved, below)
-
 
     # What search and swap ask for.
 
@@ -340,6 +225,7 @@ class LossLine:
                 return found.x, made, math.inf
             if not ended:
                 return found.x, made, math.nan
+            found = self.solve(found.x, self._held(found.x), CLAIMED) or found
             look = self._verified(found)
             if look.gain <= floor or made >= swaps:
                 return found.x, made, look.bound if look.gain <= floor else math.nan
@@ -404,5 +290,4 @@ def _inverse_with_sum(Q: Vector) -> Vector:
     bordered = np.ones((m + 1, m + 1))
     bordered[:m, :m], bordered[m, m] = Q, 0.0
     bordered[np.arange(m), np.arange(m)] += swap_line.RIDGE * float(np.diag(Q).max()) + 1e-100
-    inverse: Vector = np.linalg.inv(bordered)
-    return inverse
+    return np.asarray(np.linalg.inv(bordered), dtype=np.float64)

@@ -207,8 +207,8 @@ class SparseLine:
 def walk(support: swap_line.Support, x: Vector, s: int, rng: np.random.Generator) -> None:
     """Go from x, in place, to the best support of a walk over exchanges."""
     n = len(x)
-    steps = min(max(WALK_WORK // (s * n), LEAST_STEPS), MOST_STEPS, STEPS_EACH * n)
-    steps += max(0, s - np.count_nonzero(x))  # to fill up
+    steps: int = min(max(WALK_WORK // (s * n), LEAST_STEPS), MOST_STEPS, STEPS_EACH * n)
+    steps += max(0, s - int(np.count_nonzero(x)))  # to fill up
     stay, away = max(1, min(STAY, math.ceil(STAY_SHARE * s))), max(1, min(AWAY, (n - s) // 2))
     tabu_line.walk(support, x, s, steps, stay, away, rng)
 
