@@ -153,14 +153,16 @@ def test_the_examples_own_penalty_is_solved_and_certified(rng):
                 assert F(points).min() >= result.objective - result.tolerance - 1e-9
 
 
-def test_the_example_is_short():
-    assert len((ROOT / "examples" / "own_penalty.py").read_text().splitlines()) < 60
+@pytest.mark.parametrize(("name", "lines"), [("own_penalty", 60), ("own_loss", 30)])
+def test_the_example_is_short(name, lines):
+    assert len((ROOT / "examples" / f"{name}.py").read_text().splitlines()) < lines
 
 
 @pytest.mark.slow
 @pytest.mark.compiled
-def test_the_example_runs():
-    command = [sys.executable, ROOT / "examples" / "own_penalty.py"]
+@pytest.mark.parametrize("name", ["own_penalty", "own_loss"])
+def test_the_example_runs(name):
+    command = [sys.executable, ROOT / "examples" / f"{name}.py"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.stdout.startswith("CERTIFIED: F = "), done.stderr
 

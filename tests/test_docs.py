@@ -20,8 +20,9 @@ def blocks(name, language=""):
     return [text for kind, text in found if kind == language]
 
 
-def test_contributing_shows_the_live_example():
-    assert (ROOT / "examples" / "own_penalty.py").read_text() in blocks("CONTRIBUTING.md", "python")
+@pytest.mark.parametrize("name", ["own_penalty", "own_loss"])
+def test_contributing_shows_the_live_example(name):
+    assert (ROOT / "examples" / f"{name}.py").read_text() in blocks("CONTRIBUTING.md", "python")
 
 
 def test_links_inside_lead_somewhere():
