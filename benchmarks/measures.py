@@ -18,10 +18,12 @@ import argparse
 import os
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 import counterpoise as cp
+from counterpoise.checks import Vector
 from counterpoise.solvers.loss_line import LossLine
 
 MEASURES = ("ete", "dr", "hete", "hdr")
@@ -30,29 +32,33 @@ CONTINUATION = 10.0 ** -np.linspace(1.0, 7.0, 7)
 SMALLEST = 1e-9
 
 
-def slopes(measure, error, huber):
+def slopes(measure: str, error: Vector, huber: float) -> Vector:
     """Return half of the derivative of the measure by the error of every day."""
-    low, high = {"ete": (-np.inf, np.inf), "dr": (0, np.inf), "hete": (-huber, huber), "hdr": (0, huber)}[measure]
-    return np.clip(error, low, high)
+    low, high = {"ete": (-np.inf, np.inf), "dr": (0.0, np.inf), "hete": (-huber, huber), "hdr": (0.0, huber)}[measure]
+    clipped: Vector = np.clip(error, low, high)
+    return clipped
 
 
-def total(measure, error, huber):
+def total(measure: str, error: Vector, huber: float) -> float:
     """Return the measure, summed over the days."""
     inner = slopes(measure, error, huber)
     return float(np.sum(inner * (2.0 * error - inner)))
 
 
-def capped_simplex(point, most):
+def capped_simplex(point: Vector, most: float) -> Vector:
     """Return the nearest point with 0 ≤ w ≤ most and Σw = 1, by bisection of the shift."""
     low, high = point.min() - most, point.max()
     for _ in range(45):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if np.clip(point - middle, 0.0, most).sum() > 1.0 else (low, middle)
     w = np.clip(point - 0.5 * (low + high), 0.0, most)
-    return w / w.sum()
+    weights: Vector = w / w.sum()
+    return weights
 
 
-def majorise_minimise(returns, index, measure, lam, huber, most=MOST):
+def majorise_minimise(
+    returns: Vector, index: Vector, measure: str, lam: float, huber: float, most: float = MOST
+) -> Vector:
     """Return the weights of the MM algorithm."""
     days, n = returns.shape
     bound = np.linalg.norm(returns, 2) ** 2 / days
@@ -60,10 +66,10 @@ def majorise_minimise(returns, index, measure, lam, huber, most=MOST):
     for p in CONTINUATION:
         scale = np.log1p(most / p)
 
-        def objective(w, p=p, scale=scale):
+        def objective(w: Vector, p: float = p, scale: float = scale) -> float:
             return total(measure, index - returns @ w, huber) / days + lam * np.log1p(w / p).sum() / scale
 
-        def step(w, p=p, scale=scale):
+        def step(w: Vector, p: float = p, scale: float = scale) -> Vector:
             tangent = lam / (scale * (p + w))
             gradient = -2.0 / days * (returns.T @ slopes(measure, index - returns @ w, huber)) + tangent
             return capped_simplex(w - gradient / (2.0 * bound), most)
@@ -82,25 +88,27 @@ def majorise_minimise(returns, index, measure, lam, huber, most=MOST):
             if moved <= 1e-8 or last - value <= 1e-8 * abs(last):
                 break
     w[w < SMALLEST] = 0.0
-    return w / w.sum()
+    weights: Vector = w / w.sum()
+    return weights
 
 
-def refit(returns, index, measure, huber, w):
+def refit(returns: Vector, index: Vector, measure: str, huber: float, w: Vector) -> float:
     """Return the measure with the best weights on the names of w."""
-    problem = cp.IndexTracker(np.count_nonzero(w), max_weight=MOST, **options(measure, huber))
-    problem = problem.set_params(method="bcd-g").fit(returns[:, w > 0.0], index).problem_
+    tracker = cp.IndexTracker(int(np.count_nonzero(w)), max_weight=MOST, method="bcd-g", **options(measure, huber))
+    held = returns[:, w > 0.0]
+    problem: Any = tracker.fit(held, index).problem_
     at = w[w > 0.0]
     if measure == "ete":
-        return 2.0 * cp.minimize(problem, at, method="bcd-g").objective
-    return total(measure, index - returns[:, w > 0.0] @ LossLine(problem).weighted(at), huber)
+        return 2.0 * float(cp.minimize(problem, at, method="bcd-g").objective)
+    return total(measure, index - held @ LossLine(problem).weighted(at), huber)
 
 
-def options(measure, huber):
+def options(measure: str, huber: float) -> dict[str, Any]:
     """Return how a tracker states a measure."""
     return {"measure": measure, **({"huber": huber} if measure in ("hete", "hdr") else {})}
 
 
-def compare(folder, names, huber, lam):
+def compare(folder: Path, names: list[str], huber: float, lam: float) -> None:
     """Print ours against the peer for every set and measure."""
     print(
         f"{'set':8}{'measure':8}{'names':>6}{'ours':>12}{'peer':>12}{'refit':>12}{'ratio':>8}{'ours s':>8}{'peer s':>8}"
@@ -129,13 +137,13 @@ def compare(folder, names, huber, lam):
     print(f"Cells in which the peer is not above ours: {worse}.")
 
 
-def times(repeats):
+def times(repeats: int) -> None:
     """Print the times to a certified point, relative to least squares, for 500 columns and 252 rows."""
     rng = np.random.default_rng(0)
     A = 0.01 * (rng.standard_normal((252, 1)) + rng.standard_normal((252, 500)))
     y = A @ rng.dirichlet(np.ones(500)) + 0.001 * rng.standard_normal(252)
     labels = np.where(y > 0.0, 1.0, -1.0)
-    terms = {
+    terms: dict[str, Any] = {
         "LeastSquares": cp.LeastSquares(A, y),
         "Huber": cp.Huber(A, y, 0.001),
         "Downside": cp.Downside(A, y),
@@ -170,7 +178,7 @@ def main() -> None:
     times(2 if args.quick else 5)
 
 
-def _small():
+def _small() -> tuple[Vector, Vector]:
     rng = np.random.default_rng(0)
     returns = 0.01 * rng.standard_normal((40, 6))
     return returns, returns.mean(axis=1)
