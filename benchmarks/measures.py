@@ -79,7 +79,7 @@ def majorise_minimise(
             first = step(w)
             second = step(first)
             r, v = first - w, second - 2.0 * first + w
-            jump = -max(1.0, np.linalg.norm(r) / max(np.linalg.norm(v), 1e-300))
+            jump = -max(1.0, float(np.linalg.norm(r)) / max(float(np.linalg.norm(v)), 1e-300))
             ahead = capped_simplex(w - 2.0 * jump * r + jump * jump * v, most)
             while objective(ahead) > value and jump < -1.0:
                 jump = 0.5 * (jump - 1.0) if jump < -1.01 else -1.0

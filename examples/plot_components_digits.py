@@ -12,6 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 
 import counterpoise as cp
+from counterpoise.plotting import plot_loadings
 
 digits = load_digits()
 X, shape = digits.data, (8, 8)
@@ -21,20 +22,14 @@ print(f"variance explained together: {sparse.explained_variance_ratio_.sum():.0%
 print(f"{ordinary.explained_variance_ratio_.sum():.0%} by 6 of 64 pixels, the most that 6 directions can have")
 
 # %%
-# Below each image stands the variance that the component adds to those before it.
+# Above each image stands the variance that the component adds to those before it.
 
 fig, axes = plt.subplots(2, 6, figsize=(10.0, 4.1), layout="constrained")
-for row, model, name in ((0, sparse, "10 pixels,\nnone negative"), (1, ordinary, "ordinary")):
-    for k, ax in enumerate(axes[row]):
-        image = model.components_[k].reshape(shape)
-        reach = float(np.abs(image).max())
-        ax.imshow(image, cmap="RdBu_r", vmin=-reach, vmax=reach)
-        ax.set_xticks([])
-        ax.set_yticks([])
-        ax.spines[:].set_color("0.8")
-        ax.set_xlabel(f"{model.explained_variance_ratio_[k]:.1%}")
-    axes[row, 0].set_ylabel(name, fontsize="large")
-fig.suptitle("red: positive loadings, blue: negative, white: none")
+for row, model, name in ((axes[0], sparse, "10 pixels,\nnone negative"), (axes[1], ordinary, "ordinary")):
+    shares = [f"{share:.1%}" for share in model.explained_variance_ratio_]
+    plot_loadings(model.components_, shape=shape, titles=shares, axes=row)
+    row[0].set_ylabel(name, fontsize="large")
+fig.suptitle("pixels with a minus sign are negative")
 plt.show()
 
 # %%

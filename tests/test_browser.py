@@ -61,7 +61,7 @@ def browse(path, profile, *options, hash=""):
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
     command += [f"--user-data-dir={profile}", "--enable-logging=stderr", "--v=0", "--virtual-time-budget=4000"]
     url = f"{path.as_uri()}{hash}"
-    done = subprocess.run([*command, *options, url], capture_output=True, text=True, timeout=600)
+    done = subprocess.run([*command, *options, url], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return done.stdout, [line for line in done.stderr.splitlines() if "CONSOLE" in line]
 
@@ -167,6 +167,16 @@ def test_a_complaint_would_be_seen(tmp_path, profile):
     (tmp_path / "bad.html").write_text("<script>nothing.at.all()</script>")
     _, complaints = browse(tmp_path / "bad.html", profile, "--dump-dom")
     assert "nothing is not defined" in complaints[0]
+
+
+@pytest.mark.parametrize("value", [0.019293671170431036, -3.0, 0.0])
+def test_values_that_differ_by_rounding_have_ticks(tmp_path, profile, value):
+    report = Report("Equal")
+    values = [value, np.nextafter(value, 1.0), value]
+    report.chart("equal", "Equal", "line", Axis("x"), Axis("y"), [Series("s", [1, 2, 3], values)])
+    text, complaints = browse(report.write(tmp_path / "equal.html"), profile, "--dump-dom")
+    assert complaints == []
+    assert 3 <= len(within(Tree(text)["equal"], "text", "tick")) <= 30
 
 
 def test_nothing_in_the_data_runs(tmp_path, profile):

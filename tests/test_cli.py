@@ -13,9 +13,10 @@ from typer.testing import CliRunner
 import counterpoise as cp
 from counterpoise.cli import app
 from counterpoise.cli.base import Line, status_line, tell
-from counterpoise.cli.demo import _by_more_than, tracking_error
+from counterpoise.cli.demo import tracking_error
 from counterpoise.datasets import simulate_market
 from counterpoise.problems import SIT
+from counterpoise.sentences import by_more_than
 from counterpoise.solvers.run import Progress
 
 SMALL = ("--stocks", "60", "--days", "120", "--hold", "5")
@@ -125,12 +126,12 @@ def test_no_command_prints_the_help():
 
 @pytest.mark.parametrize("gap", [1.41e-9, 9.99e-9, 2.0, 1.04999e-12])
 def test_the_certified_bound_is_rounded_up(gap):
-    text = _by_more_than(gap)
+    text = by_more_than(gap)
     assert gap <= float(text.removeprefix("by more than ")) <= 1.1 * gap
 
 
 def test_a_gap_of_zero_is_said_plainly():
-    assert _by_more_than(0.0) == "at all"
+    assert by_more_than(0.0) == "at all"
 
 
 def test_a_process_ends_with_the_code_and_the_line_of_its_error():

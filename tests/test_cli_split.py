@@ -8,8 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from counterpoise.cli import app
-from counterpoise.cli.sheets import read_sheet
 from counterpoise.estimators.split import balanced_split
+from counterpoise.tables.read import read_sheet
 
 
 def run(*arguments):

@@ -20,7 +20,18 @@ import pytest
 from typer.testing import CliRunner
 
 from counterpoise.cli import app
-from counterpoise.experiments import compare, figures, pages, plan, runner, sets, tables, theory, theory_pages
+from counterpoise.experiments import (
+    compare,
+    figures,
+    pages,
+    plan,
+    runner,
+    sets,
+    tables,
+    theory,
+    theory_pages,
+)
+from counterpoise.experiments.hierarchy import FINDERS, Hierarchy
 from counterpoise.experiments.store import Record, Store
 
 TINY = """
@@ -512,9 +523,9 @@ def test_the_theory_has_a_panel_a_problem(tmp_path):
             ),
         ),
         hierarchy=(
-            theory.Hierarchy(
-                "SIT", 4, 2, 1, 2, 9, np.array([9, 4, 2, 1]), dict.fromkeys(theory.FINDERS, 4),
-                dict.fromkeys(theory.FINDERS, np.array([4, 3, 2, 1])), 0,
+            Hierarchy(
+                "SIT", 4, 2, 1, 2, 9, np.array([9, 4, 2, 1]), dict.fromkeys(FINDERS, 4),
+                dict.fromkeys(FINDERS, np.array([4, 3, 2, 1])), 0,
             ),
         ),
     )  # fmt: skip

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from counterpoise.files import read_arrays
 from counterpoise.output import CannotWriteError, csv_text, unguarded, whole_file, write_text
+from counterpoise.tables.arrays import read_arrays
 
 A = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.5]])
 Y = np.array([7.0, 8.0])

@@ -16,12 +16,16 @@ from fuzz.reference import Case, best_pair
 SEED = 12
 # Small problems (seed, index, plain) at which longer runs found something: slow tails of bcd-l on the sphere, the
 # tolerance at F = 0, a gap that the grid of the reference missed, steps that repairing the sum undid, x = 0 by columns,
-# a sparse A without entries, slow tails of bcd-g on the sphere, and a unit vector of which nothing is left.
+# a sparse A without entries, slow tails of bcd-g on the sphere, a unit vector of which nothing is left, gaps between two
+# valleys of a pair, and exchanges that gain rounding of the shift of Q.
 FOUND = (
     *((21, 237, True), (31, 255, True), (31, 870, True), (31, 922, True), (31, 1521, True), (31, 2604, True)),
     *((31, 3384, True), (31, 4153, True), (31, 5646, True), (501, 536, False), (501, 1236, False)),
     *((601, 57, False), (601, 73, False), (601, 575, False), (601, 821, False)),
+    *((1001, 6553, False), (1001, 9780, False), (1002, 3030, False), (1003, 5699, False), (1005, 9370, False)),
 )
+# Trackers: exchanges under floors that admit no further name, and names with one weight.
+FOUND_TRACKERS = ((1003, 26), (1004, 80), (1005, 88), (1500, 220), (1500, 280))
 
 
 def told(one, index):
@@ -41,6 +45,7 @@ def test_small_problems_against_brute_force(chunk):
 @pytest.mark.compiled
 def test_problems_at_which_something_was_found():
     found = [line for seed, k, plain in FOUND for line in told(small.examine(seed, k, plain), f"{seed}, {k}")]
+    found += [line for seed, k in FOUND_TRACKERS for line in told(estimators.examine(seed, k), f"{seed}, {k}")]
     assert not found, "\n".join(found)
 
 

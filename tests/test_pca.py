@@ -18,8 +18,8 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import counterpoise as cp
 from conftest import scaled
-from counterpoise.estimators import pca as module
-from counterpoise.estimators.pca import NonnegativeSparsePCA
+from counterpoise.estimators import components as module
+from counterpoise.estimators.pca import METHODS, NonnegativeSparsePCA, _refuse_non_finite
 from naive import sparse_pca_optimum
 
 
@@ -82,7 +82,7 @@ def test_scikit_learn_contract(estimator, check):
 
 
 @pytest.mark.parametrize("s", [1, 2, 4])
-@pytest.mark.parametrize("method", module.METHODS)
+@pytest.mark.parametrize("method", METHODS)
 def test_one_component_is_the_optimum(rng, s, method):
     """Every support enumerated; a descent alone need not find it, but is no better."""
     for _ in range(scaled(5, 1)):
@@ -481,13 +481,13 @@ def test_ctrl_c_in_a_method_keeps_what_is_complete(rng, monkeypatch, backfit, ca
 
 
 @pytest.mark.parametrize("backfit", [0, 5])
-@pytest.mark.parametrize("place", ["_gaining", "_Covariance"])
+@pytest.mark.parametrize("place", ["gaining", "Covariance"])
 def test_ctrl_c_between_pools_keeps_the_components(rng, monkeypatch, backfit, place):
     monkeypatch.setattr(module, "WHOLE", 20)
     monkeypatch.setattr(module, "POOLED", 12)
     X = factors(rng, m=80, n=40, rank=6, noise=1.0)
     # The first covariance is that of the first pool.
-    call = 2 if place == "_Covariance" else 1
+    call = 2 if place == "Covariance" else 1
     monkeypatch.setattr(module, place, interrupting(getattr(module, place), call))
     with pytest.warns(UserWarning, match="The fit was interrupted"):
         pca = NonnegativeSparsePCA(2, 3, backfit=backfit, random_state=0).fit(X)
@@ -576,7 +576,7 @@ def test_the_first_entry_that_is_not_finite_is_named(rng, kind, value):
 
 
 def test_numbers_whose_sum_overflows_are_no_infinity():
-    module._refuse_non_finite(np.full((2, 2), 1e308))
+    _refuse_non_finite(np.full((2, 2), 1e308))
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])

@@ -10,19 +10,15 @@ import pytest
 
 import counterpoise as cp
 from conftest import scaled
-from counterpoise.experiments import theory, theory_pages
+from counterpoise.experiments import hierarchy, theory, theory_pages
+from counterpoise.experiments.hierarchy import FINDERS, LEVELS, Landscape, draw_instance, measure_hierarchy
 from counterpoise.experiments.theory import (
-    FINDERS,
-    LEVELS,
     NAMES,
     THETAS,
     Findings,
-    Landscape,
-    draw_instance,
     measure_complexity,
     measure_decrease,
     measure_exactness,
-    measure_hierarchy,
     measure_rate,
 )
 from naive import binary_optimum, sparse_pca_optimum, sparse_tracking_optimum
@@ -72,7 +68,7 @@ def test_every_support_has_the_least_value_of_its_own_enumeration(name):
 def test_inclusions_hold_and_are_strict(name):
     landscape = landscape_of(name, n=scaled(10, 7), s=scaled(3, 2))
     flags = np.array([landscape.levels(x) for x in landscape.points])
-    assert theory.count_exceptions(flags) == 0
+    assert hierarchy.count_exceptions(flags) == 0
     counts = flags.sum(axis=0)
     assert counts[3] >= 1
     assert counts[1] < counts[0]
@@ -91,17 +87,17 @@ def test_every_cws_point_reached_is_among_the_candidates():
 
 def test_points_that_differ_by_rounding_are_one():
     a, b = np.array([0.1234549999, 0.5]), np.array([0.1234550001, 0.5])
-    assert len(theory.distinct([a, b, a + 0.01])) == 2
+    assert len(hierarchy.distinct([a, b, a + 0.01])) == 2
 
 
 def test_an_exception_is_counted():
-    assert theory.count_exceptions(np.array([[True, True, False, True], [False, True, True, True]])) == 2
+    assert hierarchy.count_exceptions(np.array([[True, True, False, True], [False, True, True, True]])) == 2
 
 
 def test_a_swap_that_improves_is_seen():
     """Two of three columns reach the target; holding a wrong one is not swap-optimal."""
     A, y = np.eye(3), np.array([0.5, 0.5, 0.0])
-    instance = theory.Instance("SIT", A, y, 2, 0)
+    instance = hierarchy.Instance("SIT", A, y, 2, 0)
     landscape = Landscape(instance, instance.problem(10.0))
     assert landscape.swapped(np.array([0.75, 0.0, 0.25])) == pytest.approx(0.0)
     assert landscape.levels(np.array([0.5, 0.5, 0.0])).all()
@@ -165,7 +161,7 @@ def test_the_bound_holds(name):
 def test_the_measure_is_the_mean_over_all_pairs():
     """½‖x − y‖² without effect of g: a pair moves to the mean of its residuals, shortened by θ."""
     y = np.array([0.4, 0.3, 0.2, 0.1])
-    instance = theory.Instance("SIT", np.eye(4), y, 4, 0)
+    instance = hierarchy.Instance("SIT", np.eye(4), y, 4, 0)
     start = np.array([0.2, 0.3, 0.4, 0.1])
     walk = theory.Walk(instance.problem(1.0), start, 1.0, 0, 1.0)
     residual = start - y
@@ -175,7 +171,7 @@ def test_the_measure_is_the_mean_over_all_pairs():
 
 def test_the_violation_is_the_penalty_without_its_weight():
     """With λ → 0 the optimum of ½‖x − y‖² is y itself, of which one coordinate of three is free of the penalty."""
-    instance = theory.Instance("SIT", np.eye(3), np.array([0.5, 0.3, 0.2]), 1, 0)
+    instance = hierarchy.Instance("SIT", np.eye(3), np.array([0.5, 0.3, 0.2]), 1, 0)
     found = measure_exactness(instance, np.array([1e-5]), 1, 0)
     assert found.violation[0] == pytest.approx(0.5, abs=1e-3)
     assert math.isnan(theory.observed_ratio(found))

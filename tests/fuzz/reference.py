@@ -10,6 +10,8 @@ A problem is a dictionary of lists, which prints, compares and travels between p
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 
 EPS = float(np.finfo(float).eps)
@@ -146,8 +148,11 @@ class Case:
 
 # Fractions of an interval: even, and ever closer to both ends.
 _CLOSE = 2.0 ** -np.arange(2, 44)
-FRACTIONS = np.unique(np.concatenate([np.linspace(0.0, 1.0, 97), _CLOSE, 1.0 - _CLOSE]))
+EVEN = 96
+FRACTIONS = np.unique(np.concatenate([np.linspace(0.0, 1.0, EVEN + 1), _CLOSE, 1.0 - _CLOSE]))
 ZOOMS, ZOOM_POINTS = 5, 21
+# Neighbours of a point of the grid that are looked at, and local minima that are refined for a pair.
+SPREAD, MINIMA = 3, 4
 
 
 class Pairs:
@@ -249,29 +254,41 @@ class Pairs:
     def best(self):
         """Return the largest decrease beyond rounding, the decrease itself, and the point it leads to."""
         t = self._grid()
-        losses, low, high = self._losses(t), t.min(axis=1), t.max(axis=1)
-        rows, same = np.arange(len(t)), 4.0 * EPS * np.maximum(np.abs(low), np.abs(high))[:, None]
+        total, hidden = self.change(*self.steps(t))
+        rows, columns = _promising(t, total)
+        if not len(rows):
+            return 0.0, 0.0, self.x.copy()
+        some, at, grid = self._some(rows), t[rows, columns][:, None], t[rows]
+        low, high = grid[:, 0], grid[:, -1]
+        same = 4.0 * EPS * np.maximum(np.abs(low), np.abs(high))[:, None]
+        every = np.arange(len(rows))
         for _ in range(ZOOMS):
-            k = losses.argmin(axis=1)
             # The neighbours, of which the grid may hold several copies of one, some of them rounded otherwise.
-            at = t[rows, k][:, None]
-            below, above = np.where(t < at - same, t, low[:, None]), np.where(t > at + same, t, high[:, None])
+            below, above = (
+                np.where(grid < at - same, grid, low[:, None]),
+                np.where(grid > at + same, grid, high[:, None]),
+            )
             low, high = below.max(axis=1), above.min(axis=1)
             finer = low[:, None] + (high - low)[:, None] * np.linspace(0.0, 1.0, ZOOM_POINTS)
-            t = np.sort(np.concatenate([finer, t[rows, k][:, None]], axis=1), axis=1)
-            losses = self._losses(t)
-        k = losses.argmin(axis=1)
-        pair = int(losses[rows, k].argmin())
-        di, dj = (d[pair, k[pair]] for d in self.steps(t))
+            grid = np.concatenate([finer, at], axis=1)
+            total, hidden = some.change(*some.steps(grid))
+            at = grid[every, total.argmin(axis=1)][:, None]
+        raw, sure = total.min(axis=1), (total + hidden).min(axis=1)
+        row = int((sure if sure.min() < 0.0 else raw).argmin())
+        di, dj = (d[row, 0] for d in some.steps(at))
         point = self.x.copy()
-        point[self.i[pair]] += di
-        point[self.j[pair]] += dj
-        found, _ = self.change(*self.steps(t))
-        return max(0.0, -float(losses[pair, k[pair]])), max(0.0, -float(found[pair, k[pair]])), point
+        point[some.i[row]] += di
+        point[some.j[row]] += dj
+        return max(0.0, -float(sure.min())), max(0.0, -float(raw.min())), point
 
-    def _losses(self, t):
-        total, hidden = self.change(*self.steps(t))
-        return np.minimum(total + hidden, 0.0)
+    def _some(self, rows):
+        """The same for some pairs, some of them several times."""
+        other = copy.copy(self)
+        for name in ("i", "j", "qii", "qjj", "qij", "alpha", "beta", "gi", "gj"):
+            setattr(other, name, getattr(self, name)[rows])
+        other.rough = tuple(each[rows] for each in self.rough)
+        other.top = [each[rows] for each in self.top]
+        return other
 
     def _grid(self):
         """Parameters to look at, sorted, one row a pair."""
@@ -299,6 +316,26 @@ class Pairs:
         near = np.concatenate([here[:, None] + sign * span[:, None] * _CLOSE for sign in (1, -1)], axis=1)
         t = np.concatenate([ends[0][:, None] + span[:, None] * FRACTIONS, near, *(m[:, None] for m in more)], axis=1)
         return np.sort(np.clip(t, ends[0][:, None], ends[1][:, None]), axis=1)
+
+
+def _promising(t, total):
+    """The places (pair, point) of local minima on the grid around which F may fall, a few for each pair.
+
+    Between a point and its neighbours a parabola falls below the point by no more than the neighbours are above it.
+    """
+    ends = np.pad(total, ((0, 0), (SPREAD, SPREAD)), mode="edge")
+    shifted = [ends[:, k : k + total.shape[1]] for k in range(2 * SPREAD + 1)]
+    around = np.maximum.reduce(shifted)
+    least = (total <= shifted[SPREAD - 1]) & (total <= shifted[SPREAD + 1]) & (2.0 * total < around)
+    masked, rows, found = np.where(least, total, np.inf), np.arange(len(total)), []
+    apart = (t[:, -1:] - t[:, :1]) / EVEN
+    for _ in range(MINIMA):
+        columns = masked.argmin(axis=1)
+        good = np.isfinite(masked[rows, columns])
+        found.append((rows[good], columns[good]))
+        # Close to x, where the grid is dense, rounding makes many minima of one.
+        masked[np.abs(t - t[rows, columns][:, None]) <= apart] = np.inf
+    return tuple(np.concatenate(each) for each in zip(*found, strict=True))
 
 
 def best_pair(case, x):

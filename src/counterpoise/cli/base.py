@@ -1,4 +1,4 @@
-"""What all commands share: the application, its sentences for bad input, its line of progress, its files."""
+"""Shared parts of all commands: the application, error messages, the progress line, output folders."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import math
 import os
 import re
-import shlex
 import signal
 import sys
 import tempfile
@@ -26,19 +25,20 @@ from typer.core import TyperGroup
 
 import counterpoise as cp
 from counterpoise import compiling
-from counterpoise.extras import lacking
-from counterpoise.output import CannotWriteError, write_texts
+from counterpoise.checks import number
+from counterpoise.output import CannotWriteError
+from counterpoise.sentences import lacking
 
 if TYPE_CHECKING:
     from counterpoise.solvers.run import Progress as RunProgress
 
 
-# Holds something once Ctrl-C was pressed, whoever handled it.
+# Not empty once Ctrl-C was pressed, even if something else handled it.
 _pressed: list[bool] = []
 
 
 class OneSentence(TyperGroup):
-    """A group that answers a usage error with its sentence alone, and Ctrl-C with an exit code."""
+    """A group that reports a usage error in one sentence and returns an exit code for Ctrl-C."""
 
     def main(self, *args: Any, **extra: Any) -> Any:
         """Run a command and exit, as Click does."""
@@ -58,7 +58,7 @@ class OneSentence(TyperGroup):
         except typer.Abort as error:
             return INTERRUPTED if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt) else 1
         except Exception as error:
-            # Typer carries Click or a copy of it, depending on its version, and so has no one class of usage errors.
+            # Depending on its version, Typer uses Click or a copy of it, so usage errors have no common class.
             if not hasattr(error, "format_message"):
                 raise
             typer.echo(error.format_message(), err=True)
@@ -73,13 +73,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but what is wrong.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say how the run ended and what it took.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error arose.")]
-# Where and how to print does not change what is found.
-MANNERS = ("output", "force", "as_json", "quiet", "verbose", "debug")
-# What a shell reports of a program that Ctrl-C ended.
+# Exit code of a program ended by Ctrl-C.
 INTERRUPTED = 130
-# Shorter runs are over before their time left is read.
+# No time left is shown for shorter runs (seconds).
 LONG = 1.0
-# Columns that the spinner and the times of a line may take.
+# Columns reserved for the spinner and the times.
 TIMES = 30
 
 
@@ -103,7 +101,7 @@ def main(
 
 @contextlib.contextmanager
 def quit_with(code: int, *errors: type[Exception], debug: bool = False) -> Iterator[None]:
-    """Turn errors of these kinds into their sentence and an exit code; with ``debug`` they go through."""
+    """Print errors of these types and exit with a code; with ``debug`` they propagate."""
     handled = () if debug else errors
     try:
         yield
@@ -113,7 +111,7 @@ def quit_with(code: int, *errors: type[Exception], debug: bool = False) -> Itera
 
 
 def sentence_of(error: BaseException) -> str:
-    """Return what to tell the user; errors of Python and of the system are put into words."""
+    """Return the message for an error; errors of Python and of the system are reworded."""
     said = " ".join([str(error), *getattr(error, "__notes__", [])])
     if isinstance(error, OSError):
         if error.errno is None:
@@ -133,9 +131,9 @@ def sentence_of(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def answer(debug: bool) -> Iterator[None]:
-    """End a command as the house does: bad input is a sentence and 2, a failure a sentence and 1, Ctrl-C 130.
+    """Map errors to one sentence and an exit code: 2 for bad input, 1 for a failure, 130 for Ctrl-C.
 
-    With ``debug`` errors go through, with their traceback. Compilation is told by the line of progress only.
+    With ``debug`` errors propagate with their traceback. Compilation is reported by the progress line only.
     """
     try:
         with compiling.listening(lambda said: None):
@@ -156,7 +154,7 @@ def answer(debug: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _noticed_interrupts() -> Iterator[None]:
-    """Remember that Ctrl-C was pressed, also if a method took it for the end of its run or a destructor lost it."""
+    """Remember that Ctrl-C was pressed, even if a method handled it or a destructor swallowed it."""
     _pressed.clear()
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
@@ -175,7 +173,7 @@ def _noticed_interrupts() -> Iterator[None]:
 
 
 def _exit_code(error: BaseException) -> int:
-    """Return 2 for bad input and 1 for a failure; an error number is the system's and not the input's."""
+    """Return 2 for bad input and 1 for a failure; errors of the system have an error number."""
     if isinstance(error, typer.Exit):
         return int(error.exit_code)
     if isinstance(error, OSError):
@@ -184,14 +182,14 @@ def _exit_code(error: BaseException) -> int:
 
 
 def _give_up_stdout() -> None:
-    """Let nothing be flushed at exit to a stdout that cannot be written, which Python would report by itself."""
+    """Redirect stdout that cannot be written to null, or Python would complain at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 @contextlib.contextmanager
 def in_options(options: Mapping[str, str]) -> Iterator[None]:
-    """Say the library's sentences in the command's words, such as --assets for n_assets."""
+    """Replace parameter names in error messages by options, such as n_assets by --assets."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -203,7 +201,7 @@ def in_options(options: Mapping[str, str]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def kept_warnings() -> Iterator[list[str]]:
-    """Collect the sentences of warnings, each once."""
+    """Collect distinct warning messages."""
     sentences: list[str] = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -212,14 +210,14 @@ def kept_warnings() -> Iterator[list[str]]:
 
 
 class Line:
-    """A line of progress: what is done, the objective, the certificate's gap once it is known, and the time left.
+    """The progress line: current step, objective, certificate gap once known, and time left.
 
     Parameters
     ----------
     show : callable
         Called with the text whenever it changes.
     shown : bool
-        Whether anybody sees it.
+        Whether it is visible.
     """
 
     def __init__(self, show: Callable[[str], Any], shown: bool = True) -> None:
@@ -227,24 +225,24 @@ class Line:
         self("Starting")
 
     def __call__(self, doing: str, limit: float | None = None, aside: str = "") -> None:
-        """Begin something, which has so many seconds; what stands aside is the first to go where there is no room."""
+        """Begin a step with an optional time limit; ``aside`` is cut first if the line is too long."""
         self.doing, self.aside, self.limit, self.began = doing, aside, limit, time.perf_counter()
         self.until: float | None = limit
         self.show(f"{doing} …{aside}")
 
     def hear(self, report: RunProgress, share: float | None = None, doing: str | None = None) -> None:
-        """Show a run's objective and gap; ``share`` is how much of the run is done, if that is known."""
+        """Show a run's objective and gap; ``share`` is the finished share of the run, if known."""
         self.reach(share)
         gap = f"{max(0.0, report.gap):.0e}" if math.isfinite(report.gap) else "–"
         self.show(f"{doing or self.doing}: objective {report.objective:.4g}, gap {gap}{self.aside}")
 
     def reach(self, share: float | None) -> None:
-        """Foresee the end from how much is done."""
+        """Estimate the end from the finished share."""
         if self.limit is None and share:
             self.until = (time.perf_counter() - self.began) / min(share, 1.0)
 
     def left(self) -> str:
-        """Return the time left, of what has taken a while and has an end that is known or foreseen."""
+        """Return the time left of a longer step whose end is known or estimated."""
         elapsed = time.perf_counter() - self.began
         if self.until is None or elapsed < LONG:
             return ""
@@ -253,7 +251,7 @@ class Line:
 
 
 class _TimeLeft(ProgressColumn):
-    """The time left of a line, at every refresh."""
+    """Column that shows the time left."""
 
     def __init__(self, lines: list[Line]) -> None:
         self.lines = lines
@@ -265,7 +263,7 @@ class _TimeLeft(ProgressColumn):
 
 @contextlib.contextmanager
 def status_line(quiet: bool = False) -> Iterator[Line]:
-    """Show a line with the time elapsed and left, on the terminal's stderr only; yield what changes it."""
+    """Show a progress line on stderr if it is a terminal; yield the Line that updates it."""
     console = Console(stderr=True)
     lines: list[Line] = []
     columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(), _TimeLeft(lines))
@@ -283,12 +281,12 @@ def status_line(quiet: bool = False) -> Iterator[Line]:
 
 
 def tell(console: Console, sentence: str) -> None:
-    """Print a sentence: on one line where a program reads it, broken between words where a person does."""
+    """Print a sentence, wrapped at words on a terminal and on one line otherwise."""
     console.print(Text(sentence), soft_wrap=not console.is_terminal)
 
 
 def check_writable(option: str, path: Path) -> None:
-    """Try to write beside the path, or into the file that is there, and leave no trace."""
+    """Check that a path can be written, without changing it."""
     try:
         if path.exists():
             os.close(os.open(path, os.O_WRONLY))
@@ -299,13 +297,13 @@ def check_writable(option: str, path: Path) -> None:
 
 
 def check_manners(quiet: bool, verbose: bool) -> None:
-    """Refuse what contradicts itself."""
+    """Refuse --quiet together with --verbose."""
     if quiet and verbose:
         raise ValueError("--quiet and --verbose are both given; give one of them.")
 
 
 def check_folder(folder: Path, names: Sequence[str], force: bool, may_ask: bool) -> None:
-    """Refuse, before any work, a folder that cannot be written, and files in it unless the user agrees to lose them."""
+    """Refuse an output folder that cannot be written, or existing files unless the user confirms."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--output is {folder}, which is a file; give a folder.")
     above = next(place for place in (folder, *folder.absolute().parents) if place.exists())
@@ -330,53 +328,7 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
-    """Write texts by name, whole or not at all, and return their paths."""
-    with quit_with(1, OSError):
-        return write_texts(folder, files)
-
-
-def without_nan(values: Any) -> Any:
-    """Return what JSON can hold: NaN and infinity are null."""
-    if isinstance(values, dict):
-        return {str(key): without_nan(value) for key, value in values.items()}
-    if isinstance(values, list | tuple):
-        return [without_nan(value) for value in values]
-    return None if isinstance(values, float) and not math.isfinite(values) else values
-
-
-def command_of(context: typer.Context) -> str:
-    """Return the command as it was given, without where and how to print."""
-    words, after = ["counterpoise", str(context.info_name)], []
-    for parameter in context.command.params:
-        name, value = str(parameter.name), context.params.get(str(parameter.name))
-        source = context.get_parameter_source(name)
-        if name in MANNERS or value is None or source is None or source.name != "COMMANDLINE":
-            continue
-        if parameter.param_type_name == "argument":
-            words.append(str(value))
-        elif value is True:
-            after.append(parameter.opts[0])
-        else:
-            several = value if isinstance(value, list | tuple) else [value]
-            after += [part for each in several for part in (parameter.opts[0], str(each))]
-    return shlex.join([*words, *after])
-
-
-def settings_of(context: typer.Context) -> dict[str, str]:
-    """Return every option that has a value, defaults included, by name."""
-    settings = {}
-    for parameter in context.command.params:
-        value = context.params.get(str(parameter.name))
-        if str(parameter.name) in MANNERS or value is None or value is False:
-            continue
-        option = parameter.param_type_name == "option"
-        name = parameter.opts[0].lstrip("-") if option else str(parameter.name)
-        several = value if isinstance(value, list | tuple) else [value]
-        settings[name] = "yes" if value is True else ", ".join(str(each) for each in several)
-    return {name: text for name, text in settings.items() if text}
-
-
-def as_seconds(seconds: float) -> str:
-    """Write seconds or milliseconds with their unit."""
-    return f"{seconds:.2f} s" if seconds >= 1.0 else f"{1e3 * seconds:.3g} ms"
+def check_seconds(seconds: float | None, what: str = "fit") -> None:
+    """Refuse a time limit of 0."""
+    if seconds is not None and number(seconds, "--seconds", 0.0) == 0.0:
+        raise ValueError(f"--seconds is 0; a {what} needs some.")

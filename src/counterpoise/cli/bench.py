@@ -1,4 +1,4 @@
-"""``counterpoise bench``: what the methods reach on this machine, and how soon, on data made here."""
+"""``counterpoise bench``: objectives and times of all methods on simulated data."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _problems(n: int) -> dict[str, Callable[[], cp.Problem]]:
 
 
 def _measure(name: str, problem: cp.Problem, starts: int, seconds: float) -> list[dict[str, Any]]:
-    """Return a row a method: median objective, seconds and violation, and how many runs were certified."""
+    """Return one row per method: median objective and seconds, and the number of certified runs."""
     rows = []
     for method in METHODS:
         _uninterrupted(cp.minimize(problem, problem.start(0), method, max_time=0.05, seed=0))  # compiles
@@ -96,7 +96,7 @@ def _measure(name: str, problem: cp.Problem, starts: int, seconds: float) -> lis
 
 
 def _uninterrupted(result: cp.Result) -> cp.Result:
-    """Return a result; Ctrl-C ends all runs and not only its own."""
+    """Return a result, or raise KeyboardInterrupt to end all runs."""
     if result.status is cp.Status.INTERRUPTED:
         raise KeyboardInterrupt
     return result

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -13,24 +12,13 @@ from rich.console import Console
 from rich.table import Table
 
 import counterpoise as cp
-from counterpoise.checks import Vector
-from counterpoise.cli.base import (
-    AsJson,
-    Debug,
-    Quiet,
-    Verbose,
-    answer,
-    app,
-    check_manners,
-    kept_warnings,
-    status_line,
-    tell,
-    without_nan,
-)
-from counterpoise.cli.problem import PROBLEMS, build, check_length, read_point
+from counterpoise.checks import Vector, choice
+from counterpoise.cli import base, results
+from counterpoise.cli.base import AsJson, Debug, Quiet, Verbose, app, status_line
+from counterpoise.cli.problem import PROBLEMS, build, check_length
 from counterpoise.cli.solve import check_options
-from counterpoise.prices import counted
-from counterpoise.report import rounded_up
+from counterpoise.sentences import by_more_than, counted
+from counterpoise.tables.arrays import read_point
 
 LEVELS = ("pair", "swap")
 # A smaller decrease, relative to the objective, is rounding.
@@ -73,15 +61,14 @@ def certify(
 
     Example: counterpoise certify data.npz --problem sit -s 30 --point x.npz --level swap
     """
-    with answer(debug):
-        check_manners(quiet, verbose)
-        if level not in LEVELS:
-            raise ValueError(f"--level is {level!r}; it must be one of {', '.join(LEVELS)}.")
+    with base.answer(debug):
+        base.check_manners(quiet, verbose)
+        choice(level, "--level", LEVELS, quoted=False)
         given = {"s": sparsity, "c": total, "lam": lam}
         fixed = {"working_set": None, "k": None, "seed": 0, "max_time": None, "max_iter": None}
         check_options(problem, given, ["bcd-g"], fixed, scale)
         x = read_point(point, name, "--point", "--name")
-        with kept_warnings() as warned, status_line(quiet or as_json) as say:
+        with base.kept_warnings() as warned, status_line(quiet or as_json) as say:
             say(f"Reading {file.name}")
             built, _, notes = build(file, problem, target, given, scale)
             check_length(x, point, built, file)
@@ -102,7 +89,7 @@ def certify(
             shape = {"lam": float(built.g.lam), "columns": built.n, "non_zeros": int(np.count_nonzero(x))}
             claims = [*sentences(built, certificate), *warned]
             body = {**fields, **shape, **dataclasses.asdict(certificate), "sentences": claims}
-            typer.echo(json.dumps(without_nan(body), indent=2))
+            results.print_json(body)
         elif not quiet:
             _print(Console(highlight=False), built, x, certificate, warned, verbose)
 
@@ -113,8 +100,7 @@ def sentences(problem: cp.Problem, certificate: cp.Certificate) -> list[str]:
     said = [f"The objective is {certificate.objective:.8g}; the constraints hold to {certificate.violation:.1e}."]
     gap = certificate.cws_gap
     if gap <= rounding or certificate.worst_pair is None:
-        amount = "at all" if gap <= 0.0 else f"by more than {rounded_up(gap)}"
-        said.append(f"No change of any two coordinates, of {pairs:,} pairs, lowers it {amount}.")
+        said.append(f"No change of any two coordinates, of {pairs:,} pairs, lowers it {by_more_than(gap)}.")
     else:
         (i, j), (di, dj) = certificate.worst_pair, certificate.worst_step or (0.0, 0.0)
         said.append(
@@ -154,9 +140,9 @@ def _print(
     for sentence in warned:
         typer.echo(f"Warning: {sentence}", err=True)
     size = f"{problem.name}: {problem.n:,} coordinates, {np.count_nonzero(x):,} of them not 0, λ = {problem.g.lam:g}."
-    tell(console, size)
+    base.tell(console, size)
     for sentence in sentences(problem, certificate):
-        tell(console, sentence)
+        base.tell(console, sentence)
     if verbose:
         table = Table.grid(padding=(0, 2))
         for name, value in dataclasses.asdict(certificate).items():

@@ -1,4 +1,4 @@
-"""``counterpoise data``: which sets there are, where they may come from, blocks, and sets from one's own prices."""
+"""``counterpoise data``: list, prepare, add and fetch data sets."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ import counterpoise as cp
 from counterpoise.checks import whole_number
 from counterpoise.cli.base import AsJson, Debug, Force, OneSentence, Quiet, answer, app, quit_with, tell
 from counterpoise.experiments import sets
-from counterpoise.prices import MISSING, counted, read_prices, returns_of
+from counterpoise.sentences import counted
+from counterpoise.tables.prices import MISSING, read_prices, returns_of
 
 HELP = """The data sets: list, prepare, add your own.
 
@@ -51,7 +52,7 @@ def data(
 
 
 def _refuse_misplaced(context: typer.Context, command: str) -> None:
-    """Options before a subcommand belong to the list of sets, and would be lost without a word."""
+    """Refuse options before a subcommand, which would be ignored silently."""
     for parameter in context.command.params:
         source = context.get_parameter_source(str(parameter.name))
         if source is not None and source.name == "COMMANDLINE":
@@ -178,7 +179,7 @@ def fetch(
         if name not in sets.FETCHERS:
             raise ValueError(f"NAME is {name!r}; it must be one of {', '.join(sets.FETCHERS)}.")
         target = _target(into, sets.data_folder(folder))
-        # Without a network there is nothing that another input would mend.
+        # A missing network is a failure, not bad input.
         with quit_with(1, OSError, debug=debug):
             written = sets.fetch(name, target)
         _say_written([written], {}, as_json, quiet)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,9 +13,10 @@ from rich.table import Table
 
 import counterpoise as cp
 from counterpoise.checks import Vector, number, whole_number
-from counterpoise.cli.base import INTERRUPTED, AsJson, Debug, Quiet, answer, app, as_seconds, status_line, without_nan
+from counterpoise.cli.base import INTERRUPTED, AsJson, Debug, Quiet, answer, app, status_line
+from counterpoise.cli.results import print_json
 from counterpoise.datasets import SECTORS, Market, simulate_market
-from counterpoise.report import rounded_up
+from counterpoise.sentences import as_seconds, by_more_than, percent
 
 if TYPE_CHECKING:
     from counterpoise.problems import SIT
@@ -62,7 +62,7 @@ def demo(
             found = _as_json(market, problem, result, certificate, error)
             asked = {"stocks": stocks, "days": days, "hold": hold, "seed": seed}
             times = {"first_call": first, "second_call": warm}
-            typer.echo(json.dumps(without_nan({**asked, **found, **times}), indent=2))
+            print_json({**asked, **found, **times})
         elif not quiet:
             console = Console(highlight=False)
             opening = f"{stocks} simulated stocks over {days} days; at most {hold} of them shall follow their index.\n"
@@ -76,7 +76,7 @@ def demo(
 def _as_json(
     market: Market, problem: SIT, result: cp.Result, certificate: cp.Certificate, error: float
 ) -> dict[str, Any]:
-    """Return what --json prints, but for the options and the times."""
+    """Return what --json prints, without options and times."""
     held = [int(i) for i in np.argsort(-result.x, kind="stable") if result.x[i] > 0.0]
     return {
         "counterpoise": cp.__version__,
@@ -94,7 +94,7 @@ def _as_json(
 
 
 def _solve(market: Market, hold: int, lam: float, seed: int) -> tuple[SIT, cp.Result, float]:
-    """Build and solve the problem; return both and the seconds of the two together."""
+    """Build and solve the problem; return problem, result and total seconds."""
     clock = time.perf_counter()
     from counterpoise.problems import SIT
 
@@ -115,15 +115,11 @@ def _portfolio(market: Market, x: Vector) -> Table:
     table = Table(title="Portfolio", title_justify="left", show_footer=True)
     table.add_column("ticker", "total", no_wrap=True)
     table.add_column("sector", no_wrap=True)
-    table.add_column("weight", _percent(x.sum()), justify="right", no_wrap=True)
-    table.add_column("in the index", _percent(market.weights[held].sum()), justify="right", no_wrap=True)
+    table.add_column("weight", percent(x.sum(), 2), justify="right", no_wrap=True)
+    table.add_column("in the index", percent(market.weights[held].sum(), 2), justify="right", no_wrap=True)
     for i in held:
-        table.add_row(market.tickers[i], str(market.sectors[i]), _percent(x[i]), _percent(market.weights[i]))
+        table.add_row(market.tickers[i], str(market.sectors[i]), percent(x[i], 2), percent(market.weights[i], 2))
     return table
-
-
-def _percent(share: float) -> str:
-    return f"{100.0 * share:.2f} %"
 
 
 def _summary(
@@ -135,14 +131,14 @@ def _summary(
     first: float,
     warm: float,
 ) -> Table:
-    """Say what was found, what is proved about it and what it took."""
+    """Return a table of the result, its certificate and the times."""
     n, pairs = problem.n, problem.n * (problem.n - 1) // 2
     rows = {
         "Objective": f"{result.objective:.6g}, with λ = {problem.g.lam:g}",
         "Tracking error": f"{error:.3f} % a year, on the days of the fit",
         "Names held": _names_held(problem, result.x, hold, certificate),
         "Certificate": f"No exchange between any two of the {n} stocks ({pairs:,} pair{'s' * (pairs > 1)}) "
-        f"lowers the objective {_by_more_than(certificate.cws_gap)}.",
+        f"lowers the objective {by_more_than(certificate.cws_gap)}.",
         "Status": f"{result.status.name}: {result.message}",
         "Iterations": f"{result.nit:,}, of which {result.nacc:,} moved the point",
         "First call": f"{as_seconds(first)}, of which {as_seconds(max(0.0, first - warm))} "
@@ -163,8 +159,3 @@ def _names_held(problem: SIT, x: Vector, hold: int, certificate: cp.Certificate)
         return f"{held} of {problem.n}"
     remedy = "" if certificate.exact_lam is None else f"; above {math.ceil(certificate.exact_lam):,} this cannot happen"
     return f"{held} of {problem.n}, more than --hold {hold}: raise --lam{remedy}"
-
-
-def _by_more_than(gap: float) -> str:
-    """Write a bound with two digits, rounded up so that the sentence stays true."""
-    return "at all" if gap <= 0.0 else f"by more than {rounded_up(gap)}"

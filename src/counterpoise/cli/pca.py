@@ -2,51 +2,29 @@
 
 from __future__ import annotations
 
-import json
+import functools
 import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 import counterpoise as cp
-from counterpoise.checks import number, whole_number
-from counterpoise.cli.base import (
-    INTERRUPTED,
-    AsJson,
-    Debug,
-    Force,
-    Line,
-    Quiet,
-    Verbose,
-    answer,
-    app,
-    check_folder,
-    check_manners,
-    command_of,
-    in_options,
-    kept_warnings,
-    settings_of,
-    status_line,
-    tell,
-    without_nan,
-    write_files,
-)
-from counterpoise.cli.sheets import Sheet, read_sheet, some
+from counterpoise.checks import choice, whole_number
+from counterpoise.cli import base, results
+from counterpoise.cli.base import AsJson, Debug, Force, Line, Quiet, Verbose, app, status_line
+from counterpoise.findings import component_claims, ending, loadings_table
 from counterpoise.output import csv_text
-from counterpoise.prices import counted
+from counterpoise.sentences import counted, percent, some
+from counterpoise.tables.read import read_sheet
 
 if TYPE_CHECKING:
     from counterpoise.solvers.run import Progress as RunProgress
 
 FILES = ("loadings.csv", "report.html")
 MISSING = ("refuse", "drop-rows", "drop-columns")
-MOST_ROWS = 60
 OPTIONS = {"n_components": "--components", "n_nonzero": "--nonzero", "max_time": "--seconds"}
 
 
@@ -84,17 +62,15 @@ def pca(
 
     Example: counterpoise pca cells.csv --components 5 --nonzero 10 --standardise
     """
-    with answer(debug):
-        check_manners(quiet, verbose)
+    with base.answer(debug):
+        base.check_manners(quiet, verbose)
         whole_number(components, "--components", 1)
         sizes = [whole_number(size, "--nonzero", 1) for size in nonzero or []]
         whole_number(seed, "--seed", 0)
-        if seconds is not None and number(seconds, "--seconds", 0.0) == 0.0:
-            raise ValueError("--seconds is 0; a fit needs some.")
-        if missing not in MISSING:
-            raise ValueError(f"--missing is {missing!r}; it must be one of {', '.join(MISSING)}.")
-        check_folder(output, FILES, force, may_ask=not (as_json or quiet))
-        with kept_warnings() as warned, status_line(quiet or as_json) as say:
+        base.check_seconds(seconds)
+        choice(missing, "--missing", MISSING, quoted=False)
+        base.check_folder(output, FILES, force, may_ask=not (as_json or quiet))
+        with base.kept_warnings() as warned, status_line(quiet or as_json) as say:
             say(f"Reading {table.name}")
             data = _read(table, rows, ignore or [], missing, standardise)
             if sizes and max(sizes) > data.X.shape[1]:
@@ -102,7 +78,7 @@ def pca(
             say(f"Looking for {counted(components, 'component')}", seconds)
             from counterpoise.estimators.callbacks import listening
 
-            with in_options(OPTIONS):
+            with base.in_options(OPTIONS):
                 estimator = _estimator(components, sizes, seconds, seed)
                 with listening(lambda progress, share: _hear(say, components, progress, share)):
                     fitted = estimator.fit(data.X)
@@ -115,17 +91,16 @@ def pca(
             names=data.features,
             rows=data.rows,
             title=f"{counted(components, 'sparse component')} of {table.name}",
-            command=command_of(context),
-            settings=settings_of(context),
+            command=results.command_of(context),
+            settings=results.settings_of(context),
             notes=notes,
         )
-        written = write_files(output, {"loadings.csv": _csv(fitted, data), "report.html": report.html()})
-        if as_json:
-            typer.echo(json.dumps(without_nan(_summary(fitted, data, notes, written, command_of(context))), indent=2))
-        elif not quiet:
-            _print(Console(highlight=False), fitted, data, notes, written, verbose)
+        files = {"loadings.csv": _csv(fitted, data), "report.html": report.html()}
+        summary = _summary(fitted, data, notes)
+        show = functools.partial(_print, fitted=fitted, data=data, notes=notes, verbose=verbose)
+        results.publish(context, output, files, summary, show, as_json, quiet)
     if any(result.status is cp.Status.INTERRUPTED for result in fitted.results_):
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(base.INTERRUPTED)
 
 
 def _estimator(components: int, sizes: list[int], seconds: float | None, seed: int) -> Any:
@@ -159,13 +134,13 @@ def _read(path: Path, rows: str | None, ignore: list[str], missing: str, standar
     if rows is not None:
         left.add(sheet.require(rows, "--rows"))
     notes = list(sheet.notes)
-    words = [name for name in sheet.words if name not in left and not _is_number_column(sheet, name)]
+    words = [name for name in sheet.words if name not in left and not sheet.is_mixed(name)]
     if words:
         notes.append(f"Left out {_columns(words)} without numbers: {some(words)}.")
     chosen = [name for name in sheet.names if name not in left and name not in words]
     if len(chosen) < 2:
         raise ValueError(f"{path} has {_columns(chosen)} of numbers; components need at least 2.")
-    X = np.column_stack([sheet.numbers(name).to_numpy() for name in chosen])
+    X = np.column_stack([sheet.numbers(name) for name in chosen])
     places = list(range(len(X)))
     infinite = np.argwhere(np.isinf(X))
     if len(infinite):
@@ -205,10 +180,6 @@ def _read(path: Path, rows: str | None, ignore: list[str], missing: str, standar
     return _Data(X, chosen, [str(labels[place]) for place in places], notes)
 
 
-def _is_number_column(sheet: Sheet, name: str) -> bool:
-    return sheet.frame[name].dtype.kind != "M" and sheet.is_mixed(name)
-
-
 def _columns(names: list[str]) -> str:
     return counted(len(names), "column")
 
@@ -221,11 +192,9 @@ def _csv(fitted: Any, data: _Data) -> str:
     return csv_text(head, ([data.features[j], *(float(value) for value in V[:, j])] for j in used))
 
 
-def _summary(fitted: Any, data: _Data, notes: list[str], written: list[Path], command: str) -> dict[str, Any]:
+def _summary(fitted: Any, data: _Data, notes: list[str]) -> dict[str, Any]:
     """Return what --json prints."""
     return {
-        "counterpoise": cp.__version__,
-        "command": command,
         "rows": data.X.shape[0],
         "features": data.X.shape[1],
         "explained_variance_ratio": [float(share) for share in fitted.explained_variance_ratio_],
@@ -245,33 +214,23 @@ def _summary(fitted: Any, data: _Data, notes: list[str], written: list[Path], co
             )
         ],
         "notes": notes,
-        "files": [str(path) for path in written],
     }
 
 
-def _print(console: Console, fitted: Any, data: _Data, notes: list[str], written: list[Path], verbose: bool) -> None:
-    from counterpoise.report import component_claims, ending, loadings_table
-
+def _print(console: Console, fitted: Any, data: _Data, notes: list[str], verbose: bool) -> None:
     for note in notes:
-        tell(console, note)
-    shown = Table(title="Loadings", title_justify="left", box=box.SIMPLE_HEAD)
-    shown.add_column("component", justify="right")
-    shown.add_column("feature", overflow="fold")
-    shown.add_column("loading", justify="right")
-    rows, last = loadings_table(fitted, data.features).rows, 0
-    for component, feature, loading in rows[:MOST_ROWS]:
-        share = f"{component} ({100.0 * fitted.explained_variance_ratio_[component - 1]:.1f} %)"
-        shown.add_row(share if component != last else "", Text(feature), f"{loading:.3f}")
+        base.tell(console, note)
+    listing, last, rows = loadings_table(fitted, data.features), 0, []
+    for component, feature, loading in listing.rows:
+        share = f"{component} ({percent(fitted.explained_variance_ratio_[component - 1], 1)})"
+        rows.append([share if component != last else "", feature, f"{loading:.3f}"])
         last = component
-    console.print(shown)
-    if len(rows) > MOST_ROWS:
-        console.print(f"… and {len(rows) - MOST_ROWS} more in loadings.csv.")
-    total = 100.0 * float(np.sum(fitted.explained_variance_ratio_))
-    tell(console, f"Together they explain {total:.1f} % of the variance.")
+    results.print_table(console, "Loadings", listing, rows, "loadings.csv")
+    total = percent(float(np.sum(fitted.explained_variance_ratio_)), 1)
+    base.tell(console, f"Together they explain {total} of the variance.")
     for sentence in component_claims(fitted):
         if verbose or not sentence.startswith("Not proved"):
-            tell(console, sentence)
+            base.tell(console, sentence)
     if verbose:
         for k, result in enumerate(fitted.results_, 1):
-            tell(console, f"Component {k}: {ending(result)}")
-    tell(console, f"Wrote {' and '.join(path.name for path in written)} to {written[0].parent}.")
+            base.tell(console, f"Component {k}: {ending(result)}")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import math
 import os
 import shlex
@@ -25,34 +24,20 @@ from rich.text import Text
 import counterpoise as cp
 from counterpoise import plotting
 from counterpoise.checks import whole_number
-from counterpoise.cli.base import (
-    INTERRUPTED,
-    AsJson,
-    Debug,
-    Quiet,
-    Verbose,
-    answer,
-    app,
-    as_seconds,
-    check_folder,
-    check_manners,
-    check_writable,
-    quit_with,
-    tell,
-    without_nan,
-)
+from counterpoise.cli import base, results
+from counterpoise.cli.base import AsJson, Debug, Quiet, Verbose, app
 from counterpoise.experiments import pages, plan, runner, sets
 from counterpoise.experiments.store import Record, Store
 from counterpoise.experiments.tables import show
-from counterpoise.prices import counted
+from counterpoise.sentences import as_seconds, counted, spelled
 
 STORE = "records.sqlite"
 THEORY = "theory"
 # Kinds of targets that have figures beside their tables.
 DRAWN = ("curves", "histories")
-# Between lines of progress where there is no terminal, in seconds.
+# Seconds between lines of progress without a terminal.
 PAUSE = 30.0
-# Longer tables are for the files.
+# Longer tables are only written to files.
 MOST_ROWS = 60
 
 
@@ -85,8 +70,8 @@ def reproduce(
 
     Example: counterpoise reproduce table-3 --quick
     """
-    with answer(debug):
-        check_manners(quiet, verbose)
+    with base.answer(debug):
+        base.check_manners(quiet, verbose)
         console = Console(highlight=False, markup=False, quiet=quiet or as_json)
         jobs = os.cpu_count() or 1 if jobs is None else whole_number(jobs, "--jobs", 1)
         runner.check_backend(backend, address)
@@ -95,19 +80,19 @@ def reproduce(
             raise ValueError("--tables-only is given, but theory keeps no records; run it without.")
         names = [name for name in plan.TARGETS if not (tables_only and name == THEORY)] if target == "all" else [target]
         wanted = [plan.read_target(name, quick, use) for name in names if name != THEORY]
-        check_folder(output, (), force=True, may_ask=False)
+        base.check_folder(output, (), force=True, may_ask=False)
         output.mkdir(parents=True, exist_ok=True)
-        check_writable("--output", output / STORE)
+        base.check_writable("--output", output / STORE)
         command = _command(target, quick, use)
         failures: list[str] = []
         done: list[_Written] = []
-        # The input is in order; a disk that fills up from here on is a failure.
-        with Store(output / STORE) as store, quit_with(1, OSError, sqlite3.Error, debug=debug):
+        # The input is valid; errors of the disk from here on are failures.
+        with Store(output / STORE) as store, base.quit_with(1, OSError, sqlite3.Error, debug=debug):
             plans = [_Plan(goal, folder, store) for goal in wanted]
             _say_absent(console, plans)
             _say_duration(console, plans, jobs, THEORY in names)
             if not plotting.has_matplotlib() and (THEORY in names or any(each.target.kind in DRAWN for each in plans)):
-                tell(
+                base.tell(
                     console,
                     "matplotlib is not installed, so the charts are in index.html only; pip install matplotlib.",
                 )
@@ -120,14 +105,14 @@ def reproduce(
                     done.append(_theory(console, quick, output, command))
             except KeyboardInterrupt:
                 typer.echo("Stopped. Every finished run is kept; the same command goes on from here.", err=True)
-                raise typer.Exit(INTERRUPTED) from None
+                raise typer.Exit(base.INTERRUPTED) from None
             except BrokenExecutor:
                 said = "A worker died, perhaps for want of memory. Every finished run is kept; the same command goes on"
                 typer.echo(f"{said}, and fewer --jobs need less memory.", err=True)
                 raise typer.Exit(1) from None
         failures = list(dict.fromkeys(failures))
         if as_json:
-            typer.echo(json.dumps(without_nan(_as_json(command, done, failures, output)), indent=2))
+            results.print_json(_as_json(command, done, failures, output))
         for sentence in failures:
             typer.echo(sentence, err=True)
         if failures:
@@ -161,7 +146,7 @@ def _as_json(command: str, done: list[_Written], failures: list[str], output: Pa
 
 
 class _Plan:
-    """A target, its sets that are here, its tasks, and those of them that have no record."""
+    """A target, its available sets, its tasks, and the tasks without a record."""
 
     def __init__(self, target: plan.Target, folder: Path | None, store: Store) -> None:
         self.target = target
@@ -173,23 +158,23 @@ class _Plan:
         self.todo = [task for task, key in zip(self.tasks, self.keys, strict=True) if key not in known]
 
     def core_seconds(self) -> float:
-        """What is left, by the mean length of a run that the target's file states."""
+        """Estimated seconds left, from the mean time per run in the target's file."""
         return self.target.seconds_each * len(self.todo)
 
 
 def _command(target: str, quick: bool, use: list[str] | None) -> str:
-    """Return the command that makes these numbers; where it runs is not part of it."""
+    """Return the command that reproduces these numbers, without options about where it runs."""
     parts = ["counterpoise", "reproduce", target, *(["--quick"] if quick else [])]
     return shlex.join([*parts, *(part for name in use or [] for part in ("--set", name))])
 
 
 def _say_absent(console: Console, plans: list[_Plan]) -> None:
     for sentence in dict.fromkeys(sentence for each in plans for sentence in each.absent.values()):
-        tell(console, f"Left out: {sentence}")
+        base.tell(console, f"Left out: {sentence}")
 
 
 def _say_duration(console: Console, plans: list[_Plan], jobs: int, theory: bool) -> None:
-    """State what is to come before it begins."""
+    """Print the number of runs and the expected time."""
     seconds = 240.0 if theory else 0.0
     for each in plans:
         share = jobs if each.target.measure == "quality" else 1
@@ -197,14 +182,14 @@ def _say_duration(console: Console, plans: list[_Plan], jobs: int, theory: bool)
     todo, known = sum(len(each.todo) for each in plans), sum(len(each.tasks) for each in plans)
     if todo or theory:
         length = f"about {math.ceil(seconds / 60.0)} min" if seconds else "an unknown time"
-        tell(console, f"{todo} of {known} runs to do, {length} on a machine like ours with {jobs} at a time.")
+        base.tell(console, f"{todo} of {known} runs to do, {length} on a machine like ours with {jobs} at a time.")
     elif known:
         console.print(f"All {known} runs are in the records.")
 
 
 @contextlib.contextmanager
 def _progress(console: Console, title: str, total: int) -> Iterator[Callable[[str], None]]:
-    """Show a bar with the last run and the time left on a terminal, a line now and then elsewhere."""
+    """Show a progress bar on a terminal, occasional lines otherwise."""
     columns = (
         TextColumn("{task.description}"),
         BarColumn(bar_width=12),
@@ -249,7 +234,7 @@ def _run(
             gap = "–" if math.isnan(record.cws_gap) else f"{max(0.0, record.cws_gap):.0e}"
             step(f"{record.method}: {record.objective:.4g}, gap {gap}")
             if verbose:
-                tell(console, _in_words(record))
+                base.tell(console, _in_words(record))
 
         def failed(task: plan.Task, error: Exception) -> None:
             step(f"{task.method.name} failed")
@@ -264,7 +249,7 @@ def _in_words(record: Record) -> str:
     """Say how a run ended and what it took."""
     letter = plan.LETTERS[record.problem]
     place = f"{record.problem} {record.dataset}, {letter} = {record.value:g}, λ = {record.lam:g}, start {record.start}"
-    ended = record.status.lower().replace("_", " ")
+    ended = spelled(record.status)
     return f"{place}: {record.method} {record.objective:.6g}, {ended} after {as_seconds(record.seconds)}."
 
 
@@ -316,12 +301,12 @@ def _theory(console: Console, quick: bool, output: Path, command: str) -> _Writt
 
 
 def _show(console: Console, chapter: pages.Chapter) -> None:
-    """Print the tables that fit; the others are in the files."""
+    """Print the tables that fit; larger ones are only in files."""
     for line in chapter.lines:
-        tell(console, line)
+        base.tell(console, line)
     for table in chapter.tables:
         if not table.rows:
-            tell(console, f"{table.caption}.")
+            base.tell(console, f"{table.caption}.")
             continue
         shown = Table(title=table.caption, title_justify="left", box=box.SIMPLE_HEAD)
         for column, head in enumerate(table.head):
@@ -331,7 +316,7 @@ def _show(console: Console, chapter: pages.Chapter) -> None:
         if len(table.rows) <= MOST_ROWS and _width(console, shown) <= console.width:
             console.print(shown)
         else:
-            tell(console, f"{table.caption}: in {table.name}.csv.")
+            base.tell(console, f"{table.caption}: in {table.name}.csv.")
 
 
 def _width(console: Console, table: Table) -> int:
@@ -340,4 +325,4 @@ def _width(console: Console, table: Table) -> int:
 
 def _say_written(console: Console, written: list[Any]) -> None:
     folder = written[-1].parent
-    tell(console, f"Wrote {', '.join(path.name for path in written)} to {folder}.")
+    base.tell(console, f"Wrote {', '.join(path.name for path in written)} to {folder}.")

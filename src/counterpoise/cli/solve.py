@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import json
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -19,37 +18,25 @@ from rich.table import Table
 
 import counterpoise as cp
 from counterpoise import plotting
-from counterpoise.checks import Vector, is_sparse, number, whole_number
-from counterpoise.cli.base import (
-    INTERRUPTED,
-    AsJson,
-    Debug,
-    Line,
-    Quiet,
-    answer,
-    app,
-    as_seconds,
-    check_writable,
-    kept_warnings,
-    quit_with,
-    status_line,
-    tell,
-    without_nan,
-)
-from counterpoise.cli.problem import PROBLEMS, build, check_length, data_of, make, needs, read_point
+from counterpoise.checks import Vector, choice, is_sparse, number, whole_number
+from counterpoise.cli import base, results
+from counterpoise.cli.base import AsJson, Debug, Line, Quiet, app, status_line
+from counterpoise.cli.problem import PROBLEMS, build, check_length, data_of, make, needs
 from counterpoise.output import whole_file
+from counterpoise.sentences import as_seconds, spelled
+from counterpoise.tables.arrays import read_point
 
 if TYPE_CHECKING:
     from counterpoise.solvers.run import Progress
 
 BLOCK_METHOD = "bcd-l"
-# Coordinates closer than this to 0, or to ±1, are counted as there.
+# Coordinates closer than this to 0, or to ±1, count as equal.
 NEAR = 1e-8
 # Large enough for the blocks of every method's defaults.
 WARM_UP_SIZE = 32
-# The keys of solvers.METHODS, whose import takes a second that --help need not wait for.
+# The keys of solvers.METHODS, repeated because importing them would slow down --help.
 METHOD_NAMES = ("bcd-g", "bcd-l", "swap", "search", "exact", "psg", "mscr", "pdca")
-# Cut where 80 columns ask for it.
+# Broken so that the table fits 80 columns.
 COUNT_HEADS = {"non-zeros": "non-\nzeros", "fractional": "frac-\ntional"}
 
 
@@ -98,8 +85,8 @@ def solve(
     given = {"s": sparsity, "c": total, "lam": lam}
     options = {"working_set": working_set, "k": k, "seed": seed, "max_time": max_time, "max_iter": max_iter}
     methods = list(dict.fromkeys(method or ["bcd-g"]))
-    with answer(debug):
-        with kept_warnings() as warned:
+    with base.answer(debug):
+        with base.kept_warnings() as warned:
             check_options(problem, given, methods, options, scale)
             _check_outputs(file, plot, save, force)
             if start_name is not None and start is None:
@@ -116,28 +103,27 @@ def solve(
                     whole_number(k, "--k", 2, built.n)
                 say("Preparing")
                 _warm_up(problem, built, methods, options)
-        # The input is in order; what goes wrong from here on is a failure.
-        with quit_with(1, ValueError, ArithmeticError, debug=debug):
-            with kept_warnings() as warned_later, status_line(quiet or as_json) as say:
+        # The input is valid; errors from here on are failures.
+        with base.quit_with(1, ValueError, ArithmeticError, debug=debug):
+            with base.kept_warnings() as warned_later, status_line(quiet or as_json) as say:
                 outcomes, cut = _run_all(built, methods, options, say, x0)
         warned += warned_later
         if as_json:
             head = {"file": str(file), "problem": problem, "lam": built.g.lam, "sparsity": sparsity, "total": total}
-            typer.echo(
-                _as_json(built, outcomes, {**head, "scale": scale, "seed": seed, "notes": notes, "warnings": warned})
-            )
+            more = {"scale": scale, "seed": seed, "notes": notes, "warnings": warned}
+            results.print_json(_as_json(built, outcomes, {**head, **more}))
         elif not quiet:
             _print_outcomes(Console(highlight=False), built, outcomes, lam_note, notes, warned)
-        results = {name: outcome.result for name, outcome in outcomes.items()}
-        with quit_with(1, OSError, debug=debug):
-            _write(results, plot, save, f"{built.name}: {file.name}", quiet=as_json or quiet)
+        found = {name: outcome.result for name, outcome in outcomes.items()}
+        with base.quit_with(1, OSError, debug=debug):
+            _write(found, plot, save, f"{built.name}: {file.name}", quiet=as_json or quiet)
     if cut:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(base.INTERRUPTED)
 
 
 @dataclasses.dataclass(frozen=True)
 class Outcome:
-    """A method's result, what is known about its point, and how many coordinates are not where the penalty wants."""
+    """A method's result, its violation and gap, and the number of non-zero or fractional coordinates."""
 
     result: cp.Result
     violation: float
@@ -148,9 +134,8 @@ class Outcome:
 def check_options(
     problem: str, given: dict[str, Any], methods: list[str], options: dict[str, Any], scale: float
 ) -> None:
-    """Refuse what can be seen to be wrong without the data."""
-    if problem not in PROBLEMS:
-        raise ValueError(f"--problem is {problem!r}; it must be one of {', '.join(PROBLEMS)}.")
+    """Check the options that do not depend on the data."""
+    choice(problem, "--problem", PROBLEMS, quoted=False)
     for letter, option, meaning in (
         ("s", "--sparsity", "how many coordinates are free"),
         ("c", "--total", "the sum of x"),
@@ -208,11 +193,11 @@ def _check_outputs(file: Path, plot: Path | None, save: Path | None, force: bool
             raise ValueError(
                 f"{option} is {path}, which exists; give another path{'' if path.is_dir() else ' or --force'}."
             )
-        check_writable(option, path)
+        base.check_writable(option, path)
 
 
 def _warm_up(problem: str, built: cp.Problem, methods: list[str], options: dict[str, Any]) -> None:
-    """Run each method on a small problem of the same types, so that no time below contains compilation."""
+    """Run each method on a small problem of the same types, to compile before timing."""
     from scipy.sparse import csc_array
 
     data, n = data_of(built), min(built.n, WARM_UP_SIZE)
@@ -236,7 +221,7 @@ def _run(problem: cp.Problem, name: str, x0: Vector, options: dict[str, Any]) ->
 
 
 def _feasible(problem: cp.Problem, x: Vector, path: Path) -> tuple[Vector, list[str]]:
-    """Move a start onto the constraints, and say so if it was not there."""
+    """Project a start onto the constraints, with a note if it was infeasible."""
     violation = problem.violation(x)
     if violation <= 1e-9:
         return x, []
@@ -247,7 +232,7 @@ def _feasible(problem: cp.Problem, x: Vector, path: Path) -> tuple[Vector, list[
 def _run_all(
     problem: cp.Problem, methods: list[str], options: dict[str, Any], say: Line, x0: Vector | None
 ) -> tuple[dict[str, Outcome], bool]:
-    """Run the methods from one start, until the user interrupts; return what is finished, and whether they did."""
+    """Run the methods from one start; return the finished outcomes and whether Ctrl-C ended the runs."""
     outcomes: dict[str, Outcome] = {}
     try:
         _run_each(problem, methods, options, say, problem.start(options["seed"]) if x0 is None else x0, outcomes)
@@ -270,7 +255,7 @@ def _run_each(
     for k, method in enumerate(methods, 1):
         doing = method if len(methods) == 1 else f"{method}, {k} of {len(methods)}"
         say(doing, options["max_time"], known)
-        # A callback costs a copy of x an epoch, so that nobody has one who sees nothing.
+        # A callback costs a copy of x per epoch, so it is used only if progress is shown.
         heard = {"callback": _listener(say, method, options["max_iter"])} if say.shown else {}
         result = _run_stages(problem, _stages(method), x0, {**options, **heard})
         say(f"{doing}: objective {result.objective:.4g}, looking for a better pair", aside=known)
@@ -283,13 +268,13 @@ def _run_each(
 
 
 def _listener(say: Line, method: str, max_iter: int | None) -> Callable[[Progress], None]:
-    """Return a callback that shows a run; the iterations of a hybrid are those of a stage, which say nothing of all."""
+    """Return a callback that shows progress; hybrids have no share, since they count iterations per stage."""
     counts = max_iter if len(_stages(method)) == 1 else None
     return lambda progress: say.hear(progress, None if counts is None else progress.iteration / counts)
 
 
 def _run_stages(problem: cp.Problem, stages: list[str], x0: Vector, options: dict[str, Any]) -> cp.Result:
-    """Run each stage from the point of the one before; each gets an equal share of what is left of the limits."""
+    """Run each stage from the previous point, with an equal share of the remaining limits."""
     from counterpoise.solvers.hybrid import join
 
     results: list[cp.Result] = []
@@ -306,24 +291,24 @@ def _run_stages(problem: cp.Problem, stages: list[str], x0: Vector, options: dic
 
 
 def _unexamined(problem: cp.Problem, result: cp.Result) -> Outcome:
-    """Return what is known of a point at once."""
+    """Return the outcome before certification."""
     size = np.abs(result.x)
-    off = size > NEAR if isinstance(problem.g, cp.TopSum) else np.abs(size - 1.0) > NEAR
+    off = size > NEAR if hasattr(problem.g, "s") else np.abs(size - 1.0) > NEAR
     return Outcome(result, problem.violation(result.x), math.nan, int(off.sum()))
 
 
 def _examine(problem: cp.Problem, outcome: Outcome) -> Outcome:
-    """Certify a point; one too far off the constraints has no gap."""
+    """Certify a point; without feasibility there is no gap."""
     if outcome.violation > 1e-6:
         return outcome
     return dataclasses.replace(outcome, cws_gap=cp.certify(problem, outcome.result.x).cws_gap)
 
 
 def _count_name(problem: cp.Problem) -> str:
-    return "non-zeros" if isinstance(problem.g, cp.TopSum) else "fractional"
+    return "non-zeros" if hasattr(problem.g, "s") else "fractional"
 
 
-def _as_json(problem: cp.Problem, outcomes: dict[str, Outcome], head: dict[str, Any]) -> str:
+def _as_json(problem: cp.Problem, outcomes: dict[str, Outcome], head: dict[str, Any]) -> dict[str, Any]:
     from counterpoise.certificates import exactness_threshold
 
     rows = []
@@ -332,11 +317,9 @@ def _as_json(problem: cp.Problem, outcomes: dict[str, Outcome], head: dict[str, 
         claims = {"violation": outcome.violation, "cws_gap": outcome.cws_gap}
         counted = {_count_name(problem).replace("-", "_"): outcome.count}
         row = {"method": name, "status": outcome.result.status.name, **fields, **claims, **counted}
-        rows.append(without_nan(row))
+        rows.append(row)
     shape = {"rows": data_of(problem).m, "columns": problem.n, "exact_lam": exactness_threshold(problem)}
-    return json.dumps(
-        {"counterpoise": cp.__version__, **head, **shape, "best": _best(outcomes), "results": rows}, indent=2
-    )
+    return {"counterpoise": cp.__version__, **head, **shape, "best": _best(outcomes), "results": rows}
 
 
 def _best(outcomes: dict[str, Outcome]) -> str:
@@ -355,14 +338,14 @@ def _print_outcomes(
     for sentence in warned:
         typer.echo(f"Warning: {sentence}", err=True)
     for note in notes:
-        tell(console, note)
+        base.tell(console, note)
     m, n = data_of(problem).m, problem.n
     console.print(f"{problem.name}: {n:,} coordinates, {m:,} rows, λ = {problem.g.lam:g}{lam_note}.\n")
     console.print(_comparison(problem, outcomes))
 
 
 def _comparison(problem: cp.Problem, outcomes: dict[str, Outcome]) -> Table:
-    """Set the methods side by side, the best objective in bold."""
+    """Compare the methods in a table, the best objective in bold."""
     table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
     table.add_column("method", overflow="fold")
     for name in ("objective", "violation", COUNT_HEADS[_count_name(problem)], "CWS gap"):
@@ -380,7 +363,7 @@ def _comparison(problem: cp.Problem, outcomes: dict[str, Outcome]) -> Table:
             f"{outcome.violation:.1e}",
             str(outcome.count),
             "—" if math.isnan(outcome.cws_gap) else f"{outcome.cws_gap:.1e}",
-            result.status.name.lower().replace("_", " "),
+            spelled(result.status),
             f"{result.nit:,}",
             as_seconds(result.time),
         )
@@ -388,7 +371,7 @@ def _comparison(problem: cp.Problem, outcomes: dict[str, Outcome]) -> Table:
 
 
 def _write(results: dict[str, cp.Result], plot: Path | None, save: Path | None, title: str, quiet: bool) -> None:
-    """Write the files that were asked for, and say so."""
+    """Write the requested files and report them."""
     if save is not None:
         with whole_file(save) as part, part.open("wb") as stream:
             np.savez(stream, **{name: result.x for name, result in results.items()})

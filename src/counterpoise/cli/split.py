@@ -2,44 +2,24 @@
 
 from __future__ import annotations
 
-import json
+import functools
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 import counterpoise as cp
 from counterpoise.checks import number, whole_number
-from counterpoise.cli.base import (
-    AsJson,
-    Debug,
-    Force,
-    Quiet,
-    Verbose,
-    answer,
-    app,
-    check_folder,
-    check_manners,
-    command_of,
-    in_options,
-    kept_warnings,
-    settings_of,
-    status_line,
-    tell,
-    without_nan,
-    write_files,
-)
-from counterpoise.cli.sheets import Sheet, nearest, read_sheet
+from counterpoise.cli import base, results
+from counterpoise.cli.base import AsJson, Debug, Force, Quiet, Verbose, app, status_line
+from counterpoise.findings import Listing, balance_table, split_claims
 from counterpoise.output import csv_text
-from counterpoise.prices import counted
+from counterpoise.sentences import counted, suggest
+from counterpoise.tables.read import Sheet, read_sheet
 
 LABELS, DRAWS, REPORT = "labels.csv", "draws.csv", "report.html"
-MOST_ROWS = 60
 OPTIONS = {
     "n_treated": "--treated",
     "n_draws": "--draws",
@@ -88,26 +68,26 @@ def split(
 
     Example: counterpoise split patients.csv --treated 50 --strata clinic --weights age=2 --draws 200
     """
-    with answer(debug):
-        check_manners(quiet, verbose)
+    with base.answer(debug):
+        base.check_manners(quiet, verbose)
         sizes = [whole_number(size, "--treated", 1) for size in treated]
         whole_number(draws, "--draws", 1)
         whole_number(seed, "--seed", 0)
-        if seconds is not None and number(seconds, "--seconds", 0.0) == 0.0:
-            raise ValueError("--seconds is 0; a search needs some.")
+        base.check_seconds(seconds, "search")
         each = [_weight(text) for text in weights or []]
         names = (LABELS, *((DRAWS,) if draws > 1 else ()), REPORT)
-        check_folder(output, names, force, may_ask=not (as_json or quiet))
-        with kept_warnings() as warned, status_line(quiet or as_json) as say:
+        base.check_folder(output, names, force, may_ask=not (as_json or quiet))
+        with base.kept_warnings() as warned, status_line(quiet or as_json) as say:
             say(f"Reading {table.name}")
             data = _read(table, identity, ignore or [], categorical or [], strata)
             for name, _ in each:
                 if name not in data.frame.columns:
-                    raise ValueError(f"--weights: {name!r} is no covariate; {nearest(name, list(data.frame.columns))}")
+                    hint = suggest(name, data.frame.columns, "its columns are {}", quoted=True)
+                    raise ValueError(f"--weights: {name!r} is no covariate; {hint}")
             say(f"Dividing {counted(len(data.frame), 'unit')}", seconds)
             from counterpoise.estimators.callbacks import listening
 
-            with in_options(OPTIONS), listening(say.hear):
+            with base.in_options(OPTIONS), listening(say.hear):
                 found = cp.balanced_split(
                     data.frame,
                     sizes[0] if len(sizes) == 1 else sizes,
@@ -119,14 +99,14 @@ def split(
                     random_state=seed,
                 )
         notes = [*data.notes, *warned]
-        from counterpoise.report import balance_table, split_report
+        from counterpoise.report import split_report
 
         balance = balance_table(found)
         report = split_report(
             found,
             title=f"{counted(len(data.frame), 'unit')} of {table.name} in {len(found.group_sizes)} groups",
-            command=command_of(context),
-            settings=settings_of(context),
+            command=results.command_of(context),
+            settings=results.settings_of(context),
             notes=notes,
         )
         head, labels = data.frame.index.name, [int(label) for label in found.labels]
@@ -136,12 +116,10 @@ def split(
             files[DRAWS] = csv_text(
                 columns, ([name, *row] for name, row in zip(data.frame.index, found.draws.T.tolist(), strict=True))
             )
-        written = write_files(output, {**files, REPORT: report.html()})
-        if as_json:
-            summary = _summary(found, data, labels, balance, notes, written, command_of(context))
-            typer.echo(json.dumps(without_nan(summary), indent=2))
-        elif not quiet:
-            _print(Console(highlight=False), found, balance, notes, written, verbose)
+        files[REPORT] = report.html()
+        summary = _summary(found, data, labels, balance, notes)
+        show = functools.partial(_print, found=found, balance=balance, notes=notes, verbose=verbose)
+        results.publish(context, output, files, summary, show, as_json, quiet, glue=", ")
 
 
 def _weight(text: str) -> tuple[str, float]:
@@ -164,14 +142,16 @@ class _Data(NamedTuple):
 
 def _read(path: Path, identity: str | None, ignore: list[str], categorical: list[str], strata: str | None) -> _Data:
     sheet = read_sheet(path, may_lack_names=True)
-    for name in ignore:
-        sheet.require(name, "--ignore")
-    for name in categorical:
-        sheet.require(name, "--categorical")
-    if strata is not None:
-        sheet.require(strata, "--strata")
-    if identity is not None:
-        sheet.require(identity, "--id")
+    asked: dict[str, list[Any]] = {
+        "--ignore": ignore,
+        "--categorical": categorical,
+        "--strata": [strata],
+        "--id": [identity],
+    }
+    for option, names in asked.items():
+        for name in names:
+            if name is not None:
+                sheet.require(name, option)
     notes = list(sheet.notes)
     free = [name for name in sheet.names if name not in ignore]
     if identity is None:
@@ -180,8 +160,9 @@ def _read(path: Path, identity: str | None, ignore: list[str], categorical: list
             notes.append(f"Took column {identity!r} for the names of the units, as no two are the same.")
     covariates = [name for name in free if name != identity]
     for name in covariates:
-        if name in sheet.words and name not in categorical and name != strata and sheet.frame[name].dtype.kind != "M":
-            _refuse_typo(sheet, name)
+        if name not in categorical and name != strata and sheet.is_mixed(name):
+            # Numbers with a few words among them are a mistake, not a category.
+            sheet.numbers(name, f"the column's other cells are numbers; correct it, or give --categorical {name}")
     frame = sheet.frame[covariates].copy()
     for name in (*categorical, *([strata] if strata is not None else [])):
         frame[name] = sheet.text(name)
@@ -195,26 +176,16 @@ def _read(path: Path, identity: str | None, ignore: list[str], categorical: list
 
 
 def _is_identity(sheet: Sheet, name: str, categorical: list[str], strata: str | None) -> bool:
-    """Whether a column of words has another one in every row, which no split can balance."""
-    if name in categorical or name == strata or name not in sheet.words or sheet.frame[name].dtype.kind == "M":
+    """Whether all words of a column differ, so that no split can balance it."""
+    if name in categorical or name == strata or name not in sheet.words or sheet.column(name).dtype.kind == "M":
         return False
     words = sheet.text(name)
     return len(words) > 2 and None not in words and len(set(words)) == len(words) and not sheet.is_mixed(name)
 
 
-def _refuse_typo(sheet: Sheet, name: str) -> None:
-    """A column of numbers with one word in it is a mistake, and no category."""
-    if sheet.is_mixed(name):
-        sheet.numbers(name, f"the column's other cells are numbers; correct it, or give --categorical {name}")
-
-
-def _summary(
-    found: Any, data: _Data, labels: list[int], balance: Any, notes: list[str], written: list[Path], command: str
-) -> dict[str, Any]:
+def _summary(found: Any, data: _Data, labels: list[int], balance: Listing, notes: list[str]) -> dict[str, Any]:
     """Return what --json prints."""
     return {
-        "counterpoise": cp.__version__,
-        "command": command,
         "units": len(labels),
         "group_sizes": list(found.group_sizes),
         "labels": dict(zip((str(name) for name in data.frame.index), labels, strict=True)),
@@ -225,26 +196,18 @@ def _summary(
         "draws": len(found.draws),
         "reference": len(found.reference),
         "notes": notes,
-        "files": [str(path) for path in written],
     }
 
 
-def _print(console: Console, found: Any, balance: Any, notes: list[str], written: list[Path], verbose: bool) -> None:
-    from counterpoise.report import split_claims
-
+def _print(console: Console, found: Any, balance: Listing, notes: list[str], verbose: bool) -> None:
     for note in notes:
-        tell(console, note)
-    shown = Table(title="Balance", title_justify="left", box=box.SIMPLE_HEAD)
-    for column in balance.columns:
-        shown.add_column(column.head, justify="left" if column.format == "text" else "right", overflow="fold")
-    for name, *values in balance.rows[:MOST_ROWS]:
-        # Sums of indicators are whole; what is left of them is rounding.
-        shown.add_row(Text(name), *(f"{value if abs(value) > 1e-12 else 0.0:.3g}" for value in values))
-    console.print(shown)
-    if len(balance.rows) > MOST_ROWS:
-        console.print(f"… and {len(balance.rows) - MOST_ROWS} more in {REPORT}.")
+        base.tell(console, note)
+    # Tiny differences of indicators are rounding errors.
+    rows = (
+        [name, *(f"{value if abs(value) > 1e-12 else 0.0:.3g}" for value in values)] for name, *values in balance.rows
+    )
+    results.print_table(console, "Balance", balance, rows, REPORT)
     sizes = ", ".join(f"{size} in group {g}" for g, size in enumerate(found.group_sizes))
-    tell(console, f"{sizes}.")
+    base.tell(console, f"{sizes}.")
     for sentence in split_claims(found)[: None if verbose else 1]:
-        tell(console, sentence)
-    tell(console, f"Wrote {', '.join(path.name for path in written)} to {written[0].parent}.")
+        base.tell(console, sentence)

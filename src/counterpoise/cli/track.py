@@ -2,50 +2,27 @@
 
 from __future__ import annotations
 
-import json
+import functools
 import math
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import typer
-from rich import box
 from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
 import counterpoise as cp
-from counterpoise.checks import number, whole_number
-from counterpoise.cli import tables
-from counterpoise.cli.base import (
-    INTERRUPTED,
-    AsJson,
-    Debug,
-    Force,
-    Line,
-    Quiet,
-    Verbose,
-    answer,
-    app,
-    check_folder,
-    check_manners,
-    command_of,
-    in_options,
-    kept_warnings,
-    settings_of,
-    status_line,
-    tell,
-    without_nan,
-    write_files,
-)
-from counterpoise.cli.sheets import some
+from counterpoise.checks import choice, number, whole_number
+from counterpoise.cli import base, results
+from counterpoise.cli.base import AsJson, Debug, Force, Line, Quiet, Verbose, app, status_line
+from counterpoise.findings import Listing, ending, holdings_table, tracking_claims
 from counterpoise.output import csv_text
-from counterpoise.prices import MISSING, counted, to_returns
+from counterpoise.sentences import counted, percent, some
+from counterpoise.tables import portfolios as tables
+from counterpoise.tables.prices import MISSING, to_returns
 
 FILES = ("weights.csv", "report.html")
-# Longer tables are for the files.
-MOST_ROWS = 60
-# What the library's sentences say, and what it is called here.
+# Parameters in the library's messages, and the options they correspond to.
 OPTIONS = {
     "n_assets": "--assets",
     "max_weight": "--max-weight",
@@ -109,22 +86,20 @@ def track(
 
     Example: counterpoise track prices.csv --index SPX --assets 30 --max-weight 0.1 --backtest 252/63
     """
-    with answer(debug):
-        check_manners(quiet, verbose)
+    with base.answer(debug):
+        base.check_manners(quiet, verbose)
         whole_number(assets, "--assets", 1)
         whole_number(seed, "--seed", 0)
         number(cost, "--cost", 0.0)
-        if seconds is not None and number(seconds, "--seconds", 0.0) == 0.0:
-            raise ValueError("--seconds is 0; a fit needs some.")
-        if missing not in MISSING:
-            raise ValueError(f"--missing is {missing!r}; it must be one of {', '.join(MISSING)}.")
+        base.check_seconds(seconds)
+        choice(missing, "--missing", MISSING, quoted=False)
         if train_until is not None and backtest is not None:
             raise ValueError("--train-until and --backtest are both given; give one of them.")
         if group_limits is not None and groups is None:
             raise ValueError("--group-limits is given without --groups; say which name is in which group.")
         spans = None if backtest is None else _spans(backtest)
-        check_folder(output, FILES, force, may_ask=not (as_json or quiet))
-        with kept_warnings() as warned, status_line(quiet or as_json) as say:
+        base.check_folder(output, FILES, force, may_ask=not (as_json or quiet))
+        with base.kept_warnings() as warned, status_line(quiet or as_json) as say:
             say(f"Reading {prices.name}")
             data = _read(prices, index, dates, missing)
             rules = _rules(data, groups, group_limits, previous)
@@ -140,12 +115,12 @@ def track(
                 **rules.options,
             )
             split = None if train_until is None else _row_after(data, train_until)
-            with in_options(OPTIONS):
+            with base.in_options(OPTIONS):
                 found = _fit(tracker, data, split, spans, cost, say)
         notes = [*data.notes, *rules.notes, *warned]
         if found.cut:
             notes.append("Interrupted: what was finished is shown.")
-        from counterpoise.report import holdings_table, tracking_report
+        from counterpoise.report import tracking_report
 
         weights = holdings_table(found.tracker, rules.groups)
         report = tracking_report(
@@ -153,19 +128,18 @@ def track(
             *found.rows,
             backtest=found.backtest,
             title=f"{data.index_name}, followed by {len(found.tracker.support_)} of {data.returns.shape[1]} names",
-            command=command_of(context),
-            settings=settings_of(context),
+            command=results.command_of(context),
+            settings=results.settings_of(context),
             notes=notes,
             groups=rules.groups,
         )
         head = [column.head for column in weights.columns]
-        written = write_files(output, {"weights.csv": csv_text(head, weights.rows), "report.html": report.html()})
-        if as_json:
-            typer.echo(json.dumps(without_nan(_summary(found, data, notes, written, command_of(context))), indent=2))
-        elif not quiet:
-            _print(Console(highlight=False), found, data, weights, notes, written, verbose)
+        files = {"weights.csv": csv_text(head, weights.rows), "report.html": report.html()}
+        summary = _summary(found, data, notes)
+        show = functools.partial(_print, found=found, data=data, weights=weights, notes=notes, verbose=verbose)
+        results.publish(context, output, files, summary, show, as_json, quiet)
     if found.cut:
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(base.INTERRUPTED)
 
 
 def _tracker(assets: int, **options: Any) -> Any:
@@ -176,7 +150,7 @@ def _tracker(assets: int, **options: Any) -> Any:
 
 
 class _Data(NamedTuple):
-    """Returns of names and index on the same rows, and what was done to get them."""
+    """Returns of names and index on the same rows, with notes."""
 
     returns: Any
     index: Any
@@ -188,7 +162,7 @@ class _Data(NamedTuple):
 def _read(path: Path, index: str, dates: str | None, missing: str) -> _Data:
     prices = tables.read_prices(path, dates)
     of_index, said = tables.read_index(index, prices, path)
-    with in_options({"choose a rule": "choose a rule with --missing"}):
+    with base.in_options({"choose a rule": "choose a rule with --missing"}):
         returns, series, notes = to_returns(prices.frame, of_index, missing, align="inner")
     name = of_index if isinstance(of_index, str) else str(of_index.name)
     if name.strip().lower() in tables.PRICE_NAMES:
@@ -197,7 +171,7 @@ def _read(path: Path, index: str, dates: str | None, missing: str) -> _Data:
 
 
 class _Rules(NamedTuple):
-    """Options of the tracker that come from files, and what was left out of these."""
+    """Options of the tracker from files, with notes."""
 
     options: dict[str, Any]
     groups: dict[str, str] | None
@@ -266,7 +240,7 @@ class _Found(NamedTuple):
 
 
 def _fit(tracker: Any, data: _Data, split: int | None, spans: tuple[int, int] | None, cost: float, say: Line) -> _Found:
-    """Fit on all rows, or on those before the split and hold on the others, or both fit and roll."""
+    """Fit on all rows; or fit before the split and hold after it; or fit and backtest."""
     from counterpoise.backtest import backtest
     from counterpoise.estimators.callbacks import listening
 
@@ -297,14 +271,12 @@ def _interrupted(fitted: Any) -> bool:
     return fitted.result_.status is cp.Status.INTERRUPTED
 
 
-def _summary(found: _Found, data: _Data, notes: list[str], written: list[Path], command: str) -> dict[str, Any]:
+def _summary(found: _Found, data: _Data, notes: list[str]) -> dict[str, Any]:
     """Return what --json prints."""
     tracker, result = found.tracker, found.tracker.result_
     days = [str(each.date()) if data.dated else int(each) for each in found.rows[0].index[[0, -1]]]
     weights = tracker.weights_[tracker.weights_ != 0.0].sort_values(ascending=False)
     return {
-        "counterpoise": cp.__version__,
-        "command": command,
         "index": data.index_name,
         "names": data.returns.shape[1],
         "rows": len(found.rows[0]),
@@ -321,37 +293,27 @@ def _summary(found: _Found, data: _Data, notes: list[str], written: list[Path], 
         "seconds": float(result.time),
         "backtest": None if found.backtest is None else dict(found.backtest.summary().items()),
         "notes": notes,
-        "files": [str(path) for path in written],
     }
 
 
-def _print(
-    console: Console, found: _Found, data: _Data, weights: Any, notes: list[str], written: list[Path], verbose: bool
-) -> None:
-    from counterpoise.report import ending, periods_of, tracking_claims
-
+def _print(console: Console, found: _Found, data: _Data, weights: Listing, notes: list[str], verbose: bool) -> None:
     for note in notes:
-        tell(console, note)
-    table = Table(title="Portfolio", title_justify="left", box=box.SIMPLE_HEAD)
-    for column in weights.columns:
-        table.add_column(column.head, justify="left" if column.format == "text" else "right", overflow="fold")
-    for row in weights.rows[:MOST_ROWS]:
-        table.add_row(*(Text(value) if isinstance(value, str) else f"{100.0 * value:.2f} %" for value in row))
-    console.print(table)
-    if len(weights.rows) > MOST_ROWS:
-        console.print(f"… and {len(weights.rows) - MOST_ROWS} more in weights.csv.")
+        base.tell(console, note)
+    rows = ([value if isinstance(value, str) else percent(value, 2) for value in row] for row in weights.rows)
+    results.print_table(console, "Portfolio", weights, rows, "weights.csv")
+    from counterpoise.report import periods_of
+
     tracker, periods = found.tracker, periods_of(data.returns.index)
     errors = {"of the fit": float(tracker.tracking_error_)}
     if found.backtest is not None:
         errors["out of sample"] = float(found.backtest.tracking_error)
     for where, error in errors.items():
-        yearly = "" if periods is None else f", about {100.0 * math.sqrt(periods) * error:.2f} % a year"
-        tell(console, f"Tracking error {where}: {100.0 * error:.3g} % a row{yearly}.")
+        yearly = "" if periods is None else f", about {percent(math.sqrt(periods) * error, 2)} a year"
+        base.tell(console, f"Tracking error {where}: {percent(error)} a row{yearly}.")
     for sentence in tracking_claims(tracker)[: None if verbose else 1]:
-        tell(console, sentence)
+        base.tell(console, sentence)
     if verbose:
-        tell(console, ending(tracker.result_))
+        base.tell(console, ending(tracker.result_))
         if found.backtest is not None:
             for name, value in found.backtest.summary(periods).items():
                 console.print(f"  {name.replace('_', ' ')}: {value:.4g}")
-    tell(console, f"Wrote {' and '.join(path.name for path in written)} to {written[0].parent}.")

@@ -1,1 +1,1 @@
-"""What a user imports: scikit-learn estimators and balanced splits, pandas in and out."""
+"""Public estimators with the scikit-learn interface, and balanced splits; pandas in and out."""

@@ -28,7 +28,7 @@ from counterpoise.terms.smooth import GRAM_LIMIT
 METHODS = ("search", "exact", "bcd-g", "bcd-l")
 # λ as a multiple of max‖aᵢ‖², which is at least the threshold of DCPB1: above it every CWS point is binary.
 ABOVE_THRESHOLD = 1.01
-# A coefficient this close to ±1 is ±1 but for rounding.
+# A coefficient this close to ±1 differs by rounding only.
 SAME = 1e-9
 
 
@@ -156,7 +156,7 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
         max_time: float | None = None,
         callback: Callable[[Progress], Any] | None = None,
     ) -> Result:
-        """Return a binary point; one that a limit left in between is rounded: its largest entries become 1."""
+        """Return a binary point; a fractional point left by a limit is rounded, its largest entries to 1."""
         options: dict[str, Any] = {"max_time": self.max_time if max_time is None else max_time, "seed": seed}
         if self.method == "search":
             options.update(work=self.work, n_jobs=self.n_jobs)
@@ -167,7 +167,7 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
         return _moved(result, x, problem.f.value(x))
 
     def _prove_every_total(self, A: Any, y: Vector, seed: int, tasks: Tasks, pressed: list[int]) -> Result:
-        """Return the best over all totals: 2ⁿ sign vectors, where the columns of zeros would make C(2n, n) of them."""
+        """Return the best over all totals; that enumerates 2ⁿ sign vectors instead of C(2n, n)."""
         n, clock = A.shape[1], working_seconds()
         found: list[Result] = []
         ended: Status | None = None
@@ -202,13 +202,13 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
-        # Coefficients of ±1 cannot follow a y of any scale.
+        # Coefficients of ±1 cannot fit a y of arbitrary scale.
         tags.regressor_tags.poor_score = True
         return tags
 
 
 def _moved(result: Result, x: Vector, objective: float) -> Result:
-    """Return the result for a binary x; a claim about another point than x, rounding aside, is dropped."""
+    """Return the result for a binary x; claims about a different point are dropped."""
     if float(np.abs(x - result.x).max()) > SAME:
         status = Status.STATIONARY if result.status in CLAIMS else result.status
         result.update(status=status, message=status.value, success=False, cws_gap=math.nan)
@@ -237,7 +237,7 @@ def _lam(A: Any) -> float:
 
 
 def _free_sum(A: Any, y: Vector) -> DCPB1:
-    """Return the problem with n more columns of zeros and the sum 0, which leaves the first n coefficients free."""
+    """Return the problem with n extra zero columns and sum 0, so that the first n coefficients are free."""
     sparse: Any = sp
     wide = sparse.hstack([A, sp.csc_array(A.shape)]) if is_sparse(A) else np.hstack([A, np.zeros(A.shape)])
     return DCPB1(wide, y, 0, _lam(A))

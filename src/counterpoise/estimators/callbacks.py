@@ -12,7 +12,7 @@ from counterpoise.checks import Vector
 from counterpoise.solvers.run import Population, Progress
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-# What follows a fit from outside: it gets the progress, and the share of the fit that is done, if that is known.
+# Listeners to a fit: called with the progress and the share done, if known.
 Listener = Callable[[Progress, float | None], Any]
 
 # Seconds between two subtasks of a run of unknown length; scikit-learn keeps every one of them.
@@ -29,7 +29,7 @@ def batches(work: int | None, max_time: float | None, plan: Population) -> int |
 
 
 class NoContext:
-    """The context of a fit that nobody follows."""
+    """The context of a fit without callbacks."""
 
     def subcontext(self, **_: Any) -> NoContext:
         """Return itself."""
@@ -65,13 +65,13 @@ FRAMES = 0 if _with_callbacks is None else 1
 
 
 def with_callbacks(method: Method) -> Method:
-    """Let the callbacks tidy up after the method, however it ends."""
+    """Decorate a method so that callbacks are closed however it ends."""
     return method if _with_callbacks is None else cast(Method, _with_callbacks(method))
 
 
 @contextlib.contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Let a function hear of the progress of fits in this thread."""
+    """Call a function with the progress of fits in this thread."""
     token = _listener.set(listener)
     try:
         yield
@@ -80,7 +80,7 @@ def listening(listener: Listener) -> Iterator[None]:
 
 
 def tell(progress: Progress, share: float | None) -> None:
-    """Let who listens, if anybody does, hear of progress; ``share`` is how much is done, if that is known."""
+    """Report progress to the listener, if any; ``share`` is the finished share, if known."""
     listener = _listener.get()
     if listener is not None:
         listener(progress, share)
@@ -126,7 +126,7 @@ class Tasks:
         return Tasks(self.estimator, self.context.subcontext(task_name=name, max_subtasks=None), None, self.data)
 
     def end(self, attributes: Callable[[], dict[str, Any]] | None = None) -> bool:
-        """End the subtask that has begun, if any, and return whether a callback asks for no more of them.
+        """End the current subtask, if any; return whether a callback asks to stop.
 
         ``attributes`` returns those of an estimator that would be fitted had the fit ended here.
         """
@@ -137,7 +137,7 @@ class Tasks:
         return bool(self._end(subtask, attributes))
 
     def finish(self, fitted: bool = False) -> None:
-        """End the task; with ``fitted`` the estimator is."""
+        """End the task; ``fitted`` says whether the estimator is fitted."""
         self.end()
         self._end(self.context, dict if fitted else None)
 
@@ -147,7 +147,7 @@ class Tasks:
     def follow(
         self, name: str, attributes: Callable[[Vector], dict[str, Any]] | None = None
     ) -> Callable[[Progress], bool] | None:
-        """Return a callback of a run that makes each of its reports the end of a subtask; None if nobody wants it.
+        """Return a run's callback that ends a subtask with each report, or None without listeners.
 
         Parameters
         ----------
@@ -164,7 +164,7 @@ class Tasks:
 
         def report(progress: Progress) -> bool:
             nonlocal last, stop
-            if stop:  # a method may have stages, of which each is to be stopped
+            if stop:  # a method may have stages, and each must be stopped
                 return True
             if self.total is None:
                 if time.perf_counter() - last < PAUSE:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
@@ -10,6 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterpoise.checks import Vector, real_array
+from counterpoise.sentences import some as some  # other estimators import it from here
+from counterpoise.sentences import suggest
 
 # A standard deviation below this, relative to the largest value, is rounding: the column is constant.
 CONSTANT = 1e-12
@@ -90,13 +91,13 @@ def read_covariates(table: Any, weights: Any = None, categorical: Any = None, le
 
 
 def is_pandas(values: Any, kind: str) -> bool:
-    """Whether ``values`` is a pandas object of that kind; pandas is not imported for the question."""
+    """Whether ``values`` is a pandas object of that kind; without importing pandas."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(values, getattr(pandas, kind))
 
 
 def aligned(values: Any, index: Any, length: int, name: str) -> Any:
-    """Return one value per unit: a Series in the units' order if it has their index, anything else as it stands."""
+    """Return one value per unit: a Series in the units' order if it has their index, anything else unchanged."""
     if is_pandas(values, "Series") and index is not None and not values.index.equals(index):
         if not (values.index.is_unique and index.is_unique and set(values.index) == set(index)):
             raise ValueError(f"{name} has another index than covariates; both must label the same units.")
@@ -109,17 +110,8 @@ def aligned(values: Any, index: Any, length: int, name: str) -> Any:
 
 
 def unknown_name(name: Any, known: Iterable[Any], what: str) -> str:
-    """Return a sentence about a name that is not there, with names near to it."""
-    names = [str(label) for label in known]
-    near = difflib.get_close_matches(str(name), names, n=3)
-    hint = f"did you mean {' or '.join(near)}?" if near else f"there are {some(names)}."
-    return f"{what} {name!r} is no covariate; {hint}"
-
-
-def some(names: Iterable[Any], most: int = 5) -> str:
-    """Return the first names and how many more there are."""
-    words = [str(name) for name in names]
-    return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
+    """Return a sentence about a name that is not there, with similar names."""
+    return f"{what} {name!r} is no covariate; {suggest(name, known)}"
 
 
 def _array(table: Any) -> Vector:

@@ -35,23 +35,23 @@ from counterpoise.solvers.run import Progress
 
 Labels = npt.NDArray[np.int64]
 
-# Units of a block: beyond that a sample of them is divided anew, so that no matrix is larger.
+# Largest block, which limits the size of matrices; of more units a sample is reassigned.
 BLOCK = 2000
-# Sweeps over all pairs of groups where blocks are samples, which need not come to an end.
+# Limit of sweeps over all pairs of groups if blocks are samples, which need not converge.
 SWEEPS = 8
-# A net for descents by exchanges, each of which lowers the imbalance.
+# Safeguard; descents end by themselves, because each exchange lowers the imbalance.
 MOST = 10**9
-# Tabu search as in solvers/binary.py, but shorter: many good ends are wanted.
+# Tabu search as in solvers/binary.py, but shorter, because many good splits are needed.
 TENURE, TENURE_SPREAD, TABU_STEPS, TABU_WORK = 3, 4, 5, 2_000_000
-# Jobs between two looks at the best splits, how many are starts, and how many splits children come from.
+# Jobs per batch, random starts, and how many of the best splits are parents.
 BATCH, STARTS, PARENTS = 8, 8, 4
 # Splits of an imbalance within this factor of the least are near-optimal: the largest difference decides among them.
 NEAR = 1.5
-# Random starts between two looks at the clock.
+# Random starts per batch.
 DRAWN_AT_ONCE = 64
-# Units among which missing draws are completed when the time is over.
+# Sample size for completing missing draws after the time limit.
 SAMPLE = 200
-# Exchanges that are sorted first, of many.
+# Number of best exchanges sorted first.
 SORTED = 4096
 # Random exchanges proposed per unit, before a descent.
 PROPOSALS = 30
@@ -145,13 +145,13 @@ class Groups:
         return Found(self.imbalance(labels), labels)
 
     def key(self, labels: Labels) -> bytes:
-        """Return what equal splits have in common, mirror images among them."""
+        """Return a key shared by equal splits and their mirror images."""
         if self.mirrored and labels[0]:
             labels = 1 - labels
         return labels.astype(np.int16).tobytes()
 
     def neighbours(self, found: Found, rng: np.random.Generator, most: int = BLOCK) -> Iterator[Found]:
-        """Yield what exchanges of two units lead to, the best first; of more units than ``most``, those of a sample."""
+        """Yield splits after one exchange, best first; of a sample if there are more units than ``most``."""
         labels, means = found.labels, self.means(found.labels)
         units = np.arange(self.n) if self.n <= most else np.sort(rng.choice(self.n, most, replace=False))
         slopes = (self.count * means - means.sum(axis=0)) / self.group_sizes[:, None]
@@ -195,7 +195,7 @@ class Groups:
         tabu: bool,
         over: Callable[[], bool],
     ) -> bool:
-        """Divide the units of two groups anew, in place; return whether that lowered F.
+        """Reassign the units of two groups in place; return whether F fell.
 
         The first time random exchanges precede the descent, and tabu search may follow it, if there is time.
         """
@@ -212,7 +212,7 @@ class Groups:
         floor = 64.0 * EPSILON * (gram.largest_row + float(np.abs(p).max()))
         work = np.empty(len(x))
         if first:
-            # A descent goes from unit to unit, and the first of a table would often change sides together.
+            # Randomise first: a descent visits units in order, so neighbours in the table would often move together.
             still = floor or 1.0
             exchange.anneal(gram.Q, p, gram.diagonal, still, still, PROPOSALS * len(x), rng, x, work)
         exchange.descend(gram.Q, p, gram.diagonal, gram.ceiling, floor, MOST, x, work)
@@ -241,7 +241,7 @@ class Groups:
 
 
 def _ascending(values: Vector) -> Iterator[int]:
-    """Yield the places of the finite values, the least first; a few are mostly enough, and soon found."""
+    """Yield the places of the finite values, the least first; the first few are found quickly."""
     few = np.sort(np.argpartition(values, min(SORTED, len(values) - 1))[:SORTED])
     yield from (int(k) for k in few[np.argsort(values[few], kind="stable")] if np.isfinite(values[k]))
     if len(few) < len(values):
@@ -250,7 +250,7 @@ def _ascending(values: Vector) -> Iterator[int]:
 
 
 class Budget:
-    """How many jobs, how many seconds, where chance comes from, and how many workers."""
+    """Limits of a search: jobs, seconds, seed and workers."""
 
     def __init__(self, work: int, max_time: float | None, seed: int, n_jobs: int | None) -> None:
         self.work, self.seed = work, seed
@@ -263,7 +263,7 @@ class Budget:
         self.stopped = False
 
     def is_over(self) -> bool:
-        """Return whether the time is over, or Ctrl-C was pressed."""
+        """Return whether time is up or Ctrl-C was pressed."""
         return self.stopped or working_seconds() >= self.until
 
 
@@ -295,7 +295,7 @@ def search_groups(groups: Groups, budget: Budget) -> list[Found]:
 
 
 def gather_groups(groups: Groups, wanted: int, budget: Budget) -> list[Found]:
-    """Return so many distinct splits, the best first: local optima of random starts.
+    """Return ``wanted`` distinct splits, best first: local optima from random starts.
 
     If they are too few, they are completed by exchanges of one pair: the best split not taken yet is taken, and what
     exchanges make of it are put among those that wait.
@@ -341,17 +341,17 @@ def gather_groups(groups: Groups, wanted: int, budget: Budget) -> list[Found]:
 
 
 def _distinct(groups: Groups, found: list[Found]) -> list[Found]:
-    """Return them without repetitions, the best first."""
+    """Return distinct splits, best first."""
     unique = {groups.key(each.labels): each for each in reversed(found)}
     return sorted(unique.values(), key=lambda each: (each.imbalance, groups.key(each.labels)))
 
 
 def _batches(job: Callable[[int], Found], budget: Budget, size: int) -> Iterator[list[Found]]:
-    """Yield the results of jobs 0, 1, …, so many at a time, until the work is done or the time is over.
+    """Yield the results of jobs 0, 1, …, in batches, until the work is done or time is up.
 
     Of a batch in which the time ends the jobs that have begun count, and of the first batch at least one.
     """
-    # The products are small: threads of a linear algebra library would only wait for each other.
+    # Products are small, so threads in BLAS would only cost time.
     with threadpool_limits(limits=1, user_api="blas"):
         if budget.workers == 1:
             for first in range(0, budget.work, size):
@@ -365,11 +365,11 @@ def _batches(job: Callable[[int], Found], budget: Budget, size: int) -> Iterator
             for first in range(0, budget.work, size):
                 numbers = range(first, min(first + size, budget.work))
                 begun = [threads.submit(lambda k: None if k and budget.is_over() else job(k), k) for k in numbers]
-                # In the order of the jobs, whoever did them, so that workers do not matter.
+                # In the order of jobs, so that results do not depend on the number of workers.
                 yield [found for each in begun if (found := each.result()) is not None]
                 if budget.is_over():
                     return
-        except BaseException:  # Ctrl-C: jobs that are at work look at the budget and end soon
+        except BaseException:  # Ctrl-C: running jobs check the budget and end soon
             budget.stopped = True
             raise
         finally:

@@ -1,4 +1,4 @@
-"""What estimators have in common: checks of their options and of their data, and warnings."""
+"""Checks of options and data, and warnings, shared by estimators."""
 
 from __future__ import annotations
 
@@ -9,19 +9,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from counterpoise.checks import Vector, number, random_seed, refuse_masked
-from counterpoise.estimators.covariates import is_pandas, some
+from counterpoise.estimators.covariates import is_pandas
+from counterpoise.sentences import some
 
 if TYPE_CHECKING:
     from counterpoise.problem import Result
 
-# Rows from which on a column may be taken for prices, and how many times its mean is the size of its daily changes.
+# Least number of rows, and least ratio of mean to daily change, for a column to look like prices.
 LEAST_ROWS, SMOOTH = 5, 5.0
-# All of one column above this, or all of most columns above 1, are prices.
+# Columns look like prices if all values are above HIGH, or above ABOVE in most columns.
 HIGH, ABOVE = 5.0, 1.0
 
 
 def refuse_unusable(name: str, values: Any) -> None:
-    """Refuse masked entries and complex numbers, of which conversions would lose a part in silence."""
+    """Refuse masked entries and complex numbers, which conversions would truncate silently."""
     if values is None:
         return
     refuse_masked(values, name)
@@ -69,7 +70,7 @@ def price_columns(values: Vector) -> list[int]:
 
 
 def warn_of_prices(returns: Vector, names: Any, index: Vector, stacklevel: int) -> None:
-    """Say which columns, or whether the index, look like prices where returns belong."""
+    """Warn of columns, or an index, that look like prices instead of returns."""
     found: list[str] = []
     columns = price_columns(returns)
     if columns:
@@ -86,7 +87,7 @@ def warn_of_prices(returns: Vector, names: Any, index: Vector, stacklevel: int) 
 
 
 def warn_if_interrupted(results: Iterable[Result], stacklevel: int) -> None:
-    """Say that a fit kept the best of an interrupted run."""
+    """Warn that a fit was interrupted."""
     from counterpoise.problem import Status
 
     if any(result.status is Status.INTERRUPTED for result in results):

@@ -1,4 +1,4 @@
-"""Groups for an experiment whose covariates agree as well as possible, and the test that belongs to them."""
+"""Split units into groups with balanced covariates, and test outcomes by randomisation."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from counterpoise.checks import Vector, number, random_seed, real_array, whole_number, worker_count
-from counterpoise.estimators.covariates import Covariates, aligned, is_pandas, read_covariates, some
+from counterpoise.checks import Vector, choice, number, random_seed, real_array, whole_number, worker_count
+from counterpoise.estimators.covariates import Covariates, aligned, is_pandas, read_covariates
 from counterpoise.estimators.exchanges import Budget, Groups, Labels, gather_groups, search_groups
-from counterpoise.extras import require
+from counterpoise.sentences import require, some
 
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-# Local searches for one split, and random starts per draw of many.
+# Local searches for a single split, and random starts per draw for several.
 DEFAULT_WORK, STARTS_PER_DRAW = 64, 2
 ALTERNATIVES = ("two-sided", "greater", "less")
 # Statistics closer than this, relative to the largest, are equal: a tie counts against the alternative.
@@ -73,7 +73,7 @@ class Split:
     covariates: Covariates
 
     def __repr__(self) -> str:
-        """Say how well the groups agree."""
+        """Summarise in one line."""
         sizes = ", ".join(map(str, self.group_sizes))
         draws = f", {len(self.draws)} draws" if len(self.draws) > 1 else ""
         return (
@@ -161,8 +161,7 @@ class Split:
                 "This split was not drawn from several, so that there is nothing to compare it with; "
                 "call balanced_split with n_draws of 100 or more before the experiment."
             )
-        if alternative not in ALTERNATIVES:
-            raise ValueError(f"alternative is {alternative!r}; it must be one of {', '.join(ALTERNATIVES)}.")
+        choice(alternative, "alternative", ALTERNATIVES, quoted=False)
         outcome = aligned(outcome, self.covariates.index, self.draws.shape[1], "outcome")
         y: Vector = real_array(outcome, "outcome")
         observed, null = self._statistics(y, statistic)
@@ -186,9 +185,7 @@ class Split:
                 f"A mean difference is between two groups and here are {len(self.group_sizes)}; "
                 "give statistic as a function of (outcome, labels)."
             )
-        control, treated = self.group_sizes
-        y = y - y.mean()
-        scale = 1.0 / treated + 1.0 / control
+        y, scale = y - y.mean(), sum(1.0 / size for size in self.group_sizes)
         return scale * float(labels @ y), scale * np.asarray(self.reference @ y, dtype=np.float64)
 
 
@@ -258,20 +255,16 @@ def balanced_split(
     >>> int(split.labels.sum()), bool(split.max_difference < 0.01)
     (20, True)
     """
-    table_strata = _names_a_column(covariates, strata)
-    parts = read_covariates(covariates, weights, categorical, strata if table_strata else None)
+    column = strata if _names_a_column(covariates, strata) else None
+    parts = read_covariates(covariates, weights, categorical, column)
     n = len(parts.scores)
-    if table_strata:
-        strata = covariates[strata]
-    names, codes = _strata(strata, parts.index, n)
+    names, codes = _strata(strata if column is None else covariates[column], parts.index, n)
     sizes = _sizes(n_treated, names, np.bincount(codes, minlength=len(names)))
     n_draws = whole_number(n_draws, "n_draws", 1)
-    if work is not None:
-        work = whole_number(work, "work", 1)
+    work = None if work is None else whole_number(work, "work", 1)
     if max_time is not None and number(max_time, "max_time", 0.0) <= 0.0:
         raise ValueError("max_time is 0; a search needs a positive budget.")
-    rng = _generator(random_state)
-    n_jobs = worker_count(n_jobs)
+    rng, n_jobs = _generator(random_state), worker_count(n_jobs)
     counted = parts.scores.any(axis=0) & (parts.weights > 0.0)
     Z = parts.scores[:, counted] * np.sqrt(parts.weights[counted]) if counted.any() else np.zeros((n, 1))
     groups = Groups(Z, sizes, codes)
@@ -286,8 +279,10 @@ def balanced_split(
     labels = found[drawn].labels
     if groups.mirrored and rng.random() < 0.5:
         labels = 1 - labels
+    if parts.index is not None:
+        labels = require("Labels by unit need", "pandas").Series(labels, parts.index, name="group")
     return Split(
-        _indexed(labels, parts.index),
+        labels,
         np.array([each.labels for each in found]),
         found[drawn].imbalance,
         np.array([each.imbalance for each in found]),
@@ -308,16 +303,8 @@ def _generator(random_state: Any) -> np.random.Generator:
         raise type(error)(f"random_state is {random_state!r}; {right}.") from None
 
 
-def _indexed(labels: Labels, index: Any) -> Any:
-    if index is None:
-        return labels
-    import pandas
-
-    return pandas.Series(labels, index=index, name="group")
-
-
 def _names_a_column(covariates: Any, strata: Any) -> bool:
-    """Whether strata is the name of a column; a text that is none is refused."""
+    """Whether strata names a column; other strings are refused."""
     if not isinstance(strata, str):
         return False
     if is_pandas(covariates, "DataFrame") and strata in list(covariates.columns):
@@ -362,7 +349,7 @@ def _sizes(n_treated: Any, names: list[Any], units: Labels) -> Labels:
 
 
 def _listed(sizes: Any, name: str, units: int, least: int) -> list[int]:
-    """Return the sizes that are given for so many units."""
+    """Return the given sizes, checked against the number of units."""
     if isinstance(sizes, str) or not isinstance(sizes, Sequence | np.ndarray):
         return [whole_number(sizes, name, least, units - least)]
     each = [whole_number(size, f"{name}[{k}]", least) for k, size in enumerate(sizes)]

@@ -1,4 +1,4 @@
-"""Comparisons made from records alone: means, who wins where, by how much, and how much sooner."""
+"""Compare methods from records: means, wins, ratios and times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from counterpoise.experiments.tables import Cell as Text
 from counterpoise.experiments.tables import Table
 from counterpoise.report import rounded_up
 
-# Two means closer than this, relative, are a tie: MSCR and PDCA end at the same point but for rounding.
+# Relative difference below which means tie: MSCR and PDCA reach the same point up to rounding.
 TIE = 1e-4
 CONFIDENCE = 0.95
 LEAD = "BCD-g"
@@ -75,7 +75,7 @@ def is_below(first: float, second: float) -> bool:
 
 
 def best_of(means: dict[str, float]) -> set[str]:
-    """Return the methods that nobody beats by more than a tie."""
+    """Return the methods tied for the best."""
     least = min(means.values())
     return {method for method, mean in means.items() if not is_below(least, mean)}
 
@@ -209,7 +209,7 @@ def interval(logs: Vector) -> tuple[float, float, float]:
     >>> [round(end, 4) for end in interval(np.log([1.0, 2.0, 4.0]))]
     [2.0, 0.3575, 11.19]
     """
-    from scipy import stats  # takes as long to import as all else that a command's help needs
+    from scipy import stats  # slow to import
 
     if not len(logs):
         return math.nan, math.nan, math.nan

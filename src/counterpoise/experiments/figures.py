@@ -1,191 +1,122 @@
-"""Figures made from records alone: laid out as in the paper, five panels a row, and as charts of a page."""
+"""Figures made from records alone: one description, drawn with five panels a row as in the paper and as charts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from counterpoise import plotting
 from counterpoise.checks import Vector
 from counterpoise.experiments.compare import Cell
 from counterpoise.experiments.plan import LETTERS, Method, Target
 from counterpoise.experiments.store import Record
-from counterpoise.report import Axis, Panel, Series
+from counterpoise.figures.describe import Axis, Panel, Series, Style, heights, median_band, shade, styles_of
+from counterpoise.figures.drawing import draw_grid
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Item = TypeVar("Item", Cell, Record)
 
 PER_ROW = 5
-# Points in time at which histories are read off.
+# Points in time at which histories are evaluated.
 INSTANTS = 160
-# Digits of what a chart shows of a history; a page holds many.
+# Digits of a history in a chart; a page holds many.
 DIGITS = 6
 
 
-def styles(methods: Sequence[Method]) -> dict[str, plotting.Style]:
-    """Return a style a method: the strongest setting is the thin brother of the paper's, blocks are shades of one."""
+def styles(methods: Sequence[Method]) -> dict[str, Style]:
+    """Return a style per method; strongest settings are thin, block sizes are shades of one colour."""
     found = {}
     blocks = list(dict.fromkeys(m.name.rstrip("*") for m in methods if m.stages[0]["method"] == "bcd-l"))
     for method in methods:
-        stages = [str(stage["method"]) for stage in method.stages]
-        style = plotting.styles_of(["+".join(stages)])["+".join(stages)]
+        stages = "+".join(str(stage["method"]) for stage in method.stages)
+        style = styles_of([stages])[stages]
         if method.name.rstrip("*") in blocks and len(blocks) > 1:
-            style = plotting.shade(blocks.index(method.name.rstrip("*")), len(blocks))
-        if method.name.endswith("*"):
-            style = style._replace(width=0.8, dash="-")
-        found[method.name] = style
+            style = shade(blocks.index(method.name.rstrip("*")), len(blocks))
+        found[method.name] = style._replace(width=0.8, dash="-") if method.name.endswith("*") else style
     return found
 
 
 def curves(target: Target, cells: list[Cell], absent: dict[str, str]) -> Figure:
     """Draw the mean objective, and the range over starts, against s or c; one panel a problem and set."""
-    drawn = styles(target.methods)
-    figure, axes, panels = _layout(target, cells, absent)
-    for ax, problem, found in panels:
-        for method, style in drawn.items():
-            plotting.draw_band(ax, *_curve(found, method), method, style)
-        if _all_positive(found):
-            ax.set_yscale("log")
-        ax.set_xlabel(LETTERS[problem])
-    plotting.share_legend(figure, axes)
-    return figure
+    return draw_grid(_panels(target, cells, absent, _curve_panel), "line", PER_ROW)
 
 
 def curve_panels(target: Target, cells: list[Cell]) -> list[Panel]:
-    """Return what :func:`curves` draws as panels of a chart."""
-    panels = []
-    for problem, name in _places(target):
-        chosen = _of(cells, problem, name)
-        if chosen:
-            kind = "log" if _all_positive(chosen) else "number"
-            series = [_series(method.name, *_curve(chosen, method.name)) for method in target.methods]
-            panels.append(Panel(f"{problem} in {name}", Axis(LETTERS[problem]), Axis("objective", kind), series))
-    return panels
-
-
-def _curve(cells: list[Cell], method: str) -> tuple[Vector, Vector, Vector, Vector]:
-    """Return s or c, and the least, mean and largest final objective at each."""
-    chosen = sorted(cells, key=lambda cell: cell.value)
-    finals = [cell.finals[method] for cell in chosen]
-    low, middle, high = (np.array([take(x) for x in finals]) for take in (np.min, np.mean, np.max))
-    return np.array([cell.value for cell in chosen]), low, middle, high
-
-
-def _all_positive(cells: list[Cell]) -> bool:
-    return all(finals.min() > 0.0 for cell in cells for finals in cell.finals.values())
-
-
-def _series(name: str, along: Vector, low: Vector, middle: Vector, high: Vector) -> Series:
-    """Return a line in its band; the strongest setting and a hybrid are the dashed brothers of the paper's method."""
-    family = name.rstrip("*").split("+")[0]
-    style = "" if name == family else "dashed"
-    if (low < high).any():
-        return Series(name, along, middle, style=style, low=low, high=high, family=family)
-    return Series(name, along, middle, style=style, family=family)
+    """Return the panels of :func:`curves` that have something to show."""
+    return [panel for panel in _panels(target, cells, {}, _curve_panel) if panel.series]
 
 
 def histories(target: Target, records: list[Record], absent: dict[str, str]) -> Figure:
     """Draw the median over starts of the best objective so far, above the best known, against time."""
-    drawn = styles(target.methods)
-    figure, axes, panels = _layout(target, records, absent)
-    for ax, _, chosen in panels:
-        best, floor = _floor(chosen)
-        shift = floor - best
-        for method, style in drawn.items():
-            runs = _runs(chosen, method)
-            if runs:
-                instants, low, middle, high = band(runs)
-                plotting.draw_band(ax, instants, low + shift, middle + shift, high + shift, method, style)
-        ax.set_xscale("log")
-        ax.set_yscale("log")
-        ax.set_xlabel("seconds")
-    for ax in axes[::PER_ROW]:
-        ax.set_ylabel("objective − best known")
-    plotting.share_legend(figure, axes)
-    return figure
+    return draw_grid(_panels(target, records, absent, _history_panel), "line", PER_ROW)
 
 
 def history_panels(target: Target, records: list[Record]) -> list[Panel]:
-    """Return what :func:`histories` draws as panels of a chart, all methods read off at the same instants."""
-    panels = []
-    for problem, name in _places(target):
-        chosen = _of(records, problem, name)
-        by_method = {method.name: _runs(chosen, method.name) for method in target.methods}
-        by_method = {method: runs for method, runs in by_method.items() if runs}
-        if by_method:
-            best, floor = _floor(chosen)
-            instants = instants_of([run for runs in by_method.values() for run in runs])
-            series = []
-            for method, runs in by_method.items():
-                levels = (_rounded(level - best + floor) for level in band(runs, instants)[1:])
-                series.append(_series(method, _rounded(instants), *levels))
-            axes = Axis("seconds", "log"), Axis("objective − best known", "log")
-            panels.append(Panel(f"{problem} in {name}", *axes, series))
+    """Return the panels of :func:`histories` that have something to show."""
+    return [panel for panel in _panels(target, records, {}, _history_panel) if panel.series]
+
+
+def _panels(target: Target, items: Sequence[Item], absent: dict[str, str], build: Any) -> list[Panel]:
+    """Return a panel for each problem and set; one without items says why it is empty."""
+    drawn, panels = styles(target.methods), []
+    for problem, name in dict.fromkeys((grid.problem, name) for grid in target.grids for name in grid.sets):
+        chosen = [item for item in items if (item.problem, item.dataset) == (problem, name)]
+        reason = "absent" if name in absent else "no records"
+        panel = build(problem, chosen, drawn) if chosen else Panel("", Axis(""), Axis(""), (), empty=reason)
+        panels.append(panel._replace(label=f"{problem} in {name}"))
     return panels
+
+
+def _curve_panel(problem: str, cells: list[Cell], drawn: dict[str, Style]) -> Panel:
+    cells = sorted(cells, key=lambda cell: cell.value)
+    positive = all(finals.min() > 0.0 for cell in cells for finals in cell.finals.values())
+    along, series = np.array([cell.value for cell in cells]), []
+    for method, style in drawn.items():
+        finals = [cell.finals[method] for cell in cells]
+        levels = [np.array([take(values) for values in finals]) for take in (np.min, np.mean, np.max)]
+        series.append(_series(method, along, levels, style))
+    return Panel("", Axis(LETTERS[problem]), Axis("objective", "log" if positive else "number"), series)
+
+
+def _history_panel(problem: str, records: list[Record], drawn: dict[str, Style]) -> Panel:
+    """Read all methods at the same instants."""
+    runs = {method: [record.history for record in records if record.method == method] for method in drawn}
+    runs = {method: histories for method, histories in runs.items() if histories}
+    if not runs:
+        return Panel("", Axis(""), Axis(""), (), empty="no records")
+    ends = [np.array([record.objective, record.history[0, 2]]) for record in records]
+    _, shift = heights(ends)
+    instants = instants_of([run for several in runs.values() for run in several])
+    series = []
+    for method, several in runs.items():
+        levels = [_rounded(level - shift) for level in band(several, instants)[1:]]
+        series.append(_series(method, _rounded(instants), levels, drawn[method]))
+    return Panel("", Axis("seconds", "log"), Axis("objective − best known", "log"), series)
+
+
+def _series(name: str, along: Vector, levels: Sequence[Vector], look: Style) -> Series:
+    """Return a line in its band; on a page the strongest setting and hybrids are dashed and share a colour."""
+    low, middle, high = levels
+    family = name.rstrip("*").split("+")[0]
+    line = Series(name, along, middle, style="" if name == family else "dashed", family=family, look=look)
+    return line._replace(low=low, high=high) if (low < high).any() else line
 
 
 def _rounded(values: Vector) -> Vector:
     return np.array([float(f"{value:.{DIGITS}g}") for value in values])
 
 
-def _floor(records: list[Record]) -> tuple[float, float]:
-    """Return the best objective known, and how far above 0 it is drawn, as a logarithm has no 0."""
-    best = min(record.objective for record in records)
-    drop = max(record.history[0, 2] for record in records) - best
-    return best, plotting.FLOOR * (drop if drop > 0.0 else max(1.0, abs(best)))
-
-
-def _runs(records: list[Record], method: str) -> list[Vector]:
-    return [record.history for record in records if record.method == method]
-
-
-def _places(target: Target) -> list[tuple[str, str]]:
-    """Return the panels: a problem and a set each."""
-    return list(dict.fromkeys((grid.problem, name) for grid in target.grids for name in grid.sets))
-
-
-def _of(items: Sequence[Item], problem: str, name: str) -> list[Item]:
-    return [item for item in items if (item.problem, item.dataset) == (problem, name)]
-
-
-def _layout(
-    target: Target, items: Sequence[Item], absent: dict[str, str]
-) -> tuple[Figure, list[Axes], list[tuple[Axes, str, list[Item]]]]:
-    """Return the figure, all its Axes, and (Axes, problem, items) of each panel that has something to draw."""
-    places = _places(target)
-    figure, axes = plotting.panels(len(places), PER_ROW)
-    filled = []
-    for ax, (problem, name) in zip(axes, places, strict=True):
-        chosen = _of(items, problem, name)
-        ax.set_title(f"{problem} in {name}", fontsize=8)
-        if chosen:
-            filled.append((ax, problem, chosen))
-        else:
-            plotting.leave_empty(ax, "absent" if name in absent else "no records")
-    return figure, axes, filled
-
-
 def instants_of(runs: list[Vector]) -> Vector:
-    """Return points in time, even by their logarithm, from the first that a run reports to the last."""
+    """Return times, evenly spaced in log scale, from the first reported to the last."""
     first = min(max(run[run[:, 1] > 0.0, 1].min(initial=1.0), 1e-6) for run in runs)
     last = max(max(run[-1, 1] for run in runs), 2.0 * first)
     return np.geomspace(first, last, INSTANTS)
 
 
 def band(runs: list[Vector], instants: Vector | None = None) -> tuple[Vector, Vector, Vector, Vector]:
-    """Return instants, and the least, median and largest of the best objectives so far at each.
-
-    A run that has ended keeps its last value; before its first instant it has its first.
-    """
+    """Return instants, and the least, median and largest of the best objectives so far at each."""
     instants = instants_of(runs) if instants is None else instants
-    values = []
-    for run in runs:
-        at = np.searchsorted(run[:, 1], instants, side="right") - 1
-        values.append(np.minimum.accumulate(run[:, 2])[np.maximum(at, 0)])
-    stacked = np.array(values)
-    return instants, stacked.min(axis=0), np.median(stacked, axis=0), stacked.max(axis=0)
+    return instants, *median_band([(run[:, 1], np.minimum.accumulate(run[:, 2])) for run in runs], instants)

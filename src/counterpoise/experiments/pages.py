@@ -1,4 +1,4 @@
-"""Pages: what a target's records say, as files, and one page that gathers all targets run so far."""
+"""Write a target's tables and figures to files, and one page of all targets so far."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from counterpoise import plotting
 from counterpoise.experiments import compare, figures
 from counterpoise.experiments.plan import LETTERS, TARGETS, Target
 from counterpoise.experiments.sets import Data, catalogue, paper_names, where_from
 from counterpoise.experiments.store import Record
 from counterpoise.experiments.tables import Cell, Table
+from counterpoise.figures.describe import FLOOR, Axis, Chart, Panel, Series
+from counterpoise.figures.drawing import has_matplotlib, save_figure
+from counterpoise.figures.page import Cell as Shown
+from counterpoise.figures.page import Column, Report
 from counterpoise.output import write_text
-from counterpoise.report import Axis, Column, Panel, Report, Series
-from counterpoise.report import Cell as Shown
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SECTION = ".section.json"
-# Of a section's file; one of another layout is left out until its target is run again.
+# Version of a section's file; others are ignored until their target is run again.
 LAYOUT = 1
 TITLE = "The paper's tables and figures, rerun"
 # Text that is a number, with a percent sign or without.
@@ -31,19 +32,8 @@ NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?%?")
 
 
 @dataclasses.dataclass(frozen=True)
-class Chart:
-    """An interactive chart: panels of one kind, of which one is seen at a time."""
-
-    name: str
-    title: str
-    kind: str
-    panels: Sequence[Panel]
-    note: str = ""
-
-
-@dataclasses.dataclass(frozen=True)
 class Tally:
-    """What the top of the page adds up over targets: runs, cells of tables and who is best there, proofs.
+    """Counts for the top of the page: runs, cells won, tied and lost, and certified runs.
 
     ``won``, ``tied`` and ``lost`` count cells of the lead against all methods, ``beaten`` those lost to a method
     that is not ours; ``certified`` are those of the lead's runs, ``of_lead``, that ended with a proof.
@@ -93,7 +83,7 @@ def sizes(here: dict[str, Data], absent: dict[str, str]) -> Table:
 
 
 def chapter(target: Target, records: list[Record], wanted: int, absent: dict[str, str], command: str) -> Chapter:
-    """Build a target's tables and figure from its records; nothing else enters, so the same store gives the same."""
+    """Build a target's tables and figures from its records alone, so that they are reproducible."""
     cells = compare.group(records, target.methods)
     lines = [_provenance(records, wanted, command), *absent.values()]
     lines += [*compare.explanations(target), *compare.claims(records)]
@@ -122,16 +112,16 @@ def chapter(target: Target, records: list[Record], wanted: int, absent: dict[str
     charts = []
     if target.kind == "curves":
         tables += compare.objective_tables(target, cells)
-        if plotting.has_matplotlib():
+        if has_matplotlib():
             drawn[target.name] = figures.curves(target, cells, absent)
         note = "The mean over the starts; the band is from the least to the largest."
         charts.append(Chart("curves", target.title, "line", figures.curve_panels(target, cells), note))
     if target.kind == "histories":
-        if plotting.has_matplotlib():
+        if has_matplotlib():
             drawn[target.name] = figures.histories(target, records, absent)
         note = (
             "The median over the starts of the best objective so far; the band is from the least to the largest. A run "
-            f"that has ended keeps its value. The best known is drawn at {plotting.FLOOR:g} of the whole descent, as a "
+            f"that has ended keeps its value. The best known is drawn at {FLOOR:g} of the whole descent, as a "
             "logarithm has no 0."
         )
         charts.append(Chart("histories", target.title, "line", figures.history_panels(target, records), note))
@@ -140,7 +130,7 @@ def chapter(target: Target, records: list[Record], wanted: int, absent: dict[str
 
 
 def _settings(target: Target) -> str:
-    """Say what was run, on what."""
+    """Describe the problems, values and sets that were run."""
     grids = [
         f"{grid.problem} with {LETTERS[grid.problem]} = {_listed(grid.values)} and λ = {_listed(grid.lams)} on "
         f"{', '.join(grid.sets)}"
@@ -154,7 +144,7 @@ def _listed(values: Sequence[float]) -> str:
 
 
 def _provenance(records: list[Record], wanted: int, command: str) -> str:
-    """Say what the numbers come from; dates and machines are the records', not the page's."""
+    """Describe the records: count, command, dates, versions and machines."""
     if not records:
         return f"No records yet; `{command}` makes them."
     days = sorted({record.at[:10] for record in records})
@@ -185,7 +175,7 @@ def write(chapter: Chapter, output: Path) -> list[Path]:
         written.append(write_text(output / f"{chapter.name}.tex", "% needs booktabs\n" + tex + "\n"))
     for name, figure in chapter.figures.items():
         for suffix in (".svg", ".png"):
-            plotting.save_figure(figure, output / f"{name}{suffix}")
+            save_figure(figure, output / f"{name}{suffix}")
             written.append(output / f"{name}{suffix}")
     written.append(write_text(output / f"{chapter.name}.md", markdown(chapter)))
     write_text(output / f"{chapter.name}{SECTION}", _packed(chapter))
@@ -237,7 +227,7 @@ def _add(page: Report, chapter: Chapter) -> None:
     for chart in chapter.charts:
         name = f"{_as_name(chapter.name)}-{_as_name(chart.name)}-chart"
         page.panels(name, chart.title, chart.kind, chart.panels, chart.note)
-    # The lines are Markdown's, in which backticks set off a command.
+    # The lines are Markdown, with commands in backticks.
     page.paragraphs(*(line.replace("`", '"') for line in chapter.lines))
     for table in chapter.tables:
         page.subheading(table.caption)
@@ -249,12 +239,12 @@ def _add(page: Report, chapter: Chapter) -> None:
                 [_shown(value, formats[c], (r, c) in table.bold) for c, value in enumerate(row)]
                 for r, row in enumerate(table.rows)
             ]
-            # A table may be called as its target is.
+            # The suffix avoids a clash with the name of the target.
             page.table(f"{_as_name(table.name)}-table", table.caption, columns, rows)
 
 
 def _as_name(text: str) -> str:
-    """Return what can name an element; a file of one's own may be called anything."""
+    """Return a valid element name; a user's file may have any name."""
     return re.sub(r"[^A-Za-z0-9-]", lambda match: f"_{ord(match[0]):x}_", text)
 
 
@@ -291,11 +281,11 @@ def _packed(chapter: Chapter) -> str:
 
 
 def _packed_panel(panel: Panel) -> dict[str, Any]:
-    return {**panel._asdict(), "series": [series._asdict() for series in panel.series]}
+    return {**panel._asdict(), "series": [series._replace(look=None)._asdict() for series in panel.series]}
 
 
 def _unpacked(text: str) -> Chapter | None:
-    """Return a chapter, None of a text of another layout or one that was cut short."""
+    """Return a chapter, or None if the text has another layout or is incomplete."""
     try:
         kept = json.loads(text)
     except ValueError:

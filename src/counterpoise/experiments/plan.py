@@ -1,4 +1,4 @@
-"""Targets: what a TOML file asks for, as a list of runs."""
+"""Read targets from TOML files and list their runs."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from counterpoise.checks import choice
 from counterpoise.experiments.sets import Absent, Data, is_tracking, load
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ TARGETS = ("table-1", "table-2", "table-3", "fig-s", "fig-c", "fig-time", "fig-t
 KINDS = ("sizes", "table", "curves", "histories")
 MEASURES = ("quality", "timing")
 PROBLEMS = ("SIT", "NNSPCA", "DCPB1", "DCPB2")
-# The constant a problem has besides λ.
+# The parameter of each problem besides λ.
 LETTERS = {"SIT": "s", "NNSPCA": "s", "DCPB1": "c", "DCPB2": "c"}
 
 
@@ -65,7 +66,7 @@ class Target:
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """One run: everything that its outcome depends on, but for the code."""
+    """One run: everything that its outcome depends on, except the code."""
 
     target: str
     problem: str
@@ -83,7 +84,7 @@ class Task:
         return self.problem, self.dataset, self.value, self.lam
 
     def key(self, code: str) -> str:
-        """Return what tells a record of this run by this code from all others."""
+        """Return a key that identifies this run by this code."""
         asked = dataclasses.asdict(self)
         asked["method"] = {"name": self.method.name, "stages": self.method.stages}
         return hashlib.sha256(json.dumps([asked, code], sort_keys=True).encode()).hexdigest()
@@ -129,10 +130,10 @@ def read_target(name: str, quick: bool = False, sets: list[str] | None = None) -
 
 def _target(name: str, asked: dict[str, Any], quick: bool, sets: list[str] | None) -> Target:
     less = asked.get("quick", {}) if quick else {}
-    kind = _one_of(asked.get("kind", "table"), KINDS, f"kind of {name}")
+    kind = choice(asked.get("kind", "table"), f"The kind of {name}", KINDS, quoted=False)
     known = {**shared_methods(), **_methods(asked.get("own_methods", {}), name)}
     for method in asked.get("methods", []):
-        _one_of(method, known, f"a method of {name}")
+        choice(method, f"A method of {name}", known, quoted=False)
     grids = tuple(_grid(grid, less, sets, name) for grid in asked.get("grids", []))
     starts = tuple(less.get("starts", asked.get("starts", [0])))
     if not starts or any(not isinstance(seed, int) or seed < 0 for seed in starts):
@@ -142,7 +143,7 @@ def _target(name: str, asked: dict[str, Any], quick: bool, sets: list[str] | Non
         str(asked.get("title", name)),
         str(asked.get("paper", "")),
         kind,
-        _one_of(asked.get("measure", "quality"), MEASURES, f"measure of {name}"),
+        choice(asked.get("measure", "quality"), f"The measure of {name}", MEASURES, quoted=False),
         str(asked.get("along", "set")),
         starts,
         tuple(known[method] for method in asked.get("methods", [])),
@@ -153,7 +154,7 @@ def _target(name: str, asked: dict[str, Any], quick: bool, sets: list[str] | Non
 
 
 def _grid(asked: dict[str, Any], less: Mapping[str, Any], sets: list[str] | None, name: str) -> Grid:
-    problem = _one_of(asked.get("problem", ""), PROBLEMS, f"a problem of {name}")
+    problem = choice(asked.get("problem", ""), f"A problem of {name}", PROBLEMS, quoted=False)
     letter, wanted = LETTERS[problem], {**asked}
     for key in (letter, "lam"):
         if key not in asked or not asked[key]:
@@ -161,7 +162,7 @@ def _grid(asked: dict[str, Any], less: Mapping[str, Any], sets: list[str] | None
         if key in less:
             wanted[key] = [value for value in asked[key] if value in less[key]] or asked[key][:1]
     if sets is None and "sets" in less:
-        # What is simulated stands in for nothing: it is a set of its own, for SIT.
+        # The simulated set replaces no other; it is an additional set for SIT.
         wanted["sets"] = [x for x in less["sets"] if x in asked["sets"] or (x == "simulated" and problem == "SIT")]
     elif sets is not None:
         wanted["sets"] = sets
@@ -184,7 +185,7 @@ def _methods(asked: Mapping[str, Any], place: str) -> dict[str, Method]:
         if not stages:
             raise ValueError(f"{name} in {place} has no stages; give at least one, such as {{ method = 'bcd-g' }}.")
         for stage in stages:
-            _one_of(stage.get("method", ""), METHODS, f"a stage's method of {name} in {place}")
+            choice(stage.get("method", ""), f"A stage's method of {name} in {place}", METHODS, quoted=False)
         found[name] = Method(name, stages, bool(entry.get("ours", False)), str(entry.get("setting", "")))
     return found
 
@@ -212,9 +213,3 @@ def tasks(target: Target, here: Mapping[str, Data], folder: Path | None) -> Iter
                 yield Task(
                     target.name, grid.problem, name, here[name].digest, value, lam, method, start, target.measure
                 )
-
-
-def _one_of(value: Any, known: Any, what: str) -> str:
-    if value not in known:
-        raise ValueError(f"The {what} is {value!r}; it must be one of {', '.join(known)}.")
-    return str(value)

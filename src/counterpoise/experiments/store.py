@@ -1,4 +1,4 @@
-"""The store: one SQLite file, one row a run, each written whole or not at all."""
+"""Store records in one SQLite file, one row per run, written atomically."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLUMNS = (
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-    """What a run was, what it reached, what is proved about it, and what made it.
+    """One run: its settings, result, certificate, and the code and machine that produced it.
 
     ``history`` has rows (iteration, seconds, objective); ``versions`` and ``machine`` are JSON, ``at`` a time in UTC.
     """
@@ -61,13 +61,13 @@ class Record:
 
 
 class Store:
-    """Records on disk. A process that is killed loses the run it was at, and nothing else."""
+    """Records on disk. A killed process loses its current run only."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            # Several commands may share a store; each waits for the other's write, which takes a millisecond.
+            # Several commands may share a store; a write takes a millisecond.
             self.connection = sqlite3.connect(path, timeout=60.0)
             (found,) = self.connection.execute("PRAGMA user_version").fetchone()
             if found not in (0, SCHEMA):
@@ -106,7 +106,7 @@ class Store:
         return {key for (key,) in self.connection.execute("SELECT key FROM records")}
 
     def fetch(self, keys: Iterable[str]) -> list[Record]:
-        """Return the records of these keys, in their order, without those that are not here."""
+        """Return the records of these keys, in their order, skipping missing ones."""
         query = f"SELECT {', '.join(COLUMNS)} FROM records WHERE key = ?"
         rows = (self.connection.execute(query, [key]).fetchone() for key in keys)
         return [_record(row) for row in rows if row is not None]

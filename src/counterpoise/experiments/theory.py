@@ -8,70 +8,37 @@ from __future__ import annotations
 
 import itertools
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from counterpoise.certificates import certify, exactness_threshold
 from counterpoise.checks import Vector
-from counterpoise.datasets import simulate_market
+from counterpoise.experiments.hierarchy import (
+    Counts,
+    Hierarchy,
+    Instance,
+    draw_instance,
+    is_exact,
+    measure_hierarchy,
+)
 from counterpoise.kernels import sweep
 from counterpoise.problem import Problem
-from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
 from counterpoise.solvers import minimize
 from counterpoise.solvers.bcd import make_rule
-
-Flags = npt.NDArray[np.bool_]
-Counts = npt.NDArray[np.int64]
 
 NAMES = ("SIT", "NNSPCA", "DCPB1", "DCPB2")
 BELOW, ABOVE = 0.01, 1.5  # λ as a multiple of the exactness threshold: far below it, and above
 NEVER = 10**9
-# A run whose last accepted step still brings this share of the whole descent has ended, not converged.
+# A run whose last step gains at least this share of the total descent terminated finitely.
 FINITE_SHARE = 1e-6
-# The tail of a gap: from this many times its floor down to the floor, which is so many times what F resolves.
+# The tail of a gap spans from TAIL_SPAN times its floor to the floor, TAIL_FLOOR times the rounding error of F.
 TAIL_SPAN, TAIL_FLOOR = 1e6, 640.0
 THETAS = (0.01, 1.0, 100.0)  # as multiples of L = max Q_ii
 EPSILONS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
-LEVELS = ("critical", "CWS", "swap-optimal", "optimal")
-FINDERS: dict[str, dict[str, Any]] = {
-    "psg": {"step": 0.1, "max_iter": 3000},
-    "mscr": {"inner": "exact", "max_iter": 2000},
-    "pdca": {"tol": 1e-12, "max_iter": 20_000},
-    "bcd-g": {"tol": 1e-14, "theta": 0.0},
-}
-# Values are equal within this share of the spread of all candidates; a residual is 0 within this share of λ.
-SAME_VALUE, SAME_SLOPE = 1e-8, 1e-5
-SAME_POINT = 1e-4
 # At a dense CWS point of SIT max|∇ᵢf − ∇ⱼf| is λ itself, so a condition λ > … is met with this margin only.
 MARGIN = 1e-4
-
-
-class Instance(NamedTuple):
-    """Data of one of the paper's problems; s is for SIT and NNSPCA, c for DCPB."""
-
-    name: str
-    A: Vector
-    y: Vector
-    s: int
-    c: int
-
-    def problem(self, lam: float) -> Problem:
-        """Return the problem with this λ; that c has the wrong parity is no news here."""
-        if self.name == "SIT":
-            return SIT(self.A, self.y, self.s, lam)
-        if self.name == "NNSPCA":
-            return NNSPCA(self.A, self.s, lam)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            return (DCPB1 if self.name == "DCPB1" else DCPB2)(self.A, self.y, self.c, lam)
-
-    def threshold(self) -> float:
-        """Return the λ above which every CWS point is s-sparse or binary."""
-        return sufficient(self.problem(1.0))[1]
 
 
 class Rate(NamedTuple):
@@ -142,24 +109,6 @@ class Exactness(NamedTuple):
     fractional: tuple[int, int] | None
 
 
-class Hierarchy(NamedTuple):
-    """Counts of points by level, summed over instances: all candidates, and the distinct points of each method.
-
-    ``exceptions`` counts points of a level that lack the one before it, which the theorems forbid.
-    """
-
-    name: str
-    n: int
-    s: int
-    instances: int
-    starts: int
-    candidates: int
-    enumerated: Counts
-    found: dict[str, int]
-    levels: dict[str, Counts]
-    exceptions: int
-
-
 class Findings(NamedTuple):
     """Everything that the tables and figures show."""
 
@@ -195,16 +144,6 @@ def measure(quick: bool = False, seed: int = 0, progress: Callable[[str], None] 
     return Findings(tuple(rates), tuple(complexities), tuple(decreases), tuple(exactness), tuple(hierarchy))
 
 
-def draw_instance(name: str, n: int, s: int, seed: int) -> Instance:
-    """Return a simulated market of n stocks for SIT, Gaussian data of 2n rows for the others; c has n's parity."""
-    if name == "SIT":
-        market = simulate_market(2 * n, n, n_sectors=min(10, n), seed=seed)
-        return Instance(name, market.returns, market.index, s, 0)
-    rng = np.random.default_rng([seed, n])
-    A = rng.standard_normal((2 * n, n))
-    return Instance(name, A, A @ rng.standard_normal(n) + rng.standard_normal(2 * n), s, n % 2)
-
-
 class Walk:
     """BCD-g with uniformly random pairs, which stops after any number of them.
 
@@ -220,7 +159,7 @@ class Walk:
         self.last = np.empty(5)
 
     def advance(self, pairs: int) -> int:
-        """Try so many pairs; return how many steps were accepted."""
+        """Try a number of pairs; return how many steps were accepted."""
         objective, resolution = self.problem.value_and_resolution(self.x)
         level = np.array((objective, self.noise * resolution))
         where = (self.rule, self.terms, self.x, self.theta, 0.0, level)
@@ -237,7 +176,7 @@ def measure_rate(instance: Instance, ratio: float, most_epochs: int, seed: int) 
         accepted += walk.advance(problem.n)
         objective, resolution = problem.value_and_resolution(walk.x)
         values.append(objective)
-        # A scan costs as much as some epochs, so it waits until nothing has happened for a while.
+        # A scan costs as much as several epochs, so wait until F has stopped falling.
         quiet = len(values) > 10 and values[-10] - objective <= 64.0 * resolution
         certified = quiet and certify(problem, walk.x).cws_gap <= 64.0 * resolution
     gap = np.array(values) - min(values)
@@ -300,7 +239,7 @@ def measure_decrease(instance: Instance, theta: float, pairs: int, seed: int) ->
     for ratio in (BELOW, ABOVE):
         problem = instance.problem(ratio * instance.threshold())
         weight = theta * float(np.abs(problem.f.diagonal).max())
-        # Steps near the resolution of F would measure rounding.
+        # Steps near the rounding error of F would measure rounding.
         walk = Walk(problem, problem.start(seed), weight, seed, noise=1e7)
         before, value = walk.x.copy(), problem.objective(walk.x)
         for _ in range(pairs):
@@ -309,13 +248,6 @@ def measure_decrease(instance: Instance, theta: float, pairs: int, seed: int) ->
                 ratios.append((value - after) / (0.5 * weight * float(((walk.x - before) ** 2).sum())))
                 before, value = walk.x.copy(), after
     return Decrease(instance.name, theta, len(ratios), float(np.min(ratios)), float(np.median(ratios)))
-
-
-def is_exact(instance: Instance, x: Vector) -> bool:
-    """Return whether x has at most s non-zeros, or is a ±1 vector."""
-    if instance.name in ("SIT", "NNSPCA"):
-        return int(np.count_nonzero(x)) <= instance.s
-    return bool((np.abs(x) == 1.0).all())
 
 
 def sufficient(problem: Problem, x: Vector | None = None) -> tuple[float, float]:
@@ -357,125 +289,6 @@ def measure_exactness(instance: Instance, ratios: Vector, starts: int, seed: int
         fractional = (min(off), max(off))
     counts = ((int(covered[0]), int(covered[1])), (int(failed[0]), int(failed[1])))
     return Exactness(instance.name, problem.n, starts, threshold, paper, ratios, share, violation, *counts, fractional)
-
-
-class Landscape:
-    """All points of a small instance that can be CWS above the threshold, by enumeration.
-
-    Those points are s-sparse, and stationary on the face where their non-zeros are positive; for DCPB they are the
-    ±1 vectors of sum c. A point is held under the bit mask of its positive coordinates, and ``least[mask]`` is the
-    optimum over the points that hold no coordinate outside the mask; for DCPB the value of the mask's own point.
-    """
-
-    def __init__(self, instance: Instance, problem: Problem) -> None:
-        n = instance.A.shape[1]
-        self.instance, self.problem, self.bits = instance, problem, 1 << np.arange(n)
-        self.sparse = instance.name in ("SIT", "NNSPCA")
-        self.held = instance.s if self.sparse else (n + instance.c) // 2
-        if self.sparse:
-            sizes = range(1, self.held + 1)
-            self.points = np.concatenate([stationary_points(instance.name, problem, size) for size in sizes])
-        else:
-            self.points = np.where(indicators(n, self.held), 1.0, -1.0)
-        self.values = np.array([problem.objective(x) for x in self.points])
-        self.least = np.full(1 << n, np.inf)
-        np.minimum.at(self.least, (self.points > 0.0) @ self.bits, self.values)
-        if self.sparse:
-            masks = np.arange(1 << n)
-            for bit in self.bits:
-                larger = masks[(masks & bit) > 0]
-                self.least[larger] = np.minimum(self.least[larger], self.least[larger ^ bit])
-        self.tolerance = SAME_VALUE * float(np.ptp(self.values))
-
-    def swapped(self, x: Vector) -> float:
-        """Return the least value after exchanging one held coordinate, or adding one where fewer than s are held."""
-        held, outside = self.bits[x > 0.0], self.bits[x <= 0.0]
-        mask = int(held.sum())
-        reachable = [self.least[mask], *self.least[(mask ^ held)[:, None] | outside].ravel()]
-        if len(held) < self.held:
-            reachable.extend(self.least[mask | outside])
-        return float(min(reachable))
-
-    def levels(self, x: Vector) -> Flags:
-        """Return whether x is critical, CWS, swap-optimal and optimal, each by its own definition."""
-        certificate, value = certify(self.problem, x), self.problem.objective(x)
-        swap = is_exact(self.instance, x) and value <= self.swapped(x) + self.tolerance
-        return np.array((
-            certificate.critical_residual <= SAME_SLOPE * self.problem.g.lam,
-            certificate.cws_gap <= self.tolerance,
-            swap,
-            value <= self.least.min() + self.tolerance,
-        ))  # fmt: skip
-
-
-def indicators(n: int, size: int) -> Flags:
-    """Return every 0/1 vector of length n with ``size`` ones, one per row."""
-    chosen = np.array(list(itertools.combinations(range(n), size)), dtype=np.int64).reshape(-1, size)
-    rows = np.zeros((len(chosen), n), dtype=bool)
-    np.put_along_axis(rows, chosen, True, axis=1)
-    return rows
-
-
-def stationary_points(name: str, problem: Problem, size: int) -> Vector:
-    """Return the stationary points of f on every support of this size that are positive there.
-
-    SIT: Q_SS x + p_S = μ1, 1ᵀx = 1. NNSPCA: the positive eigenvectors of Q_SS.
-    """
-    supports = indicators(problem.n, size).nonzero()[1].reshape(-1, size)
-    blocks = problem.f.Q[supports[:, :, None], supports[:, None, :]]
-    if name == "SIT":
-        system = np.zeros((len(supports), size + 1, size + 1))
-        system[:, :size, :size] = blocks
-        system[:, :size, size] = system[:, size, :size] = 1.0
-        right = np.concatenate([-problem.f.p[supports], np.ones((len(supports), 1))], axis=1)
-        solved = np.linalg.solve(system, right[:, :, None])[:, None, :size, 0]
-    else:
-        vectors = np.linalg.eigh(blocks)[1].transpose(0, 2, 1)
-        solved = vectors * np.sign(vectors.sum(axis=2, keepdims=True))
-    which, order = np.nonzero((solved > 1e-12).all(axis=2))
-    points = np.zeros((len(which), problem.n))
-    np.put_along_axis(points, supports[which], solved[which, order], axis=1)
-    return points
-
-
-def distinct(points: list[Vector]) -> list[Vector]:
-    """Return the points that differ, in the order in which they were found."""
-    kept: list[Vector] = []
-    for x in points:
-        if all(np.abs(x - other).max() > SAME_POINT for other in kept):
-            kept.append(x)
-    return kept
-
-
-def measure_hierarchy(instances: list[Instance], starts: int) -> Hierarchy:
-    """Classify all candidates of every instance, and the distinct points that each method finds; λ = 1.01·threshold.
-
-    optimal ⊆ swap-optimal ⊆ CWS ⊆ critical, Theorem (theo:optimality) and its continuation.
-    """
-    candidates, enumerated, exceptions = 0, np.zeros(len(LEVELS), dtype=np.int64), 0
-    found = dict.fromkeys(FINDERS, 0)
-    levels = {method: np.zeros(len(LEVELS), dtype=np.int64) for method in FINDERS}
-    for instance in instances:
-        problem = instance.problem(1.01 * instance.threshold())
-        landscape = Landscape(instance, problem)
-        flags = np.array([landscape.levels(x) for x in landscape.points])
-        candidates += len(flags)
-        enumerated += flags.sum(axis=0)
-        exceptions += count_exceptions(flags)
-        for method, options in FINDERS.items():
-            runs = [minimize(problem, problem.start(k), method, seed=k, **options).x for k in range(starts)]
-            flags = np.array([landscape.levels(x) for x in distinct(runs)])
-            found[method] += len(flags)
-            levels[method] += flags.sum(axis=0)
-            exceptions += count_exceptions(flags)
-    first = instances[0]
-    size = (first.A.shape[1], landscape.held, len(instances), starts)
-    return Hierarchy(first.name, *size, candidates, enumerated, found, levels, exceptions)
-
-
-def count_exceptions(flags: Flags) -> int:
-    """Return how many times a point has a level and lacks the one before it."""
-    return int((flags[:, 1:] & ~flags[:, :-1]).sum())
 
 
 def observed_ratio(one: Exactness) -> float:

@@ -8,32 +8,29 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from counterpoise import plotting
-from counterpoise.experiments.pages import Chart
+from counterpoise.experiments.hierarchy import FINDERS, LEVELS, Counts, Hierarchy
 from counterpoise.experiments.tables import Cell, Table
 from counterpoise.experiments.theory import (
     ABOVE,
     BELOW,
     EPSILONS,
-    FINDERS,
-    LEVELS,
-    NAMES,
     Complexity,
-    Counts,
     Decrease,
     Exactness,
     Findings,
-    Hierarchy,
     Rate,
     observed_ratio,
 )
-from counterpoise.report import Axis, Panel, Series
+from counterpoise.figures.describe import BLACK, BLUE, ORANGE, STYLES, Axis, Chart, Panel, Series, Style
+from counterpoise.figures.drawing import draw_grid
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-BLUE, ORANGE, BLACK = plotting.STYLES["bcd-l"].colour, plotting.STYLES["psg"].colour, plotting.STYLES["bcd-g"].colour
+# The penalty p of each problem, F = f + λp.
+PENALTIES = {"SIT": "1 − ‖x‖_[s]", "NNSPCA": "1ᵀx − ‖x‖_[s]", "DCPB1": "n − ‖x‖²", "DCPB2": "√n − ‖x‖"}
+# Inches of a panel.
+SIZE = 3.2, 2.5
 
 
 def tables(findings: Findings) -> list[Table]:
@@ -138,7 +135,7 @@ def _with_shares(counts: Counts) -> list[Cell]:
 
 
 def charts(findings: Findings) -> list[Chart]:
-    """Return the figures' data as charts of a page, one panel a problem."""
+    """Return the measurements as charts, one panel a problem."""
     return [
         Chart("rate", "How F falls to that of the CWS point reached", "line", _rate_panels(findings.rates)),
         Chart(
@@ -149,7 +146,7 @@ def charts(findings: Findings) -> list[Chart]:
         ),
         Chart(
             "exactness",
-            "Share of CWS points that are s-sparse or binary",
+            "Share of CWS points that are s-sparse or binary, and their mean penalty",
             "line",
             _exactness_panels(findings.exactness),
             "Dotted lines are thresholds: the corrected one, and the paper's where it differs.",
@@ -163,16 +160,37 @@ def charts(findings: Findings) -> list[Chart]:
     ]
 
 
+def figures(findings: Findings) -> dict[str, Figure]:
+    """Return the same as figures by name: rate and complexity, exactness, hierarchy."""
+    rate, complexity, exactness, hierarchy = charts(findings)
+    count = len(findings.exactness)
+    return {
+        "theory-rate": draw_grid([*rate.panels, *complexity.panels], "line", count, *SIZE),
+        "theory-exactness": draw_grid(exactness.panels, "line", count, *SIZE),
+        "theory-hierarchy": draw_grid([*hierarchy.panels, _enumerated(findings.hierarchy)], "bar", 3, *SIZE),
+    }
+
+
 def _rate_panels(rates: tuple[Rate, ...]) -> list[Panel]:
     panels = []
     for name in dict.fromkeys(rate.name for rate in rates):
         chosen = [rate for rate in rates if rate.name == name]
-        series = []
+        series, fits = [], []
         for rate in chosen:
             positive = np.flatnonzero(rate.gap > 0.0)
-            series.append(Series(f"λ = {rate.ratio:g} of the threshold", positive, rate.gap[positive]))
+            look = Style(BLACK, "-") if rate.ratio > 1.0 else Style(BLUE, (0, (7, 2)))
+            series.append(Series(f"λ = {rate.ratio:g} of the threshold", positive, rate.gap[positive], look=look))
+            if rate.finite:
+                end = positive[-1:]
+                fits.append(
+                    Series("ended after finitely many steps", end, rate.gap[end], look=Style(BLACK, "", marker="s"))
+                )
+            elif not math.isnan(rate.slope):
+                window = np.array(rate.window)
+                fit, look = np.exp(rate.intercept + rate.slope * window), Style(ORANGE, "-", 5.0, 0.4)
+                fits.append(Series(f"linear fit, λ = {rate.ratio:g}", window, fit, style="muted", look=look))
         axes = Axis(f"epochs of {chosen[0].n} pairs"), Axis("F − F(CWS point reached)", "log")
-        panels.append(Panel(name, *axes, series))
+        panels.append(Panel(name, *axes, [*series, *fits]))
     return panels
 
 
@@ -181,136 +199,43 @@ def _complexity_panels(complexities: tuple[Complexity, ...]) -> list[Panel]:
     for one in complexities:
         reached = [e for e in EPSILONS if (one.needed(e) or 0) > 0]
         if reached:
+            bound, mean = Style(ORANGE, "--"), Style(BLACK, "-", marker="o", filled=True)
             series = [
-                Series("bound", reached, [one.bound(e) for e in reached], style="muted"),
-                Series(f"BCD-g, mean of {one.runs} runs", reached, [one.needed(e) for e in reached]),
+                Series("bound", reached, [one.bound(e) for e in reached], style="muted", look=bound),
+                Series(f"BCD-g, mean of {one.runs} runs", reached, [one.needed(e) for e in reached], look=mean),
             ]
             panels.append(Panel(one.name, Axis("ε", "log"), Axis("iterations", "log"), series))
     return panels
 
 
 def _exactness_panels(results: tuple[Exactness, ...]) -> list[Panel]:
-    panels = []
+    """Return the share of exact points of each problem, then the mean penalty of each."""
+    shares, penalties = [], []
     for one in results:
-        series = [Series("BCD-g, random starts", one.ratios * one.threshold, one.share)]
-        marks = [mark for mark in (one.threshold, one.paper) if not math.isnan(mark)]
-        axes = Axis("λ", "log"), Axis("share", "percent")
-        panels.append(Panel(one.name, *axes, series, marks=list(dict.fromkeys(marks))))
-    return panels
+        lam, look = one.ratios * one.threshold, Style(BLACK, "-", marker="o", filled=True)
+        marks = list(dict.fromkeys(mark for mark in (one.threshold, one.paper) if not math.isnan(mark)))
+        share = Panel(one.name, Axis("λ", "log"), Axis("share", "percent"), (), marks=marks)
+        penalty = share._replace(label=f"{one.name}: mean {PENALTIES[one.name]}", y=Axis("penalty"))
+        shares.append(share._replace(series=[Series("BCD-g, random starts", lam, one.share, look=look)]))
+        penalties.append(penalty._replace(series=[Series("BCD-g, random starts", lam, one.violation, look=look)]))
+    return [*shares, *penalties]
 
 
 def _hierarchy_panels(results: tuple[Hierarchy, ...]) -> list[Panel]:
-    axes = Axis("share of the distinct points found", "percent"), Axis("")
-    return [
-        Panel(
-            one.name,
-            *axes,
-            [Series(method, one.levels[method][1:] / max(1, one.found[method])) for method in FINDERS],
-            LEVELS[1:],
-        )
-        for one in results
-    ]
+    axes, panels = (Axis("share of the distinct points found", "percent"), Axis("")), []
+    for one in results:
+        series = [
+            Series(method, one.levels[method][1:] / max(1, one.found[method]), look=STYLES[method])
+            for method in FINDERS
+        ]
+        panels.append(Panel(one.name, *axes, series, LEVELS[1:]))
+    return panels
 
 
-def figures(findings: Findings) -> dict[str, Figure]:
-    """Return the figures by name: rate and complexity, exactness, hierarchy."""
-    return {
-        "theory-rate": _rate_figure(findings.rates, findings.complexities),
-        "theory-exactness": _exactness_figure(findings.exactness),
-        "theory-hierarchy": _hierarchy_figure(findings.hierarchy),
-    }
-
-
-def _rate_figure(rates: tuple[Rate, ...], complexities: tuple[Complexity, ...]) -> Figure:
-    figure = plotting.new_figure(13.0, 6.4)
-    top, bottom = figure.subplots(2, len(NAMES))
-    for rate in rates:
-        ax, above = top[NAMES.index(rate.name)], rate.ratio > 1.0
-        colour, dash = (BLACK, "-") if above else (BLUE, (0, (7, 2)))
-        positive = np.flatnonzero(rate.gap > 0.0)
-        ending = "finite" if rate.finite else f"{math.exp(rate.slope):.3f} per epoch"
-        ax.plot(positive, rate.gap[positive], color=colour, ls=dash, lw=1.6, label=f"λ = {rate.ratio:g} thr.: {ending}")
-        if rate.finite:
-            ax.plot(positive[-1:], rate.gap[positive[-1:]], "s", color=colour, mfc="white", ms=7)
-        else:
-            window = np.array(rate.window)
-            ax.plot(window, np.exp(rate.intercept + rate.slope * window), color=ORANGE, lw=5.0, alpha=0.4)
-        ax.set(yscale="log", title=rate.name, xlabel=f"epochs of {rate.n} pairs")
-    for one in complexities:
-        ax = bottom[NAMES.index(one.name)]
-        reached = [e for e in EPSILONS if (one.needed(e) or 0) > 0]
-        for values, colour, dash, mark, label in (
-            ([one.bound(e) for e in reached], ORANGE, "--", "", "bound 2(F(x⁰) − F(x̄))/(θε)"),
-            ([one.needed(e) for e in reached], BLACK, "-", "o", f"BCD-g, mean of {one.runs} runs"),
-        ):
-            ax.plot(reached, values, color=colour, ls=dash, marker=mark, label=label)
-        ax.set(xscale="log", yscale="log", xlabel="ε")
-        ax.invert_xaxis()
-    top[0].set_ylabel("F(xᵗ) − F(CWS point reached)")
-    bottom[0].set_ylabel("iterations until the measure is ≤ ε")
-    for ax in (*top, *bottom):
-        _dress(ax)
-    for ax in (*top, bottom[0]):
-        ax.legend(frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.12 if ax in top else 1.0), handlelength=3.0)
-    return figure
-
-
-def _exactness_figure(results: tuple[Exactness, ...]) -> Figure:
-    figure = plotting.new_figure(13.0, 5.6)
-    top, bottom = figure.subplots(2, len(NAMES), sharex="col")
-    for column, one in enumerate(results):
-        lam = one.ratios * one.threshold
-        top[column].plot(lam, one.share, "o-", color=BLACK, ms=4, label="BCD-g, random starts")
-        bottom[column].plot(lam, one.violation, "o-", color=BLACK, ms=4)
-        top[column].set(title=one.name, ylim=(-0.05, 1.05))
-        bottom[column].set(xscale="log", xlabel="λ")
-        for ax in (top[column], bottom[column]):
-            ax.axvline(one.threshold, color=BLUE, lw=2.0, label="corrected threshold")
-            if not math.isnan(one.paper):
-                ax.axvline(one.paper, color=ORANGE, lw=2.0, ls=(0, (2, 2)), label="the paper's")
-            _dress(ax)
-    top[0].set_ylabel("share of CWS points\nthat are exact")
-    for ax, penalty in zip(bottom, ("1 − ‖x‖_[s]", "1ᵀx − ‖x‖_[s]", "n − ‖x‖²", "√n − ‖x‖"), strict=True):
-        ax.set_ylabel(f"mean {penalty}")
-    handles, labels = top[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False)
-    return figure
-
-
-def _hierarchy_figure(results: tuple[Hierarchy, ...]) -> Figure:
-    figure = plotting.new_figure(13.0, 6.0)
-    grid = figure.add_gridspec(2, len(NAMES))
-    above = figure.add_subplot(grid[0, :])
-    place = np.arange(len(results))
+def _enumerated(results: tuple[Hierarchy, ...]) -> Panel:
+    """Return how many points of each level an instance has."""
     counts = np.array([one.enumerated / one.instances for one in results])
-    shades = zip(LEVELS, ("0.85", "0.6", "0.35", "0.0"), ("", "//", "", ""), strict=True)
-    for k, (level, shade, hatch) in enumerate(shades):
-        bars = above.bar(place + 0.2 * (k - 1.5), counts[:, k], 0.18, color=shade, hatch=hatch, ec="black", label=level)
-        above.bar_label(bars, fmt="%.3g", fontsize=8)
-    above.set(yscale="log", ylabel="points per instance,\nall enumerated", ylim=(0.5, 4.0 * counts.max()))
-    above.set_xticks(place, [f"{one.name}, n = {one.n}" for one in results])
-    above.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    for column, one in enumerate(results):
-        ax = figure.add_subplot(grid[1, column])
-        for k, (method, hatch) in enumerate(zip(FINDERS, ("..", "xx", "", ""), strict=True)):
-            share = 100.0 * one.levels[method][1:] / one.found[method]
-            at = np.arange(len(share)) + 0.2 * (k - 1.5)
-            bars = ax.bar(
-                at, share, 0.2, color=plotting.STYLES[method].colour, hatch=hatch, ec="white", lw=0.5, label=method
-            )
-            ax.bar_label(bars, fmt="%.0f", fontsize=7)
-        ax.set(title=one.name, ylim=(0.0, 108.0))
-        ax.set_xticks(np.arange(len(LEVELS) - 1), [level.replace("-", "-\n") for level in LEVELS[1:]])
-        _dress(ax)
-        if column == 0:
-            ax.set_ylabel("% of the distinct points\nthat a method finds")
-    ax.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))
-    _dress(above)
-    return figure
-
-
-def _dress(ax: Axes) -> None:
-    ax.grid(True, color="0.9")
-    ax.set_axisbelow(True)
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(False)
+    greys = [Style(grey, "-") for grey in ("0.85", "0.6", "0.35", "0.0")]
+    series = [Series(level, counts[:, k], look=greys[k]) for k, level in enumerate(LEVELS)]
+    names = [f"{one.name}, n = {one.n}" for one in results]
+    return Panel("all points", Axis("points per instance, all enumerated", "log"), Axis(""), series, names)

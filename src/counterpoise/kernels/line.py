@@ -165,8 +165,9 @@ def _pair_step(u, problem, x, i, j, theta):
         position = end
     if h.floor[i] > h.lo[i] or h.floor[j] > h.lo[j]:
         slack = ULP * u.scale
-        for side in range(2):
-            eta = -x[i] if side == 0 else x[j]
+        # Between its floor and an equal upper bound a coordinate has one place besides 0, and no stretch.
+        for side in range(3):
+            eta = -x[i] if side == 0 else (x[j] if side == 1 else max(low, h.floor[i] - x[i]))
             if low - slack <= eta <= high + slack:
                 new_i = 0.0 if side == 0 else _snap(u, h, i, x[i] + eta)
                 new_j = 0.0 if side == 1 else _snap(u, h, j, x[j] - eta)

@@ -297,8 +297,8 @@ def _promises(slope, schur, row, shift, inverse, cost, reach, closed, gain):
 def score(problem, held, m, z, room, gradient, is_held, M, Z, schur, least, best, out, into):
     """Fill the lists of the most promising moves, best first: gain, place of the leaver (−1: none), who enters.
 
-    With ``room`` a coordinate enters and none leaves; otherwise one held leaves for each that enters. Promises of at
-    most ``least`` are left out.
+    With ``room`` a coordinate enters and none leaves; otherwise, and under floors, which may not admit one more, one
+    held leaves for each that enters. Promises of at most ``least`` are left out.
     """
     n, count, most = len(gradient), 0, len(best)
     slope, reach, closed, gain = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
@@ -306,7 +306,7 @@ def score(problem, held, m, z, room, gradient, is_held, M, Z, schur, least, best
     for k in range(n):
         reach[k] = min(problem.u.total, problem.h.hi[k])
         closed[k] = np.inf if is_held[k] or problem.h.hi[k] <= 0.0 else 0.0
-    for a in range(-1 if room else 0, 0 if room else m):
+    for a in range(-1 if room else 0, 0 if room and not problem.ruled else m):
         # The sum alone fixes a single member: all of it changes hands, at no cost that its row would tell.
         shift, inverse, cost = 0.0, 0.0, 0.0
         if a >= 0:

@@ -1,4 +1,4 @@
-"""Tables beside a problem: prices, wide or long, and small tables of names; or one sentence of what is wrong."""
+"""Read prices, wide or long, an index, and small tables of weights, groups and limits."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from counterpoise.cli.sheets import SUFFIXES, Sheet, date_column, nearest, read_sheet, some
-from counterpoise.prices import counted, day_label
+import numpy as np
+
+from counterpoise.sentences import counted, day_label, require, some, suggest
+from counterpoise.tables.read import SUFFIXES, Sheet, read_sheet
 
 TICKER_NAMES = ("ticker", "tickers", "symbol", "name", "asset", "stock", "isin", "id", "permno")
 PRICE_NAMES = ("adj close", "adj_close", "adjclose", "adjusted close", "adjusted", "close", "price", "value")
@@ -19,7 +21,7 @@ LOW_NAMES, HIGH_NAMES = ("low", "min", "least"), ("high", "max", "most")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Prices:
-    """A wide table of prices, a row a day and a column a name, and what to say about it."""
+    """A wide table of prices, days × names, with notes."""
 
     frame: Any
     dated: bool
@@ -27,20 +29,20 @@ class Prices:
 
 
 def read_prices(path: Path, dates: str | None = None) -> Prices:
-    """Read prices: wide, a column a name; or long, with columns such as date, ticker and price."""
+    """Read prices: wide, one column per name; or long, with columns such as date, ticker and price."""
     sheet = read_sheet(path)
-    day = date_column(sheet, dates)
+    day = sheet.date_column(dates)
     if day is None:
         frame = _wide(sheet, sheet.names)
-        return Prices(frame, False, [f"{path} has no days; its rows are taken in their order."])
+        return Prices(frame, False, [*sheet.notes, f"{path} has no days; its rows are taken in their order."])
     days = sheet.days(day)
     ticker = _ticker_column(sheet, day) if days.has_duplicates else None
     if ticker is not None:
         frame, notes = _long(sheet, day, days, ticker)
-        return Prices(frame, True, notes)
+        return Prices(frame, True, [*sheet.notes, *notes])
     frame = _wide(sheet, [name for name in sheet.names if name != day])
     frame.index = days.rename("date")
-    return Prices(frame.sort_index(), True, [])
+    return Prices(frame.sort_index(), True, sheet.notes)
 
 
 def _ticker_column(sheet: Sheet, day: str) -> str | None:
@@ -55,28 +57,23 @@ def _wide(sheet: Sheet, names: list[str]) -> Any:
     for name in names:
         if name in sheet.words and not sheet.is_mixed(name):
             raise ValueError(
-                f"Column {name!r} of {sheet.path} holds words such as {_first_word(sheet, name)!r}; prices must be "
-                "numbers, leave the column out."
+                f"Column {name!r} of {sheet.path} holds words such as {next(filter(None, sheet.text(name)))!r}; prices "
+                "must be numbers, leave the column out."
             )
         sheet.numbers(name, "prices must be numbers")
     return sheet.frame[names].astype(float)
 
 
-def _first_word(sheet: Sheet, name: str) -> str:
-    return str(next(value for value in sheet.frame[name] if value is not None))
-
-
 def _long(sheet: Sheet, day: str, days: Any, ticker: str) -> tuple[Any, list[str]]:
-    """Return the wide table of a long one."""
+    """Pivot a long table."""
     import pandas
 
     price = _price_column(sheet, [day, ticker])
     tickers = sheet.text(ticker)
     if None in tickers:
         raise ValueError(f"{sheet.place(tickers.index(None), ticker)} is empty; every row needs its name.")
-    long = pandas.DataFrame(
-        {"date": days, "ticker": tickers, "price": sheet.numbers(price, "prices must be numbers").to_numpy()}
-    )
+    prices = sheet.numbers(price, "prices must be numbers")
+    long = pandas.DataFrame({"date": days, "ticker": tickers, "price": prices})
     twice = long.duplicated(["date", "ticker"]).to_numpy()
     if twice.any():
         row = int(twice.argmax())
@@ -90,7 +87,7 @@ def _long(sheet: Sheet, day: str, days: Any, ticker: str) -> tuple[Any, list[str
 
 
 def _price_column(sheet: Sheet, besides: list[str]) -> str:
-    """Return the one column of prices, or the one so called."""
+    """Return the only numeric column, or one named price, close and the like."""
     others = [name for name in sheet.names if name not in besides]
     numeric = [name for name in others if name not in sheet.words or sheet.is_mixed(name)]
     if len(numeric) == 1:
@@ -116,15 +113,16 @@ def read_index(given: str, prices: Prices, path: Path) -> tuple[Any, list[str]]:
     if not file.is_file():
         if file.suffix.lower() in SUFFIXES or "/" in given:
             raise FileNotFoundError(f"--index is {given}, which does not exist, nor is it a column of {path}.")
-        raise ValueError(f"--index is {given!r}, but {path} has no such column; {nearest(given, columns)}")
+        hint = suggest(given, columns, "its columns are {}", quoted=True)
+        raise ValueError(f"--index is {given!r}, but {path} has no such column; {hint}")
     sheet = read_sheet(file)
-    day = date_column(sheet)
+    day = sheet.date_column()
     if day is None or not prices.dated:
         raise ValueError(f"{file if day is None else path} has no days, so that rows of the two cannot be matched.")
     column = _price_column(sheet, [day])
-    series = sheet.numbers(column, "prices must be numbers")
-    series.index = sheet.days(day)
-    series.name = column
+    series = require("Tables need", "pandas").Series(
+        sheet.numbers(column, "prices must be numbers"), sheet.days(day), name=column
+    )
     notes = [f"Took the index from column {column!r} of {file}."] if len(sheet.names) > 2 else []
     return series.sort_index(), notes
 
@@ -133,7 +131,7 @@ def read_index(given: str, prices: Prices, path: Path) -> tuple[Any, list[str]]:
 
 
 def read_pairs(path: Path, value_names: Sequence[str], option: str) -> tuple[Sheet, str, str]:
-    """Read a table of names and one thing about each; return it and the two columns."""
+    """Read a table of names and one value each; return it and the two column names."""
     sheet = read_sheet(path)
     if len(sheet.names) < 2:
         raise ValueError(f"{option} is {path}, which has one column; it needs two, names and {value_names[0]}s.")
@@ -151,7 +149,7 @@ def read_pairs(path: Path, value_names: Sequence[str], option: str) -> tuple[She
 def read_weights(path: Path, option: str) -> dict[str, float]:
     """Read weights by name, such as the weights.csv that ``track`` writes; empty cells are 0."""
     sheet, name, value = read_pairs(path, WEIGHT_NAMES, option)
-    weights = sheet.numbers(value, "a weight must be a number").fillna(0.0)
+    weights = np.nan_to_num(sheet.numbers(value, "a weight must be a number"), posinf=np.inf, neginf=-np.inf)
     return {str(each): float(weight) for each, weight in zip(sheet.text(name), weights, strict=True)}
 
 

@@ -129,7 +129,9 @@
     const finite = values.filter((value) => hasPlace(value, kind)).map((value) => onScale(value, kind));
     let low = Math.min(...extent(finite)[0], withZero ? 0 : Infinity);
     let high = Math.max(...extent(finite)[1], withZero ? 0 : -Infinity);
-    if (!(high > low)) [low, high] = kind === "date" ? [low - DAY, low + DAY] : [low - (Math.abs(low) || 1) / 10, low + (Math.abs(low) || 1) / 10];
+    // Values that differ by rounding alone are equal; ticks between them would have no end.
+    const size = Math.max(Math.abs(low), Math.abs(high));
+    if (!(high - low > 1e-9 * size + 1e-300)) [low, high] = kind === "date" ? [low - DAY, low + DAY] : [low - (size > 1e-300 ? size : 1) / 10, high + (size > 1e-300 ? size : 1) / 10];
     return { low, high, kind };
   }
 

@@ -1,0 +1,114 @@
+"""What commands do with a result: files, JSON, tables, and the command that repeats it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+import counterpoise as cp
+from counterpoise.cli.base import quit_with, tell
+from counterpoise.output import write_texts
+
+if TYPE_CHECKING:
+    from counterpoise.findings import Listing
+
+# Options about output, which do not change the result.
+MANNERS = ("output", "force", "as_json", "quiet", "verbose", "debug")
+# Longer tables are only written to files.
+MOST_ROWS = 60
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
+    """Write texts by name, all or none, and return their paths."""
+    with quit_with(1, OSError):
+        return write_texts(folder, files)
+
+
+def publish(
+    context: typer.Context,
+    folder: Path,
+    files: Mapping[str, str],
+    summary: Mapping[str, Any],
+    show: Callable[[Console], None],
+    as_json: bool,
+    quiet: bool,
+    glue: str = " and ",
+) -> None:
+    """Write files; print the summary as JSON, or what ``show`` prints and where the files are."""
+    written = write_files(folder, files)
+    if as_json:
+        head = {"counterpoise": cp.__version__, "command": command_of(context)}
+        print_json({**head, **summary, "files": [str(path) for path in written]})
+    elif not quiet:
+        console = Console(highlight=False)
+        show(console)
+        tell(console, f"Wrote {glue.join(path.name for path in written)} to {folder}.")
+
+
+def print_json(values: Any) -> None:
+    """Print JSON; NaN and infinity are null."""
+    typer.echo(json.dumps(without_nan(values), indent=2))
+
+
+def print_table(console: Console, title: str, listing: Listing, rows: Iterable[Sequence[str]], file: str) -> None:
+    """Print the first rows of a table, and where the others are."""
+    table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
+    for column in listing.columns:
+        table.add_column(column.head, justify="left" if column.is_text else "right", overflow="fold")
+    for row in itertools.islice(rows, MOST_ROWS):
+        table.add_row(*map(Text, row))
+    console.print(table)
+    if len(listing.rows) > MOST_ROWS:
+        console.print(f"… and {len(listing.rows) - MOST_ROWS} more in {file}.")
+
+
+def without_nan(values: Any) -> Any:
+    """Return what JSON can hold: NaN and infinity are null."""
+    if isinstance(values, dict):
+        return {str(key): without_nan(value) for key, value in values.items()}
+    if isinstance(values, list | tuple):
+        return [without_nan(value) for value in values]
+    return None if isinstance(values, float) and not math.isfinite(values) else values
+
+
+def command_of(context: typer.Context) -> str:
+    """Return the command line, without options about output."""
+    words, after = ["counterpoise", str(context.info_name)], []
+    for parameter in context.command.params:
+        name, value = str(parameter.name), context.params.get(str(parameter.name))
+        source = context.get_parameter_source(name)
+        if name in MANNERS or value is None or source is None or source.name != "COMMANDLINE":
+            continue
+        if parameter.param_type_name == "argument":
+            words.append(str(value))
+        elif value is True:
+            after.append(parameter.opts[0])
+        else:
+            several = value if isinstance(value, list | tuple) else [value]
+            after += [part for each in several for part in (parameter.opts[0], str(each))]
+    return shlex.join([*words, *after])
+
+
+def settings_of(context: typer.Context) -> dict[str, str]:
+    """Return every option that has a value, defaults included, by name."""
+    settings = {}
+    for parameter in context.command.params:
+        value = context.params.get(str(parameter.name))
+        if str(parameter.name) in MANNERS or value is None or value is False:
+            continue
+        option = parameter.param_type_name == "option"
+        name = parameter.opts[0].lstrip("-") if option else str(parameter.name)
+        several = value if isinstance(value, list | tuple) else [value]
+        settings[name] = "yes" if value is True else ", ".join(str(each) for each in several)
+    return {name: text for name, text in settings.items() if text}

@@ -1,0 +1,397 @@
+"""Fit components on a pool of columns, sequentially and then jointly; grow the pool while that helps."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from threadpoolctl import threadpool_limits
+
+from counterpoise.certificates import certify
+from counterpoise.clock import paused, working_seconds
+from counterpoise.estimators.callbacks import Tasks, tell
+from counterpoise.estimators.covariance import (
+    Centred,
+    Covariance,
+    ExhaustedError,
+    Indices,
+    Matrix,
+    adjusted_variances,
+    gaining,
+    left_out,
+    truncated,
+)
+from counterpoise.kernels import swap_arc
+from counterpoise.problem import Problem, Result, Status
+from counterpoise.solvers import minimize
+from counterpoise.solvers.run import CLAIMS, Progress
+from counterpoise.solvers.sparse_arc import MOST_SWAPS, TOLERANCE
+from counterpoise.supervision import supervised
+
+# The whole covariance is formed for at most WHOLE varying columns, otherwise that of a pool of POOLED.
+WHOLE, POOLED = 2000, 1000
+# How many columns a component may add to the pool at a time, and how often.
+ENTERING, PRICINGS = 256, 20
+# Rounds end when they raise the total by less than this share.
+SETTLED = 1e-6
+# The same for rounds that are still below the best total.
+HOPELESS = 1e-4
+# The total must rise by this share; smaller changes may be rounding and could cycle.
+RISES = 1e-10
+# How many components a kick replaces at most, and among how many columns.
+KICKED, FEW = 2, 256
+# Shares of the time limit for the sequential fit, if a joint fit follows, and for the final certificates.
+FIRST_SHARE, LAST_SHARE = 0.5, 0.15
+# Exchanges between two checks of the clock.
+SLICE = 64
+# Loadings closer than this are equal.
+SAME = 1e-9
+
+
+class Plan(NamedTuple):
+    """The options of a fit."""
+
+    sizes: list[int]
+    method: str
+    work: int | None
+    max_time: float | None
+    backfit: int
+    seed: int
+    n_jobs: int | None
+
+    @property
+    def joint(self) -> bool:
+        """Whether components are backfitted."""
+        return self.backfit > 0 and len(self.sizes) > 1
+
+    def options(self, seconds: float | None) -> dict[str, Any]:
+        """Return the options of the method."""
+        search = {"work": self.work, "n_jobs": self.n_jobs} if self.method == "search" else {}
+        return {"seed": self.seed, "max_time": seconds, **search}
+
+
+class Found(NamedTuple):
+    """Components as columns of V, on all features."""
+
+    V: Matrix
+    variances: Matrix
+    results: list[Result]
+    rounds: int
+
+
+class _Seen:
+    """Components that were examined since another one changed and need not be examined again."""
+
+    def __init__(self, count: int) -> None:
+        self.since = np.zeros(count, dtype=bool)
+
+    def look(self, k: int) -> bool:
+        """Return whether component k must be examined, and mark it as examined."""
+        due = not self.since[k]
+        self.since[k] = True
+        return due
+
+    def change(self, k: int) -> None:
+        """Mark all components but k for examination."""
+        self.since[np.arange(len(self.since)) != k] = False
+
+
+class Fit:
+    """Fits components on a pool, sequentially and then jointly."""
+
+    def __init__(self, plan: Plan, tasks: Tasks) -> None:
+        self.plan, self.tasks = plan, tasks
+        # The rounds of backfitting are subtasks of one.
+        self.backfitting: Tasks | None = None
+        self.clock, self.told = working_seconds(), 0
+        self.rng = np.random.default_rng(plan.seed)
+        self.joint = plan.joint
+        # Components of different sizes keep the user's order.
+        self.by_size = self.joint and len(set(plan.sizes)) == 1
+        self.rounds, self.interrupted = 0, False
+        # Interrupts that a method caught, perhaps without reporting them.
+        self.pressed: list[int] = []
+        # Seconds that the last component took beyond those of its method.
+        self.setup = 0.0
+
+    def components(
+        self, C: Covariance, V: Matrix | None, results: list[Result], kicks: bool
+    ) -> tuple[Matrix, list[Result]]:
+        """Return components, improved from those so far if any; single-threaded, as products are small."""
+        with threadpool_limits(limits=1, user_api="blas"):
+            if V is None or not self.joint:
+                V, results = self.one_by_one(C, V)
+            return self.together(C, V, kicks) if self.joint else V, results
+
+    def one_by_one(self, C: Covariance, warm: Matrix | None) -> tuple[Matrix, list[Result]]:
+        """Find each component given those before it."""
+        V, results = np.zeros((len(C), 0)), []
+        for k, s in enumerate(self.plan.sizes):
+            # After the pool has grown, a component is refitted; that is not a new task.
+            if k >= self.tasks.done:
+                self.tasks.begin("component")
+            results.append(self._next(C, V, s, None if warm is None else warm[:, k]))
+            V = np.column_stack([V, results[-1].x])
+            self.tasks.end()
+            self._tell(results[-1].objective, V[:, -1], results[-1].cws_gap)
+            if results[-1].status is Status.INTERRUPTED or self.pressed:
+                if k + 1 < len(self.plan.sizes):
+                    raise KeyboardInterrupt
+                self.interrupted = True
+        return V, results
+
+    def _next(self, C: Covariance, V: Matrix, s: int, x0: Matrix | None) -> Result:
+        """Find the component after V; without time for that, return a cheap one."""
+        limit, before, seconds = self.plan.max_time, working_seconds(), None
+        if limit is not None:
+            first = C.first_loadings(V, s)
+            left = (FIRST_SHARE if self.joint else 1.0) * limit - (before - self.clock)
+            seconds = left / (len(self.plan.sizes) - V.shape[1]) - self.setup
+            if seconds <= 0.0 or self.expired():
+                return _no_step(*first, Status.TIME_LIMIT, Status.TIME_LIMIT.value, math.nan, self.plan.seed)
+            x0 = first[0] if x0 is None else x0
+        problem = C.problem(V, s)
+        result = minimize(problem, x0, method=self.plan.method, **self.plan.options(seconds))
+        if seconds is not None:
+            self.setup = max(0.0, working_seconds() - before - seconds)
+        return _kept(problem, result, truncated(result.x, s))
+
+    def together(self, C: Covariance, V: Matrix, kicks: bool) -> Matrix:
+        """Backfit among the columns of largest variance, with kicks, and then among all."""
+        if self.backfitting is None:
+            self.backfitting = self.tasks.nested("backfit")
+        few = np.union1d(np.argsort(-np.diag(C.C), kind="stable")[:FEW], np.flatnonzero(V.any(axis=1)))
+        if kicks and len(few) < len(C):
+            V = _embedded(self._rounds(Covariance(C.C[np.ix_(few, few)]), V[few], True), few, len(C))
+            kicks = False
+        return self._rounds(C, V, kicks)
+
+    def _rounds(self, C: Covariance, V: Matrix, kicks: bool) -> Matrix:
+        """Backfit until the total stops rising, then kick or stop; return the best components."""
+        best, best_total = V, -math.inf
+        total, seen = self._total(C, V), _Seen(V.shape[1])
+        try:
+            for _ in range(self.plan.backfit):
+                if self.expired(1.0 - LAST_SHARE):
+                    break
+                before = total
+                assert self.backfitting is not None
+                self.backfitting.begin("round")
+                V, total = self._round(C, V, total, seen)
+                stop = self.backfitting.end()
+                self.rounds += 1
+                self._tell(-0.5 * total, V[:, -1], math.nan)
+                if total > best_total:
+                    best, best_total = V, total
+                if stop:
+                    break
+                settled = SETTLED if total >= best_total else HOPELESS
+                if total <= before * (1.0 + settled):
+                    if not kicks:
+                        break
+                    V = self._kicked(C, best)
+                    total, seen = self._total(C, V), _Seen(V.shape[1])
+        except KeyboardInterrupt:
+            self.interrupted = True
+        return best
+
+    def settle(self, C: Covariance, V: Matrix) -> tuple[Matrix, list[Result]]:
+        """Certify each component given the others while there is time; a step that lowers the total is not taken."""
+        results: list[Result] = []
+        V, total = V.copy(), self._total(C, V)
+        for k, s in enumerate(self.plan.sizes):
+            if self.expired():
+                results.append(self._uncertified(C, V, k))
+                continue
+            try:
+                here = V[:, k].copy()
+                problem = C.problem(np.delete(V, k, axis=1), s)
+                result = minimize(problem, here, seed=self.plan.seed, max_time=self._left())
+                self.interrupted = result.status is Status.INTERRUPTED or bool(self.pressed)
+                there = V.copy()
+                there[:, k] = truncated(result.x, s)
+                changed = self._total(C, there)
+                if changed < total * (1.0 - RISES):
+                    result = _as_it_is(problem, here, self.plan.seed)
+                else:
+                    result, V, total = _kept(problem, result, there[:, k]), there, changed
+            except KeyboardInterrupt:
+                self.interrupted = True
+                result = self._uncertified(C, V, k)
+            results.append(result)
+        if self.backfitting is not None:
+            self.backfitting.finish()
+        return V, results
+
+    def _uncertified(self, C: Covariance, V: Matrix, k: int) -> Result:
+        """Return a result without claims, after the time limit or Ctrl-C."""
+        status = Status.INTERRUPTED if self.interrupted else Status.TIME_LIMIT
+        added = adjusted_variances(C.root @ np.column_stack([np.delete(V, k, axis=1), V[:, k]]), False)[0][-1]
+        return _no_step(V[:, k].copy(), -0.5 * float(added), status, status.value, math.nan, self.plan.seed)
+
+    def _round(self, C: Covariance, V: Matrix, total: float, seen: _Seen) -> tuple[Matrix, float]:
+        """Exchange loadings of each component in turn given all others; keep what raises the total."""
+        V, Z, P, G = V.copy(), C.root @ V, C.C @ V, np.empty_like(C.C)
+        for k, s in enumerate(self.plan.sizes):
+            if self.expired(1.0 - LAST_SHARE):
+                break
+            if not seen.look(k):
+                continue
+            others = np.arange(V.shape[1]) != k
+            B = C.rows(Z[:, others], P[:, others])
+            C.deflate(B, G)
+            x, made = V[:, k].copy(), SLICE
+            for _ in range(MOST_SWAPS // SLICE):
+                made = int(swap_arc.descend(G, x, s, TOLERANCE, SLICE, False))
+                if made < SLICE or self.expired(1.0 - LAST_SHARE):
+                    break
+            held = np.flatnonzero(x)
+            scores = Z.copy()
+            scores[:, k] = C.root[:, held] @ x[held]
+            changed = float(adjusted_variances(scores, self.by_size)[0].sum())
+            if changed > total * (1.0 + RISES):
+                V[:, k], P[:, k], Z, total = x, C.C[:, held] @ x[held], scores, changed
+                seen.change(k)
+        return V, total
+
+    def _kicked(self, C: Covariance, V: Matrix) -> Matrix:
+        """Replace up to two components by the largest positive entries of random columns of C, drawn by variance."""
+        V, count, variance = V.copy(), V.shape[1], np.diag(C.C)
+        for k in self.rng.choice(count, size=min(KICKED, count - 1), replace=False):
+            column = C.C[self.rng.choice(len(C), p=variance / variance.sum())]
+            V[:, k] = truncated(np.maximum(column, 0.0), self.plan.sizes[k])
+        return V
+
+    def _tell(self, objective: float, x: Matrix, gap: float) -> None:
+        """Report a component, or all of them after a round, to the listener."""
+        count = len(self.plan.sizes)
+        self.told += 1
+        share = None if self.joint else min(self.told / count, 1.0)
+        tell(Progress(self.told, working_seconds() - self.clock, objective, x, gap), share)
+
+    def _total(self, C: Covariance, V: Matrix) -> float:
+        return float(C.adjusted(V, self.by_size)[0].sum())
+
+    def _left(self) -> float | None:
+        # A method needs some time to return any point.
+        limit = self.plan.max_time
+        return None if limit is None else max(limit - (working_seconds() - self.clock), 1e-3)
+
+    def expired(self, share: float = 1.0) -> bool:
+        """Return whether Ctrl-C was pressed, or this share of the time is over."""
+        limit = self.plan.max_time
+        self.interrupted = self.interrupted or bool(self.pressed)
+        return self.interrupted or (limit is not None and working_seconds() - self.clock >= share * limit)
+
+
+def _kept(problem: Problem, result: Result, x: Matrix) -> Result:
+    """Return the result for x, which has at most s loadings; a claim about another point is dropped."""
+    if float(np.abs(x - result.x).max()) > SAME:
+        status = Status.STATIONARY if result.status in CLAIMS else result.status
+        objective = problem.objective(x)
+        return Result(**{**_no_step(x, objective, status, status.value, math.nan, result.seed), "time": result.time})
+    result["x"] = x
+    return result
+
+
+def _as_it_is(problem: Problem, x: Matrix, seed: int) -> Result:
+    """Return the result at x without a step, with its gap."""
+    message = "pairs would raise this component's own variance and lower the total of all; it is left as it is"
+    return _no_step(x, problem.objective(x), Status.STATIONARY, message, certify(problem, x).cws_gap, seed)
+
+
+def _no_step(x: Matrix, objective: float, status: Status, message: str, gap: float, seed: int | None) -> Result:
+    return Result(
+        x=x,
+        objective=objective,
+        status=status,
+        success=False,
+        message=message,
+        nit=0,
+        nacc=0,
+        time=0.0,
+        history=np.zeros((0, 3)),
+        cws_gap=gap,
+        tolerance=math.nan,
+        seed=seed,
+    )
+
+
+def fit_components(data: Centred, fit: Fit) -> Found:
+    """Fit on the whole covariance, or on a pool that grows until no column outside would raise a component."""
+    plan, V = fit.plan, None
+    results: list[Result] = []
+    pricings = 0
+    with paused():
+        whole = len(data.varying) <= WHOLE
+        pool = data.varying if whole else data.pool(POOLED, len(plan.sizes), plan.seed)
+        first = data.covariance(pool)
+        if fit.pressed:
+            raise KeyboardInterrupt
+        C = Covariance(first)
+    if fit.pressed:
+        raise KeyboardInterrupt
+    while True:
+        try:
+            V, results = fit.components(C, V, results, kicks=pricings == 0)
+        except ExhaustedError as exhausted:
+            entering = left_out(data, pool, C, exhausted.V, ENTERING)
+            if not len(entering):
+                raise ValueError(
+                    f"n_components is {len(plan.sizes)}, but {exhausted.V.shape[1]} components explain all variance "
+                    f"of X; it must be at most {exhausted.V.shape[1]}."
+                ) from None
+        except KeyboardInterrupt:
+            if V is None:
+                raise
+            fit.interrupted = True
+            break
+        else:
+            pricings += 1
+            if pricings == PRICINGS or fit.expired(1.0 - LAST_SHARE):
+                break
+            entering = _entering(data, pool, C, V, fit)
+            if not len(entering):
+                break
+        try:
+            grown = np.union1d(pool, entering)
+            larger = Covariance(data.covariance(grown))
+        except KeyboardInterrupt:
+            if V is None:
+                raise
+            fit.interrupted = True
+            break
+        places = np.searchsorted(grown, pool)
+        V = None if V is None else _embedded(V, places, len(grown))
+        results = [Result(**{**result, "x": _embedded(result.x, places, len(grown))}) for result in results]
+        pool, C = grown, larger
+    assert V is not None
+    if fit.joint:
+        with threadpool_limits(limits=1, user_api="blas"):
+            V, results = fit.settle(C, V)
+    elif fit.interrupted:
+        ended = {"status": Status.INTERRUPTED, "message": Status.INTERRUPTED.value, "success": False}
+        results = [Result(**{**result, **ended}) for result in results]
+    variances, order = C.adjusted(V, fit.by_size)
+    results = [Result(**{**results[k], "x": _embedded(results[k].x, pool, data.n)}) for k in order]
+    return Found(_embedded(V[:, order], pool, data.n), variances, results, fit.rounds)
+
+
+def _entering(data: Centred, pool: Indices, C: Covariance, V: Matrix, fit: Fit) -> Indices:
+    """Return the columns to add to the pool; none after Ctrl-C."""
+    if len(pool) == len(data.varying):
+        return pool[:0]
+    try:
+        found: Indices = supervised(gaining)(data, pool, C, V, fit.plan.sizes, fit.joint, ENTERING)
+    except KeyboardInterrupt:
+        fit.interrupted = True
+        return pool[:0]
+    return found
+
+
+def _embedded(values: Matrix, places: Indices, length: int) -> Matrix:
+    """Scatter values into zeros."""
+    out = np.zeros((length, *values.shape[1:]))
+    out[places] = values[: len(places)]
+    return out

@@ -1,0 +1,263 @@
+"""Describe a picture: axes, series and panels, and how methods look in all of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.checks import Vector, choice
+
+Values = Sequence[Any] | npt.NDArray[Any]
+
+# "bar" and "dot" have a row for each category.
+KINDS = ("line", "bar", "dot", "scatter")
+# The best point is drawn this far above 0, as a share of the whole descent, because a logarithm has no 0.
+FLOOR = 1e-6
+
+
+class Style(NamedTuple):
+    """Colour and dashes of a line, either of which tells methods apart, its width and opacity, and a marker.
+
+    Without dashes the points alone are drawn.
+    """
+
+    colour: str
+    dash: Any
+    width: float = 1.6
+    opacity: float = 1.0
+    marker: str = ""
+    filled: bool = False
+
+
+# Colours of Okabe and Ito, safe for colour-blind readers; dashes tell lines apart in grey.
+STYLES = {
+    "bcd-g": Style("#000000", "-"),
+    "bcd-l": Style("#0072B2", (0, (7, 2))),
+    "psg": Style("#D55E00", (0, (1, 1.5))),
+    "mscr": Style("#009E73", (0, (4, 1.5, 1, 1.5))),
+    "pdca": Style("#CC79A7", (0, (3, 3))),
+}
+SPARE = (
+    Style("#E69F00", (0, (9, 2, 2, 2))),
+    Style("#56B4E9", (0, (5, 1))),
+    Style("#7F3C8D", (0, (6, 1.5, 1, 1.5, 1, 1.5))),
+    Style("#80461B", (0, (2, 1, 2, 4))),
+)
+BLACK, BLUE, ORANGE = (STYLES[name].colour for name in ("bcd-g", "bcd-l", "psg"))
+# Light to dark, for one method of several sizes.
+SHADES = ("#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#08519c", "#08306b")
+# A hybrid is a broad pale line, on which its first stage can be seen.
+HYBRID_WIDTH, HYBRID_OPACITY = 5.0, 0.4
+# How a run ended, by the name of its status.
+MARKERS = {
+    "CERTIFIED": "o",
+    "SWAP_OPTIMAL": "P",
+    "OPTIMAL": "*",
+    "STATIONARY": "s",
+    "ITERATION_LIMIT": "D",
+    "TIME_LIMIT": "x",
+    "INTERRUPTED": "v",
+    "STOPPED_BY_CALLBACK": "^",
+}
+
+
+class Axis(NamedTuple):
+    """An axis: its label, and its kind: "number", "log", "percent" for shares, or "date".
+
+    Values that are not positive are left out of a logarithmic axis.
+    """
+
+    label: str
+    kind: str = "number"
+
+
+class Series(NamedTuple):
+    """Values of one colour.
+
+    Attributes
+    ----------
+    name : str
+        Without one a series is not in the legend.
+    x, y : sequences of equal length
+        Numbers; days of a date axis as 2024-01-31. Bars and dots have x alone, one value a category. NaN leaves a gap.
+    labels : sequence of str
+        The names of the points of a scatter.
+    style : {"", "muted", "hollow", "muted hollow", "dashed"}
+    low, high : sequences of equal length
+        Ends of a pale band around a line.
+    family : str
+        Series of one family have the same colour.
+    look : Style, optional
+        For matplotlib, in place of the style.
+    """
+
+    name: str
+    x: Values
+    y: Values = ()
+    labels: Sequence[str] = ()
+    style: str = ""
+    low: Values = ()
+    high: Values = ()
+    family: str = ""
+    look: Style | None = None
+
+
+class Panel(NamedTuple):
+    """One chart: its label, axes and series.
+
+    Attributes
+    ----------
+    label : str
+    x, y : Axis
+    series : sequence of Series
+    categories : sequence of str
+        Of bars and dots.
+    marks : sequence
+        Where to draw vertical lines.
+    empty : str
+        Why there are no series.
+    """
+
+    label: str
+    x: Axis
+    y: Axis
+    series: Sequence[Series]
+    categories: Sequence[str] = ()
+    marks: Values = ()
+    empty: str = ""
+
+
+class Image(NamedTuple):
+    """Pixels on a scale: linear and signed from 0, or logarithmic with nothing for masked ones.
+
+    Attributes
+    ----------
+    label : str
+    pixels : array, rows × columns
+    reach : float
+        The largest |pixel| of the scale.
+    signed : bool
+        Whether the scale has negative values, whose pixels get a minus sign.
+    floor : float
+        The least value of a logarithmic scale; 0 for a linear one.
+    """
+
+    label: str
+    pixels: Any
+    reach: float
+    signed: bool = False
+    floor: float = 0.0
+
+
+@dataclasses.dataclass(frozen=True)
+class Chart:
+    """Panels of one kind, of which a page shows one at a time and a figure all."""
+
+    name: str
+    title: str
+    kind: str
+    panels: Sequence[Panel]
+    note: str = ""
+
+
+def check_panel(name: str, kind: str, panel: Panel) -> None:
+    """Refuse a panel without series, or whose series do not fit their places."""
+    choice(kind, "kind", KINDS, quoted=False)
+    if not panel.series:
+        raise ValueError(f"The chart {name!r} has no series; give at least one.")
+    for each in panel.series:
+        length = len(panel.categories) if kind in ("bar", "dot") else len(each.y)
+        said = f"The series {each.name!r} of {name!r} has {len(each.x)} values for {length} places"
+        if len(each.x) != length:
+            raise ValueError(f"{said}.")
+        for part in ("labels", "low", "high"):
+            if len(getattr(each, part)) not in (0, length):
+                raise ValueError(f"{said}, {len(getattr(each, part))} of them {part}.")
+
+
+# Looks.
+
+
+def styles_of(names: Iterable[str]) -> dict[str, Style]:
+    """Return the style of each name: its own, else a spare one; a hybrid is its first stage, broad and pale.
+
+    Examples
+    --------
+    >>> styles_of(["psg", "psg+bcd-g"])["psg+bcd-g"].colour == STYLES["psg"].colour
+    True
+    """
+    found: dict[str, Style] = {}
+    for name in names:
+        first, *later = name.split("+")
+        style = STYLES.get(first) or _spare(first, found)
+        found[name] = _broad(style) if later else style
+    return found
+
+
+def shade(place: int, count: int) -> Style:
+    """Return one of a family's styles: darker and with longer dashes from the first to the last."""
+    colour = SHADES[round(place * (len(SHADES) - 1) / max(1, count - 1))]
+    return Style(colour, (0, (1.0 + 2.0 * place, 1.5)), 1.2)
+
+
+def _broad(style: Style) -> Style:
+    """Return the style of a hybrid; matplotlib stretches dashes with the width, which is undone."""
+    shrink, dash = style.width / HYBRID_WIDTH, style.dash
+    if not isinstance(dash, str):
+        dash = (dash[0], tuple(shrink * length for length in dash[1]))
+    return style._replace(dash=dash, width=HYBRID_WIDTH, opacity=HYBRID_OPACITY)
+
+
+def _spare(name: str, taken: Mapping[str, Style]) -> Style:
+    """Return the spare style that belongs to a name, or the next that no other name of the plot has."""
+    start = zlib.crc32(name.encode()) % len(SPARE)
+    turned = [*SPARE[start:], *SPARE[:start]]
+    colours = {style.colour for other, style in taken.items() if other.split("+")[0] != name}
+    return next((style for style in turned if style.colour not in colours), turned[0])
+
+
+# Pictures that plots and reports share.
+
+
+def heights(values: Iterable[Vector], best: float | None = None) -> tuple[float, float]:
+    """Return the best objective known, and what to subtract from objectives to draw them above it on a log axis."""
+    every = np.concatenate(list(values))
+    known = float(every.min()) if best is None else min(float(every.min()), best)
+    drop = float(every.max()) - known
+    return known, known - FLOOR * (drop if drop > 0.0 else max(1.0, abs(known)))
+
+
+def median_band(curves: Sequence[tuple[Vector, Vector]], along: Vector) -> tuple[Vector, Vector, Vector]:
+    """Return the least, median and largest of step functions (x, y) at some places.
+
+    A curve that has ended keeps its last value; before its first place it has its first.
+    """
+    at = np.array([y[np.maximum(np.searchsorted(x, along, side="right") - 1, 0)] for x, y in curves])
+    return at.min(axis=0), np.median(at, axis=0), at.max(axis=0)
+
+
+def growth_panel(along: Values, x: Axis, portfolio: Any, index: Any, marks: Sequence[Any] = ()) -> Panel:
+    """Return the growth of 1 of a portfolio and of its index; the index is drawn first, below."""
+    ours, theirs = (np.cumprod(1.0 + np.asarray(returns, dtype=np.float64)) for returns in (portfolio, index))
+    series = [Series("index", along, theirs, style="muted"), Series("portfolio", along, ours)]
+    return Panel("Growth of 1", x, Axis("growth of 1"), series, marks=marks)
+
+
+def balance_panel(names: Sequence[str], random: Any, differences: Any) -> Panel:
+    """Return |standardised mean difference| of each covariate, at random and after a split."""
+    series = [
+        Series("random, root mean square", np.abs(random), style="muted hollow"),
+        Series("this split", np.abs(differences)),
+    ]
+    return Panel("", Axis("|standardised mean difference|"), Axis(""), series, names)
+
+
+def bars_panel(name: str, x: Axis, names: Sequence[str], *values: Values) -> Panel:
+    """Return a bar a name; a second sequence of values is drawn muted, as "before"."""
+    series = [Series(name, values[0]), *(Series("before", each, style="muted") for each in values[1:])]
+    return Panel("", x, Axis(""), series, names)

@@ -1,0 +1,315 @@
+"""Build the page of a report: one HTML file that needs no network, with charts, tables and how to repeat it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import html
+import json
+import math
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from counterpoise.figures.describe import Axis, Panel, Series, check_panel
+from counterpoise.output import write_text
+from counterpoise.sentences import as_text, some
+
+FORMATS = ("text", "day", "number", "long", "percent", "whole")
+
+
+class Column(NamedTuple):
+    """A column of a table: its head, and "text", "day", "number", "long" (five digits), "percent" or "whole"."""
+
+    head: str
+    format: str = "text"
+
+    @property
+    def is_text(self) -> bool:
+        """Whether it sorts by letters."""
+        return self.format in ("text", "day")
+
+
+class Cell(NamedTuple):
+    """A number in a format other than its column's, in words of its own, or in bold."""
+
+    value: float
+    format: str = "number"
+    text: str = ""
+    strong: bool = False
+
+
+class Report:
+    """A page built from top to bottom.
+
+    Parameters
+    ----------
+    title : str
+    command : str
+        What to type to make the same page again; "" if there is none.
+    settings : mapping
+        What it was made with, by name.
+
+    Examples
+    --------
+    >>> report = Report("Two weights", "counterpoise track prices.csv --index SPX", {"names": 2})
+    >>> report.headline("names held", "2", "of 400")
+    >>> report.table("weights", "Weights", [Column("name"), Column("weight", "percent")], [["A", 0.75], ["B", 0.25]])
+    >>> page = report.html()
+    >>> "75.00 %" in page and "http" not in page.replace("http-equiv", "").replace("http://www.w3.org/2000/svg", "")
+    True
+    """
+
+    def __init__(self, title: str, command: str = "", settings: Mapping[str, Any] | None = None) -> None:
+        self.title, self.command, self.settings = title, command, dict(settings or {})
+        self.headlines: list[tuple[str, str, str]] = []
+        self.charts: dict[str, dict[str, Any]] = {}
+        self._body: list[str] = []
+        self._names: set[str] = {"data", "theme"}
+        self._sections: list[tuple[str, str]] = []
+
+    def headline(self, label: str, value: str, note: str = "") -> None:
+        """Add a number to those at the top."""
+        self.headlines.append((label, value, note))
+
+    def heading(self, text: str, name: str = "") -> None:
+        """Begin a section; one with a name can be linked to, and two or more such make a list at the top."""
+        if name:
+            self._take_name(name)
+            self._sections.append((name, text))
+        mark = f' id="{name}"' if name else ""
+        self._body.append(f"<h2{mark}>{html.escape(text)}</h2>")
+
+    def subheading(self, text: str) -> None:
+        """Begin a part of a section."""
+        self._body.append(f"<h3>{html.escape(text)}</h3>")
+
+    def paragraphs(self, *sentences: str) -> None:
+        """Add text, a paragraph each."""
+        self._body += [f"<p>{html.escape(sentence)}</p>" for sentence in sentences]
+
+    def chart(
+        self,
+        name: str,
+        title: str,
+        kind: str,
+        x: Axis,
+        y: Axis,
+        series: Sequence[Series],
+        categories: Sequence[str] = (),
+        marks: Sequence[Any] = (),
+        note: str = "",
+    ) -> None:
+        """Add a chart.
+
+        Parameters
+        ----------
+        name : str
+            Of the element, for links such as ``#hide=name:series``.
+        title : str
+        kind : {"line", "bar", "dot", "scatter"}
+            Bars and dots lie in rows, one a category.
+        x, y, series, categories, marks
+            As in :class:`counterpoise.figures.describe.Panel`.
+        note : str
+        """
+        self.draw(name, title, kind, Panel(title, x, y, series, categories, marks), note)
+
+    def draw(self, name: str, title: str, kind: str, panel: Panel, note: str = "") -> None:
+        """Add a chart of one panel."""
+        check_panel(name, kind, panel)
+        self._take_name(name)
+        self.charts[name] = _spec(kind, panel)
+        self._add_figure(name, title, note)
+
+    def panels(self, name: str, title: str, kind: str, panels: Sequence[Panel], note: str = "") -> None:
+        """Add charts of one kind of which one is seen at a time, chosen from a list.
+
+        Parameters
+        ----------
+        name : str
+            Of the element, for links such as ``#panel=name:label``.
+        title : str
+        kind : {"line", "bar", "dot", "scatter"}
+        panels : sequence of Panel
+        note : str
+        """
+        if not panels:
+            raise ValueError(f"The chart {name!r} has no panels; give at least one.")
+        for panel in panels:
+            check_panel(name, kind, panel)
+        self._take_name(name)
+        self.charts[name] = {"panels": [{"label": panel.label, **_spec(kind, panel)} for panel in panels]}
+        self._add_figure(name, title, note)
+
+    def _add_figure(self, name: str, title: str, note: str) -> None:
+        self._body.append(f'<figure id="{name}"><figcaption>{html.escape(title)}</figcaption>{_note(note)}</figure>')
+
+    def table(
+        self, name: str, title: str, columns: Sequence[Column], rows: Iterable[Sequence[Any]], note: str = ""
+    ) -> None:
+        """Add a table that sorts by a click on its head; None and NaN are shown as a dash and sort last."""
+        for column in columns:
+            if column.format not in FORMATS:
+                raise ValueError(f"The format of {column.head!r} is {column.format!r}; use one of {some(FORMATS, 9)}.")
+        self._take_name(name)
+        heads = "".join(
+            f'<th{_class(column)} data-column="{html.escape(column.head)}" scope="col">'
+            f'<button type="button">{html.escape(column.head)}</button></th>'
+            for column in columns
+        )
+        body = "".join(
+            "<tr>" + "".join(_cell(value, column) for value, column in zip(row, columns, strict=True)) + "</tr>\n"
+            for row in rows
+        )
+        self._body.append(
+            f'{_note(note)}<div class="wide" tabindex="0"><table id="{name}"><caption>{html.escape(title)}</caption>'
+            f"<thead><tr>{heads}</tr></thead>\n<tbody>{body}</tbody></table></div>"
+        )
+
+    def html(self) -> str:
+        """Return the page."""
+        style, script = _resource("page.css"), _resource("page.js")
+        # Allow the page's own style and script only, so that nothing in the data can run.
+        policy = f"default-src 'none'; style-src 'sha256-{_digest(style)}'; script-src 'sha256-{_digest(script)}'"
+        return (
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            f"<title>{html.escape(self.title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
+            f"<header><h1>{html.escape(self.title)}</h1>"
+            '<button id="theme" type="button" hidden>Dark</button></header>\n'
+            "<main>\n"
+            + self._headlines()
+            + self._contents()
+            + "\n".join(self._body)
+            + "\n"
+            + self._repeat()
+            + "</main>\n"
+            "<noscript><p>The charts need JavaScript; the tables do not.</p></noscript>\n"
+            f"<footer>Made by counterpoise {html.escape(_version())}. "
+            "This page is one file and loads nothing.</footer>\n"
+            f'<script type="application/json" id="data">{_json(self.charts)}</script>\n'
+            f"<script>{script}</script>\n</body>\n</html>\n"
+        )
+
+    def write(self, path: str | os.PathLike[str]) -> Path:
+        """Write the page and return its path."""
+        return write_text(Path(path), self.html())
+
+    def _take_name(self, name: str) -> None:
+        if not name or not all(letter.isascii() and (letter.isalnum() or letter in "-_") for letter in name):
+            raise ValueError(f"name is {name!r}; use letters, digits, - and _.")
+        if name in self._names:
+            raise ValueError(f"name is {name!r}, which is taken; names on a page must differ.")
+        self._names.add(name)
+
+    def _headlines(self) -> str:
+        cells = "".join(
+            f"<div><dt>{html.escape(label)}</dt><dd>{_unbroken(value)}</dd>"
+            + (f"<dd>{_unbroken(note)}</dd>" if note else "")
+            + "</div>\n"
+            for label, value, note in self.headlines
+        )
+        return f'<dl class="headlines">\n{cells}</dl>\n' if cells else ""
+
+    def _contents(self) -> str:
+        if len(self._sections) < 2:
+            return ""
+        links = "".join(f'<li><a href="#{name}">{html.escape(text)}</a></li>\n' for name, text in self._sections)
+        return f'<nav aria-label="Contents"><ul>\n{links}</ul></nav>\n'
+
+    def _repeat(self) -> str:
+        parts = []
+        if self.settings:
+            pairs = "".join(
+                f"<dt>{html.escape(str(name))}</dt><dd>{html.escape(str(value))}</dd>\n"
+                for name, value in self.settings.items()
+            )
+            parts.append(f'<h2>Settings</h2>\n<dl class="settings">\n{pairs}</dl>\n')
+        if self.command:
+            parts.append(f"<h2>To repeat it</h2>\n<pre><code>{html.escape(self.command)}</code></pre>\n")
+        return "".join(parts)
+
+
+def _note(text: str) -> str:
+    return f'<p class="note">{html.escape(text)}</p>' if text else ""
+
+
+def _unbroken(text: str) -> str:
+    """Escape a text and keep numbers on one line with their percent sign."""
+    return html.escape(text.replace(" %", "\u00a0%"))
+
+
+def _class(column: Column) -> str:
+    return "" if column.is_text else ' class="number"'
+
+
+def _cell(value: Any, column: Column) -> str:
+    """Return a cell that carries its full value beside the text."""
+    if column.is_text:
+        kind = ' class="day"' if column.format == "day" else ""
+        return f"<td{kind}>{html.escape('–' if value is None else str(value))}</td>"
+    cell = value if isinstance(value, Cell) else Cell(value, column.format)
+    if cell.value is None or math.isnan(cell.value):
+        return '<td class="number">–</td>'
+    text = html.escape(cell.text or as_text(cell.value, cell.format))
+    kind = "number strong" if cell.strong else "number"
+    return f'<td class="{kind}" data-value="{plain(cell.value)!r}">{text}</td>'
+
+
+def _spec(kind: str, panel: Panel) -> dict[str, Any]:
+    """Return what the script draws."""
+    return {
+        "kind": kind,
+        "x": panel.x._asdict(),
+        "y": panel.y._asdict(),
+        "categories": [str(category) for category in panel.categories],
+        "marks": [plain(mark) for mark in panel.marks],
+        "series": [_series_spec(series) for series in panel.series],
+    }
+
+
+def _series_spec(series: Series) -> dict[str, Any]:
+    found: dict[str, Any] = {"name": series.name, "x": series.x, "y": series.y}
+    found |= {name: part for name in ("low", "high") if len(part := getattr(series, name))}
+    found = {name: part if name == "name" else [plain(value) for value in part] for name, part in found.items()}
+    found["style"] = series.style
+    found |= {"labels": [str(label) for label in series.labels]} if series.labels else {}
+    return found | ({"family": series.family} if series.family else {})
+
+
+def plain(value: Any) -> Any:
+    """Return what JSON can hold: NaN and NaT become None, days 2024-01-31."""
+    if value is None or value != value:
+        return None
+    if hasattr(value, "date") and callable(value.date):
+        return str(value.date())
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and math.isinf(value) else value
+
+
+def _json(values: Any) -> str:
+    """Return JSON in which no tag can end or begin."""
+    text = json.dumps(values, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
+    for letter in "<>&\u2028\u2029":
+        text = text.replace(letter, f"\\u{ord(letter):04x}")
+    return text
+
+
+def _resource(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _version() -> str:
+    from counterpoise import __version__
+
+    return __version__

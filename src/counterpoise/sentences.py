@@ -1,0 +1,144 @@
+"""Parts of messages that modules share: counts, lists of names, suggestions, numbers, missing packages."""
+
+from __future__ import annotations
+
+import decimal
+import difflib
+import importlib
+from collections.abc import Iterable
+from typing import Any
+
+# Smaller numbers are shown as 0.
+ROUNDING = 1e-15
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> counted(1, "day"), counted(2000, "day")
+    ('1 day', '2000 days')
+    """
+    return f"{number} {noun if number == 1 else f'{noun}s'}"
+
+
+def are(number: int, noun: str) -> str:
+    """Return "is 1 day" or "are 2 days"."""
+    return f"{'is' if number == 1 else 'are'} {counted(number, noun)}"
+
+
+def joined(words: Iterable[Any], last: str = "and") -> str:
+    """Return "a, b and c"."""
+    *most, end = [str(word) for word in words]
+    return f"{', '.join(most)} {last} {end}" if most else end
+
+
+def some(names: Iterable[Any], most: int = 5) -> str:
+    """Return the first names and how many more there are.
+
+    Examples
+    --------
+    >>> some("abcd", 2)
+    'a, b and 2 more'
+    """
+    words = [str(name) for name in names]
+    return ", ".join(words[:most]) + (f" and {len(words) - most} more" if len(words) > most else "")
+
+
+def suggest(name: Any, known: Iterable[Any], otherwise: str = "there are {}", quoted: bool = False) -> str:
+    """Return "did you mean …" with up to three similar names, in any case, or list the known names.
+
+    Examples
+    --------
+    >>> suggest("spx", ["SPX", "AAA"]), suggest("x", ["AAA", "BBB"])
+    ('did you mean SPX?', 'there are AAA, BBB.')
+    """
+    words = [str(label) for label in known]
+    by_case = {word.lower(): word for word in words if word}
+    near = [by_case[word] for word in difflib.get_close_matches(str(name).lower(), by_case, n=3)]
+    if near:
+        return f"did you mean {joined(map(repr, near) if quoted else near, 'or')}?"
+    return f"{otherwise.format(some(words, 8) or 'none')}."
+
+
+def day_label(label: Any) -> str:
+    """Return a day as 2024-01-31, any other label as it prints."""
+    return str(label.date()) if hasattr(label, "date") else str(label)
+
+
+def spelled(status: Any) -> str:
+    """Return a status, or its name, in words: "time limit"."""
+    return str(getattr(status, "name", status)).lower().replace("_", " ")
+
+
+# Numbers.
+
+
+def as_text(value: float, kind: str = "number") -> str:
+    """Format a number for a table: "number", "long" (five digits), "percent" or "whole"."""
+    value = 0.0 if abs(value) < ROUNDING else value
+    if kind == "whole":
+        text = f"{int(value):,}"
+    elif kind == "percent":
+        text = f"{100.0 * value:.2f} %" if value == 0.0 or abs(value) >= 0.01 else f"{100.0 * value:.3g} %"
+    else:
+        text = f"{value:.5g}" if kind == "long" else f"{value:.4g}"
+    return text.replace("-", "−")
+
+
+def percent(share: float, digits: int | None = None) -> str:
+    """Format a share in percent, with three significant digits or a given number of decimals."""
+    return f"{100.0 * share:.3g} %" if digits is None else f"{100.0 * share:.{digits}f} %"
+
+
+def rounded_up(bound: float) -> str:
+    """Format a bound with two digits, rounded up so that a sentence with it stays true."""
+    return f"{decimal.Context(prec=2, rounding=decimal.ROUND_CEILING).create_decimal_from_float(bound):.1e}"
+
+
+def by_more_than(bound: float) -> str:
+    """Return "by more than 1.2e-9", or "at all" for a bound of 0."""
+    return "at all" if bound <= 0.0 else f"by more than {rounded_up(bound)}"
+
+
+def as_seconds(seconds: float) -> str:
+    """Format seconds or milliseconds with their unit."""
+    return f"{seconds:.2f} s" if seconds >= 1.0 else f"{1e3 * seconds:.3g} ms"
+
+
+# Packages that only some features need.
+
+
+def lacking(need: str, *packages: str) -> ImportError:
+    """Return an error that says what needs which packages, and how to install them.
+
+    The hint names packages and no extra of counterpoise: pip finds packages anywhere, an extra only in a clone.
+
+    Examples
+    --------
+    >>> print(lacking("Reading .parquet needs", "pandas", "pyarrow"))
+    Reading .parquet needs pandas and pyarrow: install them with pip install pandas pyarrow.
+    """
+    them = "it" if len(packages) == 1 else "them"
+    hint = f"install {them} with pip install {' '.join(packages)}"
+    return ImportError(f"{need} {' and '.join(packages)}: {hint}.", name=packages[0])
+
+
+def require(need: str, *packages: str) -> Any:
+    """Import packages and return the first.
+
+    Raises
+    ------
+    ImportError
+        If some are not installed; ``need`` opens its sentence, such as "A plot needs".
+    """
+    found, absent = [], []
+    for name in packages:
+        try:
+            found.append(importlib.import_module(name))
+        except ImportError:
+            absent.append(name)
+    if absent:
+        raise lacking(need, *absent) from None
+    return found[0]

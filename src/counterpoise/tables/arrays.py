@@ -1,0 +1,297 @@
+"""Read the data of a problem from ``.npz``, ``.npy``, ``.csv`` or ``.parquet``, and points of it."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.checks import Vector
+from counterpoise.sentences import joined, some, suggest
+from counterpoise.tables.read import Sheet, check_suffix, is_number, number_in, open_sheet
+
+MATRIX_NAMES = ("A", "R", "returns", "X")
+TARGET_NAMES = ("y", "index")
+SPARSE_NAMES = ("data", "indices", "indptr", "shape")
+TABLES = (".csv", ".parquet")
+SUFFIXES = (".npz", ".npy", *TABLES)
+POINTS = (".npz", ".npy", ".csv", ".txt")
+# What NumPy raises on an archive cut short, altered or encrypted.
+DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, RuntimeError)
+
+
+def read_arrays(path: str | os.PathLike[str], target: str | None = None) -> dict[str, Any]:
+    """Read the matrix A, dense or sparse, and the vector y if there is one.
+
+    Parameters
+    ----------
+    path : path
+        * ``.npz``: A (or R, returns, X) and perhaps y (or index); instead of A also data, indices, indptr and shape
+          of a CSR matrix, or what ``scipy.sparse.save_npz`` writes.
+        * ``.npy``: A.
+        * ``.csv``: numbers, with or without a line of names.
+        * ``.parquet``: columns of numbers.
+
+        In a table with names, a column of days and the row numbers that pandas writes are no data.
+    target : str, optional
+        The column of a table that becomes y; the others are A.
+
+    Returns
+    -------
+    dict
+        ``A``; ``y`` if there is one; and ``left_out``, the names of columns that are no data, if there are any.
+
+    Raises
+    ------
+    OSError
+        If the file does not exist or cannot be read.
+    ValueError
+        If it does not hold what it should; the sentence says where.
+    ImportError
+        If ``.parquet`` needs a package that is not installed.
+    """
+    path = Path(path)
+    suffix = check_suffix(path, SUFFIXES, "a data file")
+    if suffix in TABLES:
+        return arrays_of(read_plain(path, target), target)
+    if target is not None:
+        raise ValueError(f"{path} has no columns by name, so a target cannot be chosen; it takes y from the file.")
+    try:
+        if path.stat().st_size == 0:
+            raise ValueError(f"{path} is empty.")
+        return (_read_npz if suffix == ".npz" else _read_npy)(path)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"{path} does not exist.") from None
+    except OSError as error:
+        raise OSError(f"{path} cannot be read: {error.strerror or error}.") from None
+
+
+# Tables.
+
+
+def read_plain(path: Path, target: str | None = None) -> Sheet:
+    """Read a table with or without names; a first line that mixes numbers and words must hold the target."""
+
+    def names_in(path: Path, where: str, first: list[str]) -> tuple[list[str] | None, list[str]]:
+        numeric = [is_number(cell) for cell in first]
+        if target in first or not any(numeric):
+            return first, []
+        if all(numeric):
+            return None, []
+        number, other = first[numeric.index(True)], first[numeric.index(False)]
+        raise ValueError(
+            f"{path}, {where}: {number!r} is a number and {other!r} is not; a line of names has no numbers, unless the "
+            "target is among them."
+        )
+
+    return open_sheet(path, names_in)
+
+
+def arrays_of(sheet: Sheet, target: str | None = None) -> dict[str, Any]:
+    """Return A, and y if there is a target, from a table of numbers; days, row numbers and an index are left out."""
+    path, names = sheet.path, sheet.names if sheet.named else None
+    if not sheet.lines:
+        raise ValueError(
+            f"{path} has a line of names but no numbers." if sheet.cells is not None else f"{path} is empty."
+        )
+    no_data = [
+        names is not None and name != target and (name == sheet.index or sheet.holds_days(k))
+        for k, name in enumerate(sheet.names)
+    ]
+    kept = [k for k, skip in enumerate(no_data) if not skip]
+    if not kept:
+        raise ValueError(f"{path} has no column of numbers beside {some(sheet.names, 10)}.")
+    table = _finite_numbers(sheet, kept)
+    arrays: dict[str, Any] = {"A": table}
+    if target is not None:
+        if names is None:
+            raise ValueError(f"{path} has no line of names, so no column is {target!r}; add names as its first line.")
+        if names.count(target) > 1:
+            raise ValueError(f"{path} has {names.count(target)} columns named {target!r}; the target must be one.")
+        if target not in names:
+            hint = suggest(target, [names[k] for k in kept], "its columns are {}", quoted=True)
+            raise ValueError(f"{path} has no column {target!r}; {hint}")
+        at = kept.index(names.index(target))
+        arrays = {"A": np.delete(table, at, axis=1), "y": table[:, at].copy()}
+    left_out = [sheet.names[k] for k, skip in enumerate(no_data) if skip and sheet.names[k] != sheet.index]
+    left_out = ["the row numbers", *left_out] if sheet.numbered else left_out
+    return {**arrays, "left_out": left_out} if left_out else arrays
+
+
+def _finite_numbers(sheet: Sheet, kept: list[int]) -> Vector:
+    """Return columns as an array, or name the first cell that is not finite."""
+    words = [k for k in kept if sheet.columns[k].dtype.kind != "f"]
+    if words and sheet.cells is None:
+        raise ValueError(f"{sheet.path}, column {sheet.names[words[0]]!r} has dtype object; it must be real numbers.")
+    if not words:
+        table = np.column_stack([sheet.columns[k] for k in kept])
+        bad = np.argwhere(~np.isfinite(table))
+        if not len(bad):
+            return table
+    for row in range(len(sheet.lines)) if words else [int(bad[0][0])]:
+        for k in kept:
+            cell = f"{sheet.columns[k][row]:g}" if sheet.cells is None else sheet.cells[row][k].strip()
+            value = number_in(cell)
+            if value is None or not np.isfinite(value):
+                said = "is empty" if not cell else f"is {cell}" if sheet.cells is None else f"is {cell!r}"
+                raise ValueError(f"{sheet.place(row, k)} {said}; it must be a finite number.")
+    raise AssertionError("no cell to blame")
+
+
+# Archives of NumPy.
+
+
+def _read_npz(path: Path) -> dict[str, Any]:
+    with path.open("rb") as stream:
+        archive = _load(path, stream)
+        if not isinstance(archive, np.lib.npyio.NpzFile):
+            raise ValueError(f"{path} is not an .npz archive.")
+        arrays: dict[str, Any] = {"A": _matrix(path, archive)}
+        name = _one_of(path, archive, TARGET_NAMES)
+        if name is not None:
+            y = _member(path, archive, name)
+            arrays["y"] = y.ravel() if y.ndim == 2 and 1 in y.shape else y
+    return arrays
+
+
+def _read_npy(path: Path) -> dict[str, Any]:
+    with path.open("rb") as stream:
+        array = _load(path, stream)
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{path} is not an .npy array.")
+    return {"A": _real(path, "its array", array)}
+
+
+def _load(path: Path, stream: BinaryIO) -> Any:
+    """Load with NumPy, without pickles, from a stream that the caller closes."""
+    try:
+        return np.load(stream, allow_pickle=False)
+    except DAMAGE as error:
+        if str(error).startswith("Object arrays"):
+            raise ValueError(f"{path} holds Python objects, which are not loaded; save real numbers.") from None
+        raise ValueError(f"{path} is damaged, or not an {path.suffix.lower()} file.") from None
+
+
+def _matrix(path: Path, archive: Any) -> Any:
+    name = _one_of(path, archive, MATRIX_NAMES)
+    if name is not None:
+        return _member(path, archive, name)
+    if "format" in archive.files or set(SPARSE_NAMES) <= set(archive.files):
+        return _sparse(path, archive)
+    raise ValueError(
+        f"{path} holds no matrix: it needs {joined(MATRIX_NAMES, 'or')}, or {', '.join(SPARSE_NAMES)} of a CSR matrix; "
+        f"found {some(archive.files, 10) or 'nothing'}."
+    )
+
+
+def _sparse(path: Path, archive: Any) -> Any:
+    """Return a CSR array after a check of all its indices, which kernels do not check."""
+    import scipy.sparse as sp
+
+    try:
+        if "format" in archive.files:
+            matrix: Any = sp.load_npz(path)
+        else:
+            data, indices, indptr, shape = (_member(path, archive, name) for name in SPARSE_NAMES)
+            indices, indptr = indices.astype(np.int64), indptr.astype(np.int64)
+            rows, columns = map(int, shape)
+            matrix = sp.csr_array((data, indices, indptr), shape=(rows, columns))
+        if hasattr(matrix, "check_format"):
+            matrix.check_format(full_check=True)
+        matrix = sp.csr_array(matrix)
+    except (*DAMAGE, TypeError, IndexError) as error:
+        raise ValueError(f"{path} holds no valid sparse matrix: {str(error).rstrip('.')}.") from None
+    matrix.data = _real(path, "data", matrix.data)
+    return matrix
+
+
+def _one_of(path: Path, archive: Any, names: Sequence[str]) -> str | None:
+    found = [name for name in names if name in archive.files]
+    if len(found) > 1:
+        raise ValueError(f"{path} holds {some(found)}, which mean the same; keep one.")
+    return found[0] if found else None
+
+
+def _member(path: Path, archive: Any, name: str) -> npt.NDArray[Any]:
+    try:
+        array = archive[name]
+    except DAMAGE as error:
+        why = "holds Python objects, which are not loaded" if "pickle" in str(error) else "is damaged"
+        raise ValueError(f"{path}: {name} {why}; save real numbers.") from None
+    return _real(path, name, array)
+
+
+def _real(path: Path, name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return floats, single precision as it is."""
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{path}: {name} has dtype {array.dtype}; save real numbers.")
+    return array if array.dtype == np.float32 else np.asarray(array, dtype=np.float64)
+
+
+# Points.
+
+
+def read_point(path: Path, name: str | None, option: str, name_option: str) -> Vector:
+    """Read a vector from the file of ``option``; ``name_option`` says which of several arrays."""
+    suffix = path.suffix.lower()
+    if path.is_dir():
+        raise IsADirectoryError(f"{option} is {path}, a folder; give a file.")
+    if not path.exists():
+        raise FileNotFoundError(f"{option} is {path}, which does not exist.")
+    if suffix not in POINTS:
+        raise ValueError(f"{option} is {path}; it must be one of {', '.join(POINTS)}.")
+    if name is not None and suffix != ".npz":
+        raise ValueError(f"{name_option} is given, but {path} is no .npz; it holds one array.")
+    if path.stat().st_size == 0:
+        raise ValueError(f"{path} is empty.")
+    x = _from_text(path) if suffix in (".csv", ".txt") else _from_archive(path, name, name_option)
+    if x.ndim == 2 and 1 in x.shape:
+        x = x.ravel()
+    if x.ndim != 1 or x.dtype.kind not in "biuf":
+        raise ValueError(
+            f"{path} holds an array of shape {x.shape} and dtype {x.dtype}; a point is a vector of numbers."
+        )
+    return np.asarray(x, dtype=np.float64)
+
+
+def _from_archive(path: Path, name: str | None, name_option: str) -> Any:
+    try:
+        with path.open("rb") as stream:
+            loaded = np.load(stream, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                return loaded
+            names = list(loaded.files)
+            wanted = name if name is not None else "x" if "x" in names else names[0] if len(names) == 1 else None
+            said = f"holds {', '.join(names)}; say which with {name_option}" if wanted is None else ""
+            if wanted is not None and wanted not in names:
+                said = f"holds no {wanted!r}; it has {', '.join(names)}"
+            if not said:
+                return loaded[wanted]
+    except DAMAGE:
+        raise ValueError(f"{path} is damaged, or not a {path.suffix.lower()} file of numbers.") from None
+    raise ValueError(f"{path} {said}.")
+
+
+def _from_text(path: Path) -> Any:
+    try:
+        lines = path.read_text(encoding="utf-8-sig").splitlines()
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not UTF-8 text.") from None
+    values: list[float] = []
+    for number, line in enumerate(lines, 1):
+        for cell in line.replace(",", " ").split():
+            try:
+                values.append(float(cell))
+            except ValueError:
+                if number == 1 and not values:
+                    continue  # a line of names
+                raise ValueError(f"{path}, line {number} holds {cell!r}; it must hold numbers only.") from None
+    if not values:
+        raise ValueError(f"{path} holds no numbers.")
+    return np.array(values)

@@ -1,0 +1,68 @@
+"""Days in a column of a table: 2024-01-31, 31.1.2024, 20240131, or what pandas can read."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.sentences import require
+
+DATE_NAMES = ("date", "dates", "day", "datetime", "time", "timestamp")
+# Days as whole numbers, such as 20240131.
+COMPACT_DAYS = (19000101, 21991231)
+DAY = re.compile(r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{1,2}[ -][A-Za-z]{3}")
+DAY_AND_MONTH = re.compile(r"(\d{1,2})[./-](\d{1,2})[./-]\d{4}")
+
+
+def is_compact(values: Any) -> Any:
+    """Whether numbers are days such as 20240131."""
+    return (values % 1.0 == 0.0) & (values >= COMPACT_DAYS[0]) & (values <= COMPACT_DAYS[1])
+
+
+def as_days(values: npt.NDArray[Any], place: Callable[[int], str]) -> Any:
+    """Return a column as a DatetimeIndex, or name the place of the first cell that is not a day."""
+    pandas = require("Tables need", "pandas")
+    column = pandas.Series(values, dtype=values.dtype)
+    missing = column.isna().to_numpy()
+    if missing.any():
+        raise ValueError(f"{place(int(missing.argmax()))} is empty; every row needs its day.")
+    if column.dtype.kind == "M":
+        return pandas.DatetimeIndex(column)
+    if column.dtype.kind == "f":
+        said = [f"{value:g}" if value % 1.0 else str(int(value)) for value in column]
+        texts = [text if fits else "" for text, fits in zip(said, is_compact(column), strict=True)]
+        days = pandas.to_datetime(pandas.Series(texts), format="%Y%m%d", errors="coerce")
+    else:
+        said = [str(value) for value in column]
+        days = _read_days(said, place, pandas)
+    bad = np.flatnonzero(days.isna().to_numpy())
+    if len(bad):
+        raise ValueError(f"{place(int(bad[0]))} is {said[bad[0]]!r}; it must be a day such as 2024-01-31.")
+    return pandas.DatetimeIndex(days)
+
+
+def _read_days(texts: list[str], place: Callable[[int], str], pandas: Any) -> Any:
+    """Parse days; whether 3/1/2024 starts with the day or month is decided by the whole column."""
+    found = [DAY_AND_MONTH.fullmatch(text.strip()) for text in texts]
+    if all(found):
+        firsts, seconds = ({int(each.group(k)) for each in found if each} for k in (1, 2))
+        if max(firsts) <= 12 and max(seconds) <= 12:
+            raise ValueError(
+                f"{place(0)} is {texts[0]!r}, which may be read in two ways, and so may all others; "
+                "write days as 2024-01-31."
+            )
+        texts = [re.sub(r"[./-]", "/", text.strip()) for text in texts]
+        order = "%d/%m/%Y" if max(firsts) > 12 else "%m/%d/%Y"
+        return pandas.to_datetime(pandas.Series(texts), format=order, errors="coerce")
+    series = pandas.Series(texts)
+    days = pandas.to_datetime(series, format="ISO8601", errors="coerce", utc=True).dt.tz_localize(None)
+    if not days.isna().all() or not all(re.search(r"\d", text) for text in texts):
+        return days
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # pandas warns that it parses each date individually
+        return pandas.to_datetime(series, errors="coerce", utc=True).dt.tz_localize(None)

@@ -1,0 +1,349 @@
+"""Convert prices to returns; missing prices are handled by an explicit rule and reported."""
+
+from __future__ import annotations
+
+import dataclasses
+import decimal
+import numbers
+import os
+from collections.abc import Hashable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterpoise.checks import Vector, choice
+from counterpoise.sentences import are, counted, day_label, require, some, suggest
+from counterpoise.tables.read import read_sheet
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+MISSING = ("refuse", "drop-stocks", "drop-days", "carry-forward")
+ALIGN = ("refuse", "inner")
+LEAST_DAYS = 3
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Returns:
+    """Simple returns of stocks and of an index, as fractions, with notes."""
+
+    returns: Vector
+    index: Vector
+    tickers: list[str]
+    dates: list[str]
+    notes: list[str]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class FrameReturns:
+    """What :func:`to_returns` returns.
+
+    Attributes
+    ----------
+    returns : DataFrame, days × stocks
+        Simple returns p(t)/p(t−1) − 1, as fractions, under the later day.
+    index : Series or None
+        The index's, on the same days.
+    notes : list of str
+        A sentence for each thing that a rule left out or filled in; empty if nothing was.
+    """
+
+    returns: pd.DataFrame
+    index: pd.Series | None
+    notes: list[str]
+
+    def __iter__(self) -> Iterator[Any]:
+        """Unpack as returns, index, notes."""
+        return iter((self.returns, self.index, self.notes))
+
+
+def read_prices(path: str | os.PathLike[str], index: str, dates: str | None = None) -> tuple[pd.DataFrame, str]:
+    """Read a wide table of prices, one row per day; return it indexed by date, and the index's column name.
+
+    Parameters
+    ----------
+    path : path
+        A file that :func:`counterpoise.tables.read.read_sheet` reads.
+    index : str
+        The column of the index.
+    dates : str, optional
+        The column of dates; by default one of that name, or the first that looks like dates.
+    """
+    frame = _read_frame(Path(path), dates)
+    if index not in frame.columns:
+        raise ValueError(_no_column(path, index, frame.columns))
+    return _as_numbers(path, frame), index
+
+
+def read_table(path: str | os.PathLike[str], dates: str | None = None) -> pd.DataFrame:
+    """Read a table of numbers and return it in the order of its dates; parameters as in :func:`read_prices`."""
+    return _as_numbers(path, _read_frame(Path(path), dates))
+
+
+def _read_frame(path: Path, dates: str | None) -> Any:
+    sheet = read_sheet(path)
+    if dates is not None and dates not in sheet.names:
+        raise ValueError(_no_column(path, dates, sheet.names))
+    day = sheet.date_column() if dates is None else dates
+    if day is None:
+        return sheet.frame
+    try:
+        days = sheet.days(day)
+    except ValueError as error:
+        raise ValueError(f"Column {day} of {path} does not hold dates: {error}") from None
+    return sheet.frame.drop(columns=day).set_index(days.rename(day)).sort_index()
+
+
+def returns_of(prices: tuple[pd.DataFrame, str], missing: str = "refuse") -> Returns:
+    """Return simple returns p(t)/p(t−1) − 1.
+
+    Parameters
+    ----------
+    prices : DataFrame and the name of the index's column
+    missing : {"refuse", "drop-stocks", "drop-days", "carry-forward"}
+        Of prices that are not there: refuse the table; leave out the stocks or the days concerned; or take a stock's
+        last price, leaving out those that have none on the first day.
+    """
+    frame, index = prices
+    frame, values, notes = _checked(frame, index, missing)
+    returns = values[1:] / values[:-1] - 1.0
+    at = list(frame.columns).index(index)
+    days = [day_label(day) for day in frame.index[1:]]
+    tickers = [name for name in frame.columns if name != index]
+    return Returns(np.delete(returns, at, axis=1), returns[:, at], tickers, days, notes)
+
+
+def to_returns(prices: pd.DataFrame, index: Any = None, missing: str = "refuse", align: str = "refuse") -> FrameReturns:
+    """Return simple returns p(t)/p(t−1) − 1 of prices in a DataFrame, and of an index on the same days.
+
+    By default whatever is missing or does not fit is refused; what happens instead is a rule that you name, and its
+    effect is told in ``notes``.
+
+    Parameters
+    ----------
+    prices : DataFrame, days × stocks
+        Positive prices, the days in order. A return is over two rows that follow each other, however many days apart.
+    index : column name or Series, optional
+        The index's prices: a column of ``prices``, or a Series (or DataFrame of one column) with days of its own.
+    missing : {"refuse", "drop-stocks", "drop-days", "carry-forward"}
+        Of prices that are not there: refuse the table; leave out the stocks or the days concerned; or take a stock's
+        last price, leaving out those that have none on the first day. A rule other than the first also leaves out days
+        on which the index has no price.
+    align : {"refuse", "inner"}
+        Of an index with other days than the stocks: refuse it, or keep the days that both have.
+
+    Returns
+    -------
+    FrameReturns
+        ``returns``, ``index`` and ``notes``, by name or unpacked.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> days = pd.date_range("2024-01-02", periods=4)
+    >>> prices = pd.DataFrame({"AAA": [10.0, 11, 11, 22], "BBB": [5.0, 5, None, 6]}, index=days)
+    >>> spx = pd.Series([100.0, 101, 102, 104, 105], index=pd.date_range("2024-01-02", periods=5), name="SPX")
+    >>> returns, index, notes = to_returns(prices, spx, missing="drop-days", align="inner")
+    >>> returns.round(3).to_numpy().tolist()
+    [[0.1, 0.0], [1.0, 0.2]]
+    >>> notes
+    ['Left out 1 day that only the index has: 2024-01-06.', 'Left out 1 day with missing prices.']
+    """
+    pandas = require("Prices need", "pandas")
+    choice(align, "align", ALIGN, quoted=False)
+    prices = _checked_table(prices, "prices", pandas)
+    frame, label = prices, None
+    notes: list[str] = []
+    if isinstance(index, pandas.Series | pandas.DataFrame):
+        frame, label, notes = _joined(prices, index, align, pandas)
+    elif index is not None:
+        if not isinstance(index, Hashable):
+            raise TypeError(
+                f"index is a {type(index).__name__}; it must be a column's name, or a Series with its days."
+            )
+        if index not in prices.columns:
+            raise ValueError(_no_column("prices", index, prices.columns))
+        label = index
+    if missing == "refuse" and label is not None and frame[label].isna().any():
+        gaps = frame[label].isna().to_numpy()
+        raise ValueError(
+            f"{counted(gaps.sum(), 'price')} of {label} {'is' if gaps.sum() == 1 else 'are'} missing, such as that of "
+            f"{day_label(frame.index[gaps.argmax()])}; choose a rule: {', '.join(MISSING[1:])}."
+        )
+    frame, values, said = _checked(frame, label, missing)
+    returns = pandas.DataFrame(values[1:] / values[:-1] - 1.0, index=frame.index[1:], columns=frame.columns)
+    if label is None:
+        return FrameReturns(returns, None, notes + said)
+    of_index = returns.pop(label)
+    if isinstance(index, pandas.Series):
+        of_index.name = index.name
+    return FrameReturns(returns, of_index, notes + said)
+
+
+def _joined(prices: pd.DataFrame, index: Any, align: str, pandas: Any) -> tuple[pd.DataFrame, Any, list[str]]:
+    """Join the index to the stocks by the rule; return the table, the index's column and notes."""
+    if isinstance(index, pandas.DataFrame):
+        if index.shape[1] != 1:
+            raise ValueError(f"index has {index.shape[1]} columns; it must be a Series or have one column.")
+        index = index.iloc[:, 0]
+    label = index.name if index.name is not None and index.name not in prices.columns else "the index"
+    index = _checked_table(index.to_frame(label), "index", pandas)[label]
+    if prices.index.equals(index.index):
+        frame = prices.copy()
+        frame[label] = index
+        return frame, label, []
+    only_stocks, only_index = prices.index.difference(index.index), index.index.difference(prices.index)
+    if align == "refuse":
+        where = " and ".join(
+            f"{len(days)} that only {who} (the first is {day_label(days[0])})"
+            for days, who in ((only_stocks, "prices has"), (only_index, "the index has"))
+            if len(days)
+        )
+        raise ValueError(f'prices and index have different days: {where}; align="inner" keeps those of both.')
+    common = prices.index.intersection(index.index)
+    if not len(common):
+        raise ValueError(
+            f"prices and index share no day: one begins {day_label(prices.index[0])} as {prices.index.dtype}, the "
+            f"other {day_label(index.index[0])} as {index.index.dtype}; both must use the same kind of days."
+        )
+    notes = [
+        f"Left out {counted(len(days), 'day')} that only {who}: {some(map(day_label, days))}."
+        for days, who in ((only_stocks, "the stocks have"), (only_index, "the index has"))
+        if len(days)
+    ]
+    frame = prices.loc[common].copy()
+    frame[label] = index.loc[common]
+    return frame, label, notes
+
+
+def _checked_table(frame: Any, name: str, pandas: Any) -> Any:
+    """Return a table of numbers; names and days must be unique, and days sorted."""
+    if not isinstance(frame, pandas.DataFrame):
+        raise TypeError(
+            f"{name} is a {type(frame).__name__}; it must be a DataFrame, a row a day and a column a stock."
+        )
+    if not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise ValueError(f"{name} has more than one column {twice!r}; names must be unique.")
+    check_days(frame.index, name)
+    return _as_numbers(name, frame)
+
+
+def check_days(days: Any, name: str) -> None:
+    """Refuse duplicate days, and days that are out of order."""
+    if not days.is_unique:
+        twice = days[days.duplicated()][0]
+        raise ValueError(f"{name} has more than one row of {day_label(twice)}; keep one row a day.")
+    if not days.is_monotonic_increasing:
+        values = list(days)
+        late = next((k for k in range(1, len(values)) if not values[k - 1] < values[k]), 1)
+        raise ValueError(
+            f"The days of {name} are not in order: {day_label(values[late])} comes after "
+            f"{day_label(values[late - 1])}; sort the rows, as by sort_index()."
+        )
+
+
+def _checked(frame: pd.DataFrame, index: Any, missing: str) -> tuple[pd.DataFrame, Vector, list[str]]:
+    """Return prices without gaps, their values and notes; refuse too few or non-positive prices."""
+    choice(missing, "missing", MISSING, quoted=False)
+    frame, notes = _without_gaps(frame, index, missing)
+    if len(frame) < LEAST_DAYS:
+        raise ValueError(f"There {are(len(frame), 'day')} of prices; at least {LEAST_DAYS} are needed.")
+    stocks = frame.shape[1] - (index is not None)
+    if stocks < 2:
+        raise ValueError(f"There {are(stocks, 'stock')}; at least 2 are needed.")
+    values = frame.to_numpy(np.float64)
+    bad = np.argwhere(~(values > 0.0) | np.isinf(values))
+    if len(bad):
+        day, column = bad[0]
+        place = f"{frame.columns[column]} on {day_label(frame.index[day])}"
+        hint = "; the table looks like returns, where prices are needed" if look_like_returns(values) else ""
+        raise ValueError(f"The price of {place} is {values[day, column]:g}; prices must be positive and finite{hint}.")
+    return frame, values, notes
+
+
+def look_like_returns(values: Vector) -> bool:
+    """Whether most columns are often negative, like returns and unlike prices."""
+    with np.errstate(invalid="ignore"):
+        negative = (values < 0.0).mean(axis=0)
+    return bool(np.median(negative) > 0.2)
+
+
+def look_like_prices(values: Vector) -> bool:
+    """Whether most columns stay above 1 and vary little, like prices and unlike returns."""
+    with np.errstate(all="ignore"):
+        above = (values > 1.0).all(axis=0) & (values.mean(axis=0) > 2.0 * values.std(axis=0))
+    return bool(above.mean() > 0.5)
+
+
+def _without_gaps(frame: pd.DataFrame, index: Any, missing: str) -> tuple[pd.DataFrame, list[str]]:
+    """Apply the rule for missing prices; return the table and notes."""
+    notes = []
+    doubled = frame.index.duplicated(keep="last")
+    if doubled.any():
+        notes.append(f"Left out {counted(doubled.sum(), 'row')} of days that come again; the last of each day counts.")
+        frame = frame[~doubled]
+    lacking = frame[index].isna() if index is not None else np.zeros(len(frame), bool)
+    if lacking.any():
+        notes.append(f"Left out {counted(lacking.sum(), 'day')} on which {index} has no price.")
+        frame = frame[~lacking]
+    gaps = frame.isna()
+    if not gaps.to_numpy().any():
+        return frame, notes
+    stocks, days, count = gaps.any(axis=0), gaps.any(axis=1), int(gaps.to_numpy().sum())
+    first = next(name for name in frame.columns if stocks[name])
+    if missing == "refuse":
+        raise ValueError(
+            f"{counted(count, 'price')} {'is' if count == 1 else 'are'} missing, of {counted(stocks.sum(), 'stock')} "
+            f"on {counted(days.sum(), 'day')}, such as {first} on "
+            f"{day_label(frame.index[gaps[first].to_numpy().argmax()])}; choose a rule: {', '.join(MISSING[1:])}."
+        )
+    if missing == "drop-stocks":
+        which = some(frame.columns[stocks])
+        notes.append(f"Left out {counted(stocks.sum(), 'stock')} with missing prices: {which}.")
+        return frame.loc[:, ~stocks], notes
+    if missing == "drop-days":
+        notes.append(f"Left out {counted(days.sum(), 'day')} with missing prices.")
+        return frame[~days], notes
+    late = gaps.iloc[0]
+    if late.any():
+        notes.append(
+            f"Left out {counted(late.sum(), 'stock')} without a price on the first day: {some(frame.columns[late])}."
+        )
+        frame = frame.loc[:, ~late]
+    carried = int(frame.isna().to_numpy().sum())
+    notes.append(f"Took the last price {'once' if carried == 1 else f'{carried} times'} where one was missing.")
+    return frame.ffill(), notes
+
+
+def _as_numbers(path: Any, frame: pd.DataFrame) -> pd.DataFrame:
+    """Return a table of floats, converted from Decimal and the like; name the first cell that is not a number."""
+    pandas = require("Prices need", "pandas")
+    converted = {}
+    for name in frame.columns:
+        column = frame[name]
+        if pandas.api.types.is_complex_dtype(column):
+            raise ValueError(f"Column {name} of {path} holds complex numbers; prices must be real.")
+        if not pandas.api.types.is_numeric_dtype(column):
+            converted[name] = _from_objects(column, f"Column {name} of {path}")
+    frame = frame.copy() if converted else frame
+    for name, values in converted.items():
+        frame[name] = values
+    return frame
+
+
+def _from_objects(column: Any, where: str) -> Vector:
+    values = np.full(len(column), np.nan)
+    for row, (value, missing) in enumerate(zip(column, column.isna(), strict=True)):
+        if missing:
+            continue
+        if isinstance(value, bool) or not isinstance(value, numbers.Real | decimal.Decimal):
+            kind = "words" if isinstance(value, str) else f"a {type(value).__name__}"
+            raise ValueError(f"{where} holds {kind}, row {row + 1}: {str(value)!r}; prices must be numbers.")
+        values[row] = float(value)
+    return values
+
+
+def _no_column(path: Any, name: Any, columns: Any) -> str:
+    return f"{path} has no column {name}; {suggest(name, columns, 'it has {}')}"

@@ -1,0 +1,400 @@
+"""Read a table from CSV, Parquet or Excel, or say in one sentence what is wrong with it and where."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import functools
+import io
+import math
+import re
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.output import unguarded
+from counterpoise.sentences import counted, require, some, suggest
+from counterpoise.tables.days import DATE_NAMES, DAY, as_days, is_compact
+
+Column = npt.NDArray[Any]
+# From (path, place of the first row, its cells) to the names, None if it holds data, and what to tell the user.
+NameRule = Callable[[Path, str, list[str]], tuple[list[str] | None, list[str]]]
+
+TEXT = (".csv", ".tsv", ".txt")
+SUFFIXES = (*TEXT, ".parquet", ".xlsx")
+SEPARATORS = (",", ";", "\t")
+# Spellings of an empty cell.
+NOTHING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "-"}
+DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Sheet:
+    """A table read from a file.
+
+    Attributes
+    ----------
+    path : Path
+    names : list of str
+        One a column; "column 1" and so on if the file has none.
+    columns : list of arrays
+        Floats, NaN where a cell is empty; or days; or words, None where a cell is empty.
+    lines : list of int
+        Where each row is in the file.
+    notes : list of str
+        What to tell the user about how the file was read.
+    named : bool
+        Whether the names are the file's own.
+    cells : list of rows of str, optional
+        The cells of a text file as they are.
+    index : str, optional
+        The column that was the index of a DataFrame.
+    numbered : bool
+        Whether a first column of row numbers, as pandas writes it, was left out.
+    """
+
+    path: Path
+    names: list[str]
+    columns: list[Column]
+    lines: list[int]
+    notes: list[str] = dataclasses.field(default_factory=list)
+    named: bool = True
+    cells: list[list[str]] | None = None
+    index: str | None = None
+    numbered: bool = False
+
+    @cached_property
+    def frame(self) -> Any:
+        """The columns as a DataFrame."""
+        pandas = require("Tables need", "pandas")
+        series = [pandas.Series(column, dtype=column.dtype) for column in self.columns]
+        frame = pandas.DataFrame(dict(enumerate(series)))
+        frame.columns = self.names
+        return frame
+
+    @cached_property
+    def words(self) -> list[str]:
+        """The names of columns that do not hold numbers only."""
+        return [name for name, column in zip(self.names, self.columns, strict=True) if column.dtype.kind != "f"]
+
+    def column(self, name: str) -> Column:
+        """Return a column by name."""
+        return self.columns[self.names.index(name)]
+
+    def place(self, row: int, name: str | int) -> str:
+        """Return where a cell is; unnamed columns are numbered."""
+        k = name if isinstance(name, int) else self.names.index(name)
+        unit = "line" if self.path.suffix.lower() in TEXT else "row"
+        which = repr(self.names[k]) if self.named and self.names[k] else k + 1
+        return f"{self.path}, {unit} {self.lines[row]}, column {which}"
+
+    def text(self, name: str) -> list[str | None]:
+        """Return a column as strings; whole numbers have no decimals."""
+        return [_as_word(value) for value in self.column(name)]
+
+    def one_of(self, names: Sequence[str], besides: Iterable[str] = ()) -> str | None:
+        """Return the first of these names that is a column, in any case of letters."""
+        known = {name.strip().lower(): name for name in self.names if name not in set(besides)}
+        return next((known[name] for name in names if name in known), None)
+
+    def require(self, name: str, option: str) -> str:
+        """Return the name of a column, or refuse it and suggest others."""
+        if name not in self.names:
+            hint = suggest(name, self.names, "its columns are {}", quoted=True)
+            raise ValueError(f"{option} is {name!r}, but {self.path} has no such column; {hint}")
+        return name
+
+    def numbers(self, name: str, what: str = "it must be a number") -> Column:
+        """Return a column of numbers, or name the first cell that is not one."""
+        column = self.column(name)
+        if name in self.words:
+            for row, value in enumerate(column):
+                if value is not None and value == value and number_in(str(value)) is None:
+                    raise ValueError(f"{self.place(row, name)} is {str(value)!r}; {what}.")
+        return column.astype(float)
+
+    def is_mixed(self, name: str) -> bool:
+        """Whether a column of words holds numbers as well."""
+        column = self.column(name)
+        return column.dtype.kind == "O" and any(number_in(str(value)) is not None for value in column if value)
+
+    def holds_days(self, k: int) -> bool:
+        """Whether a column holds days: by their look, or by its name and numbers such as 20240131."""
+        column = self.columns[k]
+        if column.dtype.kind == "f":
+            given = column[~np.isnan(column)]
+            return bool(self.names[k].strip().lower() in DATE_NAMES and len(given) and is_compact(given).all())
+        words = [str(value) for value in column if value is not None]
+        return column.dtype.kind == "M" or (bool(words) and all(DAY.match(word) for word in words))
+
+    def days(self, name: str) -> Any:
+        """Return a column as a DatetimeIndex, or name the first cell that is no day."""
+        return as_days(self.column(name), lambda row: self.place(row, name))
+
+    def date_column(self, given: str | None = None) -> str | None:
+        """Return the column of days: the one given, one so called, or the first that looks like days."""
+        if given is not None:
+            return self.require(given, "--dates")
+        named = self.one_of(DATE_NAMES)
+        if named is not None:
+            return named
+        for name in self.words:
+            column = self.column(name)
+            if column.dtype.kind == "M" or DAY.match(str(next((value for value in column if value), ""))):
+                return name
+        return None
+
+
+def read_sheet(
+    path: Path, may_lack_names: bool = False, *, separator: str | None = None, decimal: str | None = None
+) -> Sheet:
+    """Read a table with a line of names.
+
+    Parameters
+    ----------
+    path : Path
+        ``.csv``, ``.tsv``, ``.txt``, ``.parquet`` or ``.xlsx``.
+    may_lack_names : bool
+        Take a first line of numbers for data, name the columns by their place, and say so in the notes; otherwise
+        such a table is refused.
+    separator : str, optional
+        Of cells in text; by default the first of comma, semicolon and tab that the first line holds.
+    decimal : {".", ","}, optional
+        Of numbers in text; by default a comma if semicolons separate cells and no number has a point.
+
+    Raises
+    ------
+    OSError
+        If the file is not there or cannot be read.
+    ValueError
+        If it does not hold a table; the sentence says where.
+    ImportError
+        If it needs a package that is not installed.
+    """
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; give a file.")
+    check_suffix(path, SUFFIXES, "a table")
+    sheet = open_sheet(path, functools.partial(_names_in, may_lack_names), separator, decimal)
+    if not sheet.lines:
+        said = "no rows" if sheet.cells is None else "a line of names but no rows below it"
+        raise ValueError(f"{path} has {said}.")
+    if sheet.named:
+        names = ["row" if k == 0 and not name else name for k, name in enumerate(sheet.names)]
+        _check_names(path, names)
+        sheet = dataclasses.replace(sheet, names=names)
+    return sheet
+
+
+def check_suffix(path: Path, suffixes: Iterable[str], what: str) -> str:
+    """Return a file's lower-case suffix, or refuse it."""
+    if path.suffix.lower() not in suffixes:
+        said = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
+        raise ValueError(f"{path} has {said}; {what} is one of {', '.join(suffixes)}.")
+    return path.suffix.lower()
+
+
+def open_sheet(path: Path, rule: NameRule, separator: str | None = None, decimal: str | None = None) -> Sheet:
+    """Read a table; a rule decides whether the first row holds names, which may repeat or be empty."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist.")
+    try:
+        if path.stat().st_size == 0:
+            raise ValueError(f"{path} is empty.")
+        sheet = (_read_text if path.suffix.lower() in TEXT else _read_binary)(path, rule, separator, decimal)
+    except OSError as error:
+        raise OSError(f"{path} cannot be read: {error.strerror or error}.") from None
+    first = sheet.columns[0] if sheet.columns else np.empty(0)
+    counts = first.dtype.kind == "f" and len(first) > 0 and bool((first == np.arange(len(first))).all())
+    if not (sheet.named and not sheet.names[0] and len(sheet.names) > 1 and counts):
+        return sheet
+    cells = None if sheet.cells is None else [row[1:] for row in sheet.cells]
+    return dataclasses.replace(sheet, names=sheet.names[1:], columns=sheet.columns[1:], cells=cells, numbered=True)
+
+
+# Names.
+
+
+def _names_in(may_lack: bool, path: Path, where: str, first: list[str]) -> tuple[list[str] | None, list[str]]:
+    """Decide whether the first row holds names.
+
+    Whole numbers beside words, or below an empty corner as pandas writes them, may well be names, such as years; a
+    fraction is not.
+    """
+    numbers = [cell for cell in first if is_number(cell)]
+    if not numbers:
+        return first, []
+    fraction = next((cell for cell in numbers if not cell.isdigit()), None)
+    if fraction is None and len(numbers) < len(first):
+        few = some(numbers, 3)
+        return first, [f"Took {where} of {path} for the names of the columns, numbers among them: {few}."]
+    what = "numbers only" if len(numbers) == len(first) else f"{fraction!r}, a number"
+    if not may_lack:
+        raise ValueError(f"{path}, {where} holds {what}; the first line must be the columns' names.")
+    return None, [f"Took {where} of {path} for data, as it holds {what}; the columns are called column 1, and so on."]
+
+
+def _numbered(count: int) -> list[str]:
+    return [f"column {k}" for k in range(1, count + 1)]
+
+
+def _check_names(path: Path, names: list[str]) -> None:
+    for k, name in enumerate(names):
+        if not name:
+            raise ValueError(f"{path}: column {k + 1} has no name; give every column one.")
+        if name in names[:k]:
+            raise ValueError(
+                f"{path} has more than one column {name!r}, the {names.index(name) + 1}. and the {k + 1}.; names must "
+                "be unique."
+            )
+
+
+# Text.
+
+
+def _read_text(path: Path, rule: NameRule, separator: str | None, decimal: str | None) -> Sheet:
+    text = _decoded(path)
+    if separator is None:
+        first = next((line for line in text.splitlines() if line.strip()), "")
+        separator = next((mark for mark in SEPARATORS if mark in first), ",")
+    rows, lines = _split_text(path, text, separator)
+    names, notes = rule(path, f"line {lines[0]}", rows[0])
+    if names is not None:
+        rows, lines = rows[1:], lines[1:]
+        names = [unguarded(name) for name in names]
+    # Between commas, "1,234" in quotes is a number with a thousands separator.
+    if decimal is None and separator != "," and _has_decimal_commas(rows):
+        decimal = ","
+        notes = [*notes, f"Read commas in the numbers of {path} as decimal points."]
+    cells = rows
+    if decimal == ",":
+        cells = [[cell.replace(",", ".") if DECIMAL_COMMA.fullmatch(cell) else cell for cell in row] for row in rows]
+    columns = [parsed(column) for column in zip(*cells, strict=True)]
+    return Sheet(path, names or _numbered(len(columns)), columns, lines, notes, names is not None, rows)
+
+
+def _decoded(path: Path) -> str:
+    content = path.read_bytes()
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):  # what editors write before UTF-16
+        raise ValueError(f"{path} is not UTF-8 text.")
+    if content[:4] in (b"PK\x03\x04", b"PAR1") or b"\0" in content:
+        raise ValueError(f"{path} is no text, but a spreadsheet, an archive or another binary file; save it as CSV.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = len(content[: error.start + 1].splitlines())
+        raise ValueError(f"{path}, line {line} is not UTF-8 text; save the file as UTF-8.") from None
+
+
+def _split_text(path: Path, text: str, separator: str) -> tuple[list[list[str]], list[int]]:
+    """Return the rows of cells, the first stripped, and their line numbers."""
+    # Lines may end as on any system, by a carriage return alone too.
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    try:
+        rows = [(row, reader.line_num) for row in reader if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise ValueError(f"{path}, line {reader.line_num}: {error}.") from None
+    if not rows:
+        raise ValueError(f"{path} is empty.")
+    width = len(rows[0][0])
+    for row, line in rows:
+        if len(row) != width:
+            fields = counted(len(row), "field")
+            raise ValueError(f"{path}, line {line}: {fields}, but line {rows[0][1]} has {width}; all must agree.")
+    head = [cell.strip() for cell in rows[0][0]]
+    return [head, *(row for row, _ in rows[1:])], [line for _, line in rows]
+
+
+def _has_decimal_commas(rows: list[list[str]]) -> bool:
+    """Whether numbers are written with decimal commas, and none with a point."""
+    cells = [cell for row in rows for cell in row if "," in cell or "." in cell]
+    has_points = any("." in cell and is_number(cell) for cell in cells)
+    return not has_points and any(DECIMAL_COMMA.fullmatch(cell) for cell in cells)
+
+
+def parsed(cells: Sequence[str]) -> Column:
+    """Return floats if every cell is a number or empty, words otherwise."""
+    # float("1_000") is 1000, but in a file it is more likely a label.
+    if not any("_" in cell for cell in cells):
+        try:
+            return np.array(cells, dtype=np.float64)
+        except ValueError:
+            pass
+    values = [number_in(cell) for cell in cells]
+    if None not in values:
+        return np.array(values, dtype=np.float64)
+    words = [None if word.strip().lower() in NOTHING else unguarded(word.strip()) for word in cells]
+    return np.array(words, dtype=object)
+
+
+def number_in(cell: str) -> float | None:
+    """Return a number, NaN for an empty cell, None for a word."""
+    try:
+        return float(cell) if "_" not in cell else None
+    except ValueError:
+        return math.nan if cell.strip().lower() in NOTHING else None
+
+
+def is_number(cell: str) -> bool:
+    """Whether a cell holds a number that is not NaN."""
+    number = number_in(cell)
+    return number is not None and not math.isnan(number)
+
+
+def _as_word(value: Any) -> str | None:
+    if value is None or value != value:
+        return None
+    if isinstance(value, np.datetime64):
+        return str(value.astype("datetime64[D]"))
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
+
+
+# Parquet and Excel.
+
+
+def _read_binary(path: Path, rule: NameRule, separator: str | None, decimal: str | None) -> Sheet:
+    suffix, excel = path.suffix.lower(), path.suffix.lower() == ".xlsx"
+    notes: list[str] = []
+    pandas = require(f"Reading {suffix} needs", "pandas", "openpyxl" if excel else "pyarrow")
+    try:
+        frame = pandas.read_excel(path, engine="openpyxl") if excel else pandas.read_parquet(path, engine="pyarrow")
+    except Exception:
+        raise ValueError(f"{path} is damaged, or not a {suffix} file.") from None
+    index = None
+    if not isinstance(frame.index, pandas.RangeIndex):
+        index = str(frame.index.name or "date")
+        frame = frame.reset_index(names=index)
+    lines, named = list(range(1, len(frame) + 1)), True
+    if excel:
+        frame = _without_margins(frame)
+        lines = [int(row) + 2 for row in frame.index]  # row 1 of the sheet holds the names
+        names, notes = rule(path, "row 1", [str(name).strip() for name in frame.columns])
+        if names is None:
+            frame = pandas.read_excel(path, engine="openpyxl", header=None)
+            frame = frame.dropna(axis=1, how="all").dropna(how="all")
+            frame.columns, named = _numbered(frame.shape[1]), False
+            lines = [int(row) + 1 for row in frame.index]
+    names = [str(name).strip() for name in frame.columns]
+    columns = [_as_array(frame.iloc[:, k], pandas) for k in range(len(names))]
+    return Sheet(path, names, columns, lines, notes, named, index=index)
+
+
+def _without_margins(frame: Any) -> Any:
+    """Drop empty rows and unnamed empty columns; names made up by pandas do not count."""
+    unnamed = [bool(re.fullmatch(r"Unnamed: \d+", str(name))) for name in frame.columns]
+    kept = [k for k, name in enumerate(frame.columns) if not (unnamed[k] and frame[name].isna().all())]
+    names = ["" if unnamed[k] else frame.columns[k] for k in kept]
+    frame = frame.iloc[:, kept].dropna(how="all")
+    frame.columns = names
+    return frame
+
+
+def _as_array(column: Any, pandas: Any) -> Column:
+    if column.dtype.kind == "M":
+        return np.asarray(column if getattr(column.dtype, "tz", None) is None else column.dt.tz_localize(None))
+    if pandas.api.types.is_numeric_dtype(column.dtype):
+        return np.asarray(column.to_numpy(dtype=np.float64, na_value=np.nan))
+    return parsed(["" if value is None or value != value else str(value) for value in column])

@@ -1,0 +1,322 @@
+"""The windows of a backtest: returns and index on the same rows, splits, weights by name, and the fits."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.checks import Vector, float_array, whole_number
+from counterpoise.estimators.covariates import is_pandas
+from counterpoise.estimators.options import refuse_unusable
+from counterpoise.sentences import day_label, some
+from counterpoise.tables.prices import check_days
+
+Rows = npt.NDArray[np.intp]
+
+# By default a portfolio is held for this part of the rows that it was fitted on.
+STEPS_PER_WINDOW = 4
+PREVIOUS = "previous_weights"
+
+
+class Split(NamedTuple):
+    """Rows to fit on, and the rows start, …, stop − 1 to hold."""
+
+    train: Rows
+    start: int
+    stop: int
+
+
+class Data:
+    """Checked returns and index on the same rows; gives results the labels of the input."""
+
+    def __init__(self, returns: Any, index: Any) -> None:
+        self.frame = returns if is_pandas(returns, "DataFrame") else None
+        if is_pandas(index, "DataFrame"):
+            if index.shape[1] != 1:
+                raise ValueError(f"index has {index.shape[1]} columns; it must be a Series or have one column.")
+            index = index.iloc[:, 0]
+        self.series = index if is_pandas(index, "Series") else None
+        labels: Any = None
+        for part, name in ((self.frame, "returns"), (self.series, "index")):
+            if part is not None:
+                check_days(part.index, name)
+                labels = part.index if labels is None else labels
+        self.labels, self.names = labels, None if self.frame is None else self.frame.columns
+        if self.names is not None and not self.names.is_unique:
+            twice = self.names[self.names.duplicated()][0]
+            raise ValueError(f"returns has more than one column {twice!r}; names must be unique.")
+        self.R, self.y = self._numbers(returns, "returns", 2), self._numbers(index, "index", 1)
+        self.rows, self.n = self.R.shape
+        self._check_rows()
+        for values, name in ((self.R, "returns"), (self.y, "index")):
+            self._check_values(values, name)
+
+    def _numbers(self, values: Any, name: str, dimensions: int) -> Vector:
+        refuse_unusable(name, values)
+        if is_pandas(values, "DataFrame") or is_pandas(values, "Series"):
+            # Keep missing values, which are reported with their row; nullable numbers become objects.
+            numeric = all(getattr(kind, "kind", "O") in "biuf" for kind in np.atleast_1d(values.dtypes))
+            values = values if numeric else values.astype(object).where(values.notna(), np.nan)
+        array = float_array(values, name)
+        if dimensions == 1 and array.ndim == 2 and array.shape[1] == 1:
+            array = array[:, 0]
+        if array.ndim != dimensions:
+            right = "a table, rows × names" if dimensions == 2 else "one number a row"
+            raise ValueError(f"{name} has {array.ndim} dimension(s); it must be {right}.")
+        if dimensions == 2 and array.shape[1] == 0:
+            raise ValueError("returns has no columns; it must be a table, rows × names.")
+        return array
+
+    def _check_rows(self) -> None:
+        """Refuse returns and index on different rows, and name the first."""
+        if self.frame is not None and self.series is not None and not self.frame.index.equals(self.series.index):
+            ours, theirs = (
+                self.frame.index.difference(self.series.index),
+                self.series.index.difference(self.frame.index),
+            )
+            where = " and ".join(
+                f"{len(days)} only in {name} (the first {some(map(day_label, days[:3]), 3)})"
+                for days, name in ((ours, "returns"), (theirs, "index"))
+                if len(days)
+            )
+            raise ValueError(
+                f"returns and index have different rows: {where}; both must have the same, as after "
+                "returns.align(index, join='inner', axis=0)."
+            )
+        if len(self.y) != self.rows:
+            raise ValueError(f"index has {len(self.y)} rows and returns has {self.rows}; they must be the same rows.")
+
+    def _check_values(self, values: Vector, name: str) -> None:
+        bad = np.argwhere(~np.isfinite(values))
+        if len(bad):
+            raise ValueError(
+                f"{name} is not finite at {some(map(self._place, bad[:3]), 3)} ({len(bad)} such entries); remove or "
+                "impute them, all entries must be finite."
+            )
+        bad = np.argwhere(values < -1.0)
+        if len(bad):
+            raise ValueError(
+                f"{name} is {values[tuple(bad[0])]:g} at {self._place(bad[0])}, a loss of more than everything; give "
+                "fractions, not percent, and simple returns."
+            )
+
+    def _place(self, where: Any) -> str:
+        row = self.row_label(int(where[0]))
+        if len(where) == 1:
+            return f"row {row}"
+        return f"row {row}, column {where[1] if self.names is None else self.names[where[1]]}"
+
+    def row_label(self, row: int) -> str:
+        """Return a row's day, or its number."""
+        return str(row) if self.labels is None else day_label(self.labels[row])
+
+    def part(self, rows: Rows) -> tuple[Any, Any]:
+        """Return some rows in the types of the input."""
+        returns = self.R[rows] if self.frame is None else self.frame.iloc[rows]
+        return returns, self.y[rows] if self.series is None else self.series.iloc[rows]
+
+    def as_weights(self, values: Vector, name: str | None = None) -> Any:
+        """Return weights as a Series if the returns have names."""
+        if self.names is None:
+            return values
+        import pandas
+
+        return pandas.Series(values, index=self.names, name=name)
+
+    def over_rows(self, values: Any, rows: Any, name: str) -> Any:
+        """Return one value a row as a Series if the returns are a DataFrame."""
+        if self.frame is None:
+            return values
+        import pandas
+
+        return pandas.Series(values, index=self.frame.index[rows], name=name)
+
+    def table(self, values: Vector, rows: Any) -> Any:
+        """Return weights of several rows, with names if the returns have them."""
+        if self.frame is None:
+            return values
+        import pandas
+
+        return pandas.DataFrame(values, index=self.frame.index[rows], columns=self.names)
+
+
+def splits_of(data: Data, window: Any, step: Any, expanding: bool, splitter: Any) -> list[Split]:
+    """Return the windows, checked."""
+    if splitter is not None:
+        if window is not None or step is not None or expanding:
+            raise ValueError("Both a splitter and window, step or expanding are given; give one or the other.")
+        return _givensplits_of(data, splitter)
+    if window is None:
+        raise ValueError("window is missing; give the number of rows to fit on, or a splitter.")
+    window = whole_number(window, "window", 1)
+    if window >= data.rows:
+        raise ValueError(
+            f"window is {window}, but there are {data.rows} rows; it must be at most {data.rows - 1}, so that a row is "
+            "left to hold a portfolio on."
+            if data.rows > 1
+            else f"There are {data.rows} rows; a backtest needs at least two, one to fit on and one to hold."
+        )
+    step = max(1, window // STEPS_PER_WINDOW) if step is None else whole_number(step, "step", 1)
+    return [
+        Split(np.arange(0 if expanding else start - window, start), start, min(start + step, data.rows))
+        for start in range(window, data.rows, step)
+    ]
+
+
+def _givensplits_of(data: Data, splitter: Any) -> list[Split]:
+    pairs = splitter.split(data.R) if hasattr(splitter, "split") else splitter
+    if not hasattr(pairs, "__iter__"):
+        raise TypeError(
+            f"splitter is a {type(splitter).__name__}; it must have the method split, or hold pairs (train, test)."
+        )
+    splits: list[Split] = []
+    for k, pair in enumerate(pairs):
+        try:
+            train, test = (np.asarray(part) for part in pair)
+        except (TypeError, ValueError):
+            raise ValueError(f"Split {k} of the splitter is no pair (train, test) of row numbers.") from None
+        for rows, name in ((train, "train"), (test, "test")):
+            if rows.ndim != 1 or rows.dtype.kind not in "iu" or not len(rows):
+                raise ValueError(f"The {name} set of split {k} is empty or no list of row numbers; it must be one.")
+            if rows.min() < 0 or rows.max() >= data.rows:
+                wrong = int(rows.min() if rows.min() < 0 else rows.max())
+                raise ValueError(f"The {name} set of split {k} has row {wrong}; rows are 0 to {data.rows - 1}.")
+            if (np.diff(rows) <= 0).any():
+                raise ValueError(
+                    f"The rows of the {name} set of split {k} are not in order; they must not be shuffled."
+                )
+        if train[-1] >= test[0]:
+            raise ValueError(
+                f"Split {k} fits on row {int(train[-1])} and holds from row {int(test[0])}: a fit must not see what "
+                "comes after it; use a splitter over time, such as TimeSeriesSplit."
+            )
+        expected = splits[-1].stop if splits else int(test[0])
+        gap = np.flatnonzero(test != np.arange(expected, expected + len(test)))
+        if len(gap):
+            raise ValueError(
+                f"The test set of split {k} has row {int(test[gap[0]])} where row {expected + int(gap[0])} follows; "
+                "test sets must follow one another without a gap, because what was bought is held."
+            )
+        splits.append(Split(train.astype(np.intp), expected, expected + len(test)))
+    if not splits:
+        raise ValueError("The splitter gives no splits; it must give at least one pair (train, test).")
+    return splits
+
+
+def has_previous_weights(tracker: Any) -> bool:
+    """Whether an estimator has the parameter ``previous_weights``."""
+    return hasattr(tracker, "get_params") and PREVIOUS in tracker.get_params(deep=False)
+
+
+def own_weights(tracker: Any, data: Data) -> tuple[Vector, float]:
+    """Return the tracker's previous weights, and the total weight of names without returns."""
+    if not hasattr(tracker, "fit"):
+        raise TypeError(f"tracker is {tracker!r}; it must be an estimator with fit(returns, index).")
+    values: Any = tracker.get_params(deep=False)[PREVIOUS] if has_previous_weights(tracker) else None
+    sold = 0.0
+    if data.names is not None and (isinstance(values, Mapping) or is_pandas(values, "Series")):
+        sold = float(sum(abs(weight) for name, weight in values.items() if name not in data.names))
+        values = {name: weight for name, weight in values.items() if name in data.names}
+    return weights_of(values, data.names, data.n, PREVIOUS), sold
+
+
+def weights_of(values: Any, names: Any, n: int, what: str) -> Vector:
+    """Return n finite weights from a Series or mapping of names, an array, one number for all, or None for nothing.
+
+    Names that are not mentioned have the weight 0.
+    """
+    if values is None:
+        return np.zeros(n)
+    if is_pandas(values, "Series") and names is not None:
+        values = values.to_dict()
+    if isinstance(values, Mapping):
+        if names is None:
+            raise ValueError(f"{what} are given by name, but the returns have no names; give an array of {n}.")
+        known = {name: k for k, name in enumerate(names)}
+        strange = [name for name in values if name not in known]
+        if strange:
+            raise ValueError(f"{what} name {some(strange, 3)}, of which there are no returns; there are {some(names)}.")
+        weights = np.zeros(n)
+        for name, weight in values.items():
+            weights[known[name]] = weight
+    else:
+        weights = np.asarray(values, dtype=np.float64)
+        weights = np.full(n, float(weights)) if weights.ndim == 0 else weights.ravel()
+    if weights.shape != (n,):
+        raise ValueError(f"{what} are {len(weights)} numbers for {n} names; they must be one a name.")
+    bad = np.flatnonzero(~np.isfinite(weights))
+    if len(bad):
+        place = bad[0] if names is None else names[bad[0]]
+        raise ValueError(f"{what} are {weights[bad[0]]} for {place}; all must be finite.")
+    return weights
+
+
+def weights_after(fitted: Any, names: Any, n: int) -> Vector:
+    """Return the weights of a fitted estimator, its ``weights_`` or else its ``coef_``."""
+    name = next((name for name in ("weights_", "coef_") if hasattr(fitted, name)), None)
+    if name is None:
+        raise TypeError(f"{type(fitted).__name__} has neither weights_ nor coef_ after fit; a tracker has one.")
+    what, values = f"{name} of {type(fitted).__name__}", getattr(fitted, name)
+    if values is None or (np.ndim(values) == 0 and not isinstance(values, Mapping)):
+        raise TypeError(f"{what} is {values!r}; it must hold one weight a name.")
+    return weights_of(values, names, n, what)
+
+
+# Fits.
+
+
+def fits_of(
+    tracker: Any, data: Data, splits: list[Split], held: Callable[[], Vector] | None, n_jobs: int | None
+) -> Generator[Any, None, None]:
+    """Yield the fitted trackers in order; each gets the weights held by then, if those are given."""
+    import joblib
+
+    if held is not None or joblib.effective_n_jobs(n_jobs) == 1 or len(splits) == 1:
+        for k, split in enumerate(splits):
+            handed = {} if held is None or k == 0 else {PREVIOUS: data.as_weights(held().copy())}
+            yield _fit(tracker, data, split, handed)
+        return
+    jobs = [joblib.delayed(_fit)(tracker, data, split, {}) for split in splits]
+    try:
+        arriving = joblib.Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator", batch_size=1)
+    except ValueError:  # a backend that returns all at once
+        arriving = joblib.Parallel(n_jobs=n_jobs, prefer="threads")
+    results = arriving(jobs)
+    try:
+        for fitted in results:  # noqa: UP028  (`yield from` would close it before the warning is silenced)
+            yield fitted
+    finally:
+        if hasattr(results, "close"):
+            with warnings.catch_warnings():
+                # joblib warns about unfinished fits, which are expected here.
+                warnings.simplefilter("ignore", UserWarning)
+                results.close()
+
+
+def _fit(tracker: Any, data: Data, split: Split, parameters: dict[str, Any]) -> Any:
+    from sklearn.base import clone  # slow to import, and only fits need it
+
+    fitted = clone(tracker)
+    if parameters:
+        fitted.set_params(**parameters)
+    try:
+        # Some estimators return nothing.
+        fitted.fit(*data.part(split.train))
+    except Exception as error:
+        first, last = (data.row_label(int(split.train[k])) for k in (0, -1))
+        error.add_note(
+            f"This was the fit on {len(split.train)} rows, {first} to {last}, to be held from the row after."
+        )
+        raise
+    return fitted
+
+
+def cut_short(fitted: Any) -> bool:
+    """Whether a fit was interrupted, perhaps in another process."""
+    from counterpoise.problem import Status
+
+    return getattr(getattr(fitted, "result_", None), "status", None) is Status.INTERRUPTED

@@ -1,0 +1,68 @@
+"""The reader of tables: separators, decimal commas, names, days."""
+
+import numpy as np
+import pytest
+
+from counterpoise.tables.arrays import read_arrays
+from counterpoise.tables.portfolios import read_prices
+from counterpoise.tables.read import read_sheet
+
+
+def sheet_of(folder, text, **options):
+    path = folder / "t.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read_sheet(path, **options)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_the_separator_is_found_in_the_first_line(tmp_path, separator):
+    sheet = sheet_of(tmp_path, "name,age,size\nA,1.5,2\nB,,4\n".replace(",", separator))
+    assert sheet.names == ["name", "age", "size"] and sheet.words == ["name"] and sheet.notes == []
+    np.testing.assert_array_equal(sheet.numbers("age"), [1.5, np.nan])
+    assert sheet.text("size") == ["2", "4"]
+
+
+@pytest.mark.parametrize("separator", [";", "\t"])
+def test_decimal_commas_where_commas_do_not_separate(tmp_path, separator):
+    text = "name;age;size\nA;1,5;-0,25\nB;;1,5e3\nC;7;,5\n".replace(";", separator)
+    sheet = sheet_of(tmp_path, text)
+    np.testing.assert_array_equal(sheet.numbers("age"), [1.5, np.nan, 7.0])
+    np.testing.assert_array_equal(sheet.numbers("size"), [-0.25, 1500.0, 0.5])
+    assert sheet.notes == [f"Read commas in the numbers of {tmp_path / 't.csv'} as decimal points."]
+    assert sheet_of(tmp_path, text, decimal=".").words == ["name", "age", "size"]
+
+
+def test_a_comma_is_no_decimal_point_beside_points_or_between_commas(tmp_path):
+    assert sheet_of(tmp_path, "a;b\n1,5;2.5\n").words == ["a"]
+    assert sheet_of(tmp_path, 'a,b\n"1,234",2\n').words == ["a"]
+    np.testing.assert_array_equal(sheet_of(tmp_path, 'a,b\n"1,5",2\n', decimal=",").numbers("a"), [1.5])
+
+
+def test_a_separator_may_be_given(tmp_path):
+    sheet = sheet_of(tmp_path, "a|b\n1|2\n", separator="|")
+    assert sheet.names == ["a", "b"] and sheet.numbers("b").tolist() == [2.0]
+
+
+def test_arrays_and_prices_are_read_by_the_same_reader(tmp_path):
+    pytest.importorskip("pandas")
+    path = tmp_path / "p.csv"
+    path.write_text("Datum;AAA;BBB;SPX\n31.12.2023;1,5;2;3\n2.1.2024;1,75;2,5;3,5\n")
+    assert read_arrays(path, "SPX")["A"].tolist() == [[1.5, 2.0], [1.75, 2.5]]
+    assert read_arrays(path)["left_out"] == ["Datum"]
+    prices = read_prices(path)
+    assert prices.frame["SPX"].tolist() == [3.0, 3.5] and str(prices.frame.index[0].date()) == "2023-12-31"
+    assert prices.notes == [f"Read commas in the numbers of {path} as decimal points."]
+
+
+def test_text_in_another_encoding_is_named(tmp_path):
+    with pytest.raises(ValueError, match=r"t\.csv is not UTF-8 text\.$"):
+        sheet_of(tmp_path, "a,b\n1,2\n".encode("utf-16"))
+    with pytest.raises(ValueError, match=r"t\.csv, line 2 is not UTF-8 text; save the file as UTF-8\.$"):
+        sheet_of(tmp_path, "a,b\nä,2\n".encode("latin-1"))
+
+
+def test_names_that_repeat_are_refused_but_not_in_arrays(tmp_path):
+    text = "a,a\n1,2\n"
+    with pytest.raises(ValueError, match=r"has more than one column 'a', the 1\. and the 2\.; names must be unique\.$"):
+        sheet_of(tmp_path, text)
+    assert read_arrays(tmp_path / "t.csv")["A"].tolist() == [[1.0, 2.0]]
