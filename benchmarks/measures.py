@@ -29,7 +29,7 @@ from counterpoise.solvers.loss_line import LossLine
 MEASURES = ("ete", "dr", "hete", "hdr")
 MOST = 0.5
 CONTINUATION = 10.0 ** -np.linspace(1.0, 7.0, 7)
-SMALLEST = 1e-9
+STEPS, SMALLEST = 500, 1e-9
 
 
 def slopes(measure: str, error: Vector, huber: float) -> Vector:
@@ -67,7 +67,8 @@ def majorise_minimise(
         scale = np.log1p(most / p)
 
         def objective(w: Vector, p: float = p, scale: float = scale) -> float:
-            return total(measure, index - returns @ w, huber) / days + lam * np.log1p(w / p).sum() / scale
+            penalty = lam * float(np.log1p(w / p).sum()) / scale
+            return float(total(measure, index - returns @ w, huber) / days + penalty)
 
         def step(w: Vector, p: float = p, scale: float = scale) -> Vector:
             tangent = lam / (scale * (p + w))
@@ -75,7 +76,7 @@ def majorise_minimise(
             return capped_simplex(w - gradient / (2.0 * bound), most)
 
         value = objective(w)
-        for _ in range(150):
+        for _ in range(STEPS):
             first = step(w)
             second = step(first)
             r, v = first - w, second - 2.0 * first + w

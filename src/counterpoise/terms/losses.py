@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -86,6 +87,11 @@ class Loss(DataTerm):
     def gradient(self, x: Vector) -> Vector:
         """Return AᵀVφ′(z)."""
         return self.transposed(self.weighted(self.phi.slope(self._residual_of(x))))
+
+    def slope_along(self, x: Vector, step: Vector) -> Callable[[float], float]:
+        """Return the derivative of f(x + t·step) by t, as a function of t that takes no product with A."""
+        z, along = self._residual_of(x), self.residual(step) + self.y
+        return lambda t: float(self.weighted(self.phi.slope(z + t * along)) @ along)
 
     @cached_property
     def majorant(self) -> LeastSquares:
