@@ -37,9 +37,8 @@ TURNS, LARGEST_TURN, DAMPINGS = 50, 500, (1.0 / 512.0, 8.0, 1e15)
 # Steps on a model of f that lower F by less than the first share of what they lower the model do not count, by more
 # than the second raise trust in such models; the models, from the local one to the upper bound.
 ACCEPTED, TRUSTED, MIXES = 0.2, 0.7, (0.0, 0.01, 0.1, 1.0)
-# Newton steps on models, the share of the gap to which each model is settled; bisections of a step, and how well they
-# find its end: the next model is made there.
-NEWTON_STEPS, FORCING, BISECTIONS, WELL_FOUND = 200, 0.01, 60, 1e-6
+# Newton steps on models, the share of the gap to which each model is settled, and bisections of a step.
+NEWTON_STEPS, FORCING, BISECTIONS = 200, 0.01, 60
 
 
 def walk_on_faces(problem: Problem, x: Vector, steps: int, limits: Limits | None = None) -> Vector:
@@ -168,8 +167,6 @@ def _lowest_between(problem: Problem, x: Vector, end: Vector) -> Vector:
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if falls(middle) else (low, middle)
-        if high - low <= WELL_FOUND * high:
-            break
     return x + low * step
 
 
