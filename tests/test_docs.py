@@ -22,7 +22,7 @@ def blocks(name, language=""):
 
 def test_contributing_shows_the_live_example():
     shown = blocks("CONTRIBUTING.md", "python")
-    for name in ("own_penalty", "own_pieces", "own_constraint"):
+    for name in ("own_penalty", "own_loss", "own_pieces", "own_constraint"):
         assert (ROOT / "examples" / f"{name}.py").read_text() in shown, name
 
 

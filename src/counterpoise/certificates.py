@@ -171,7 +171,6 @@ def swap_gap(problem: Problem, x: Vector, pool: Any = None) -> tuple[float, floa
     Then who leaves (−1: nobody has to) and who enters (−1: no exchange gains), and a proved bound of what both together
     can gain. With a ``pool`` the columns are priced without the Gram matrix.
     """
-    problem.require_quadratic("swap")
     strategy = serving(problem, "swap")
     if not strategy.has_supports:
         raise ValueError(f"exchanges need a g that leaves s coordinates free; g is {type(problem.g).__name__}.")
@@ -231,10 +230,11 @@ def convex_gap(problem: Problem, x: Vector) -> float | None:
     f. The z that maximises the right side is found by filling the pieces of h in the order of their slopes.
     """
     members = convex_members(problem, x)
-    return None if members is None else _linear_gap(problem, x, members, problem.f.gradient(x))
+    return None if members is None else linear_gap(problem, x, members, problem.f.gradient(x))
 
 
-def _linear_gap(problem: Problem, x: Vector, members: Any, gradient: Vector) -> float:
+def linear_gap(problem: Problem, x: Vector, members: Any, gradient: Vector) -> float:
+    """Return the bound of :func:`convex_gap` for given members, from the gradient of f at theirs."""
     slopes, h, tree = gradient + smooth_slopes(problem.separable, x), problem.separable, problem.u.tree(problem.n)
     lo, hi, centre, cost = np.maximum(h.lo, h.floor), h.hi, h.centre, h.cost
     if not np.isfinite(lo[members]).all():

@@ -8,6 +8,7 @@ A *strategy* is a class whose instances are made from a problem. What it must ha
 ``threshold(problem, theta)``  λ above which every CWS point is sparse or binary, or None (static)
 ``plan``, ``limits``, ``start``, ``child``, ``descend``   for ``search``, see :mod:`counterpoise.solvers.search`
 ``advance``, ``tolerance``, ``weighted``, ``gap``         for ``swap`` and ``certify(level="swap")``
+``for_losses``                 the class that takes its place where f is not quadratic, with ``takes_losses = True``
 ``enumeration()``              for ``exact``: what there is to enumerate, how many, and the function that does it
 """
 
@@ -31,10 +32,19 @@ def strategy_for(problem: Any) -> Any:
     """Return the strategy class for the terms of a problem, or None."""
     found = _strategies.get((type(problem.g), type(problem.u)))
     if isinstance(found, str):
-        module, name = found.split(":")
-        found = getattr(import_module(module), name)
+        found = _imported(found)
         register(type(problem.g), type(problem.u), found)
+    if problem.f.quadratic is None:
+        found = _imported(getattr(found, "for_losses", found))
     return found
+
+
+def _imported(strategy: Any) -> Any:
+    """Return a class that may be given as "module:name"."""
+    if not isinstance(strategy, str):
+        return strategy
+    module, name = strategy.split(":")
+    return getattr(import_module(module), name)
 
 
 def pool_for(problem: Any) -> Any:
@@ -52,6 +62,8 @@ def serving(problem: Any, method: str) -> Any:
             f"g is {type(problem.g).__name__} and u is {type(problem.u).__name__}. "
             "counterpoise.registry.register adds more."
         )
+    if not getattr(strategy, "takes_losses", False):
+        problem.require_quadratic(method)
     refusal = strategy.refusal(problem)
     if refusal is not None:
         raise ValueError(f"method {method!r} cannot serve this problem: {refusal}")

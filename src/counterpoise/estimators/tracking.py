@@ -27,6 +27,7 @@ from counterpoise.checks import (
 )
 from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, batches, with_callbacks
 from counterpoise.estimators.covariates import is_pandas, some
+from counterpoise.estimators.measures import Measure, as_measure
 from counterpoise.estimators.options import (
     drawn_seed,
     refuse_unusable,
@@ -43,7 +44,6 @@ from counterpoise.solvers.sparse_line import SparseLine
 from counterpoise.terms.concave import AtMost
 from counterpoise.terms.constraint import Sum
 from counterpoise.terms.separable import AbsoluteDeviation, Bounds, SemiContinuous, SeparableTerm
-from counterpoise.terms.smooth import LeastSquares
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,12 +60,13 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
 
     Minimises
 
-        ½ Σₜ (Rw − r)ₜ² + Σᵢ transaction_costᵢ |wᵢ − previousᵢ|
+        Σₜ φ((Rw − r)ₜ) + Σᵢ transaction_costᵢ |wᵢ − previousᵢ|,   φ(z) = ½z²
 
-    over weights with Σ w = 1, at most ``n_assets`` of them not 0, and wᵢ = 0 or min_weightᵢ ≤ wᵢ ≤ max_weightᵢ. R are
-    the returns of the names, a row a day, and r those of the index. The first term is that of
-    :class:`counterpoise.problems.SIT`: a sum over the days, not a mean. There is no penalty; the number of names is a
-    constraint. Nothing is centred, so that a portfolio that lags every day by the same amount has a tracking error.
+    or another ``measure`` φ over weights with Σ w = 1, at most ``n_assets`` of them not 0, and wᵢ = 0 or
+    min_weightᵢ ≤ wᵢ ≤ max_weightᵢ. R are the returns of the names, a row a day, and r those of the index. The first
+    term is that of :class:`counterpoise.problems.SIT`: a sum over the days, not a mean. There is no penalty; the number
+    of names is a constraint. Nothing is centred, so that a portfolio that lags every day by the same amount has a
+    tracking error.
 
     Parameters
     ----------
@@ -90,6 +91,14 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         ``include`` are names that are always held, at their ``min_weight`` at least, which for them is no less than one
         basis point, 0.0001. ``exclude`` are names that are not held. A number is a
         position where no column has a number for its name.
+    measure : {"ete", "dr", "hete", "hdr"}
+        φ, a function of z = portfolio minus index. "ete", the empirical tracking error, is ½z². "dr", the downside
+        risk, is ½min(z, 0)²: only days below the index count. "hete" is the Huber loss, ½z² up to |z| = ``huber`` and
+        huber·|z| − ½huber² beyond, so that single days count less; "hdr" is the same of min(z, 0). To "dr" and "hdr"
+        5e-10·z² is added: many portfolios may never be below the index, and among these it prefers the one with the
+        smallest squared error.
+    huber : float, optional
+        Of "hete" and "hdr" alone: a daily difference in the unit of the returns, such as 0.0025.
     method : {"search", "swap", "bcd-g"}
         "search" looks for the best portfolio that the budget allows; "swap" exchanges one name for another while that
         helps; "bcd-g" moves weight between two names while that helps. At the end of every method it is proved that no
@@ -111,11 +120,13 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
     support_ : array
         The names that have a weight, or their positions if there are no names, in the order of the columns.
     tracking_error_ : float
-        √(mean of (Rw − r)ₜ²) over the days of the fit, weighted by ``sample_weight``; per day and not annualised.
+        √(mean of (Rw − r)ₜ²) over the days of the fit, weighted by ``sample_weight``; per day and not annualised. It is
+        this number for every ``measure``.
     turnover_ : float
         Σᵢ |wᵢ − previousᵢ|, buying and selling, sold names included: 1 if all is bought from cash, 2 at most.
     cws_gap_ : float
-        The largest decrease of the objective that any two weights offer; NaN if the run ended before a scan.
+        The largest decrease of the objective that any two weights offer; NaN if the run ended before a scan. With
+        another measure than "ete" it is that of an upper bound of the objective, as in :class:`counterpoise.Result`.
     problem_ : Problem
         The problem as stated for :func:`counterpoise.minimize`: certify the portfolio with
         ``cp.certify(tracker.problem_, tracker.coef_)``. None if there is one column only.
@@ -162,6 +173,8 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         transaction_cost: Any = 0.0,
         include: Any = None,
         exclude: Any = None,
+        measure: str = "ete",
+        huber: float | None = None,
         method: str = "search",
         work: int | None = None,
         max_time: float | None = None,
@@ -177,6 +190,8 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         self.transaction_cost = transaction_cost
         self.include = include
         self.exclude = exclude
+        self.measure = measure
+        self.huber = huber
         self.method = method
         self.work = work
         self.max_time = max_time
@@ -193,7 +208,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         y : Series, array or DataFrame of one column, days
             The returns of the index. If both have dates, an index of pandas, these must be the same.
         sample_weight : Series or array of length days, optional
-            v ≥ 0: the first term of the objective is ½ Σ vₜ (Rw − r)ₜ².
+            v ≥ 0: the first term of the objective is Σ vₜ φ((Rw − r)ₜ).
         index : optional
             Another name of y.
         """
@@ -276,7 +291,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
 
     def _task(self, returns: Any, index: Any, sample_weight: Any, stacklevel: int) -> _Task:
         """Return the data and the rules, checked; warnings are of the caller's caller."""
-        options = self._options()
+        options, measure = self._options(), as_measure(self.measure, self.huber)
         for name, values in (("returns", returns), ("index", index), ("sample_weight", sample_weight)):
             refuse_unusable(name, values)
         index = _series(returns, index, sample_weight)
@@ -288,13 +303,11 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         labels = list(returns.columns) if frame else list(getattr(self, "feature_names_in_", range(X.shape[1])))
         names = _Names(labels, {label: k for k, label in enumerate(labels)})
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        rules = _rules(self, names)
-        root = np.sqrt(weight)
-        A, r = X * root[:, None], y * root
-        refuse_extreme(A, "returns", smallest=SMALLEST)
-        refuse_extreme(r, "index")
+        rules, root = _rules(self, names), np.sqrt(weight)
+        refuse_extreme(X * root[:, None], "returns", smallest=SMALLEST)
+        refuse_extreme(y * root, "index")
         warn_of_prices(X, labels, y, stacklevel)
-        return _Task(names, frame, A, r, float(weight.sum()), rules, options)
+        return _Task(names, frame, X, np.asarray(y, dtype=np.float64), weight, rules, measure, options)
 
     def _options(self) -> dict[str, Any]:
         choice(self.method, "method", METHODS)
@@ -404,14 +417,15 @@ class _Rules(NamedTuple):
 
 
 class _Task(NamedTuple):
-    """Rows scaled by √sample_weight, and the rules."""
+    """Returns, the index, the weights of the days, the rules, and what is minimised."""
 
     names: _Names
     frame: bool
     A: Vector
     y: Vector
-    days: float
+    weight: Vector
     rules: _Rules
+    measure: Measure
     options: dict[str, Any]
 
     def problem(self, size: int) -> Problem | None:
@@ -431,7 +445,7 @@ class _Task(NamedTuple):
             u = u.within(members, dict(zip(members, zip(rules.least, rules.most, strict=True), strict=True)))
         # Columns are priced without AᵀA where there are very many, if every name may be left out or held at any weight.
         gram = True if least.any() or rules.must.any() or rules.group_names else None
-        f = LeastSquares(self.A, self.y, gram=gram)
+        f = self.measure.term(self.A, self.y, self.weight, gram)
         return Problem(f, h, AtMost(min(size, n)), u, constant=rules.sold_cost, name="IndexTracker")
 
     def solve(
@@ -454,8 +468,9 @@ class _Task(NamedTuple):
 
     def _only_name(self) -> Result:
         """Return the portfolio of the one name that there is."""
-        x, residual = np.ones(1), self.A[:, 0] - self.y
-        objective = 0.5 * float(residual @ residual) + float(self.rules.cost @ np.abs(x - self.rules.centre))
+        # Terms have two columns at least: the name twice, of which one is held.
+        x, f = np.ones(1), self.measure.term(np.hstack([self.A, self.A]), self.y, self.weight)
+        objective = float(f.value(np.array([1.0, 0.0]))) + float(self.rules.cost @ np.abs(x - self.rules.centre))
         objective += self.rules.sold_cost
         status = Status.CERTIFIED
         fields = {"nit": 0, "nacc": 0, "time": 0.0, "setup_time": 0.0, "cws_gap": 0.0, "tolerance": 0.0}
@@ -473,7 +488,7 @@ class _Task(NamedTuple):
 
     def tracking_error(self, x: Vector) -> float:
         """Return the root mean square of the difference."""
-        return float(np.linalg.norm(self.A @ x - self.y)) / math.sqrt(self.days)
+        return math.sqrt(float(self.weight @ (self.A @ x - self.y) ** 2) / float(self.weight.sum()))
 
     def series(self, x: Vector) -> Any:
         """Return weights by name, if the names came with a DataFrame."""

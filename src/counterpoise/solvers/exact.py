@@ -69,6 +69,7 @@ def exact(
     Result
         With ``proof``, a :class:`Proof`, if its status is OPTIMAL.
     """
+    problem.require_quadratic("exact")
     strategy = strategy_of(problem, "exact")
     _require_exactness(problem, "exact")
     kind, candidates, parts = strategy.enumeration()
@@ -135,6 +136,7 @@ def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0
         import pyscipopt
     except ImportError:
         raise lacking("prove needs", "pyscipopt") from None
+    problem.require_quadratic("prove")
     strategy = strategy_of(problem, "prove")
     if not problem.u.is_line:
         raise ValueError("prove knows problems on Sum; on Sphere f is concave, use method 'exact' for small ones.")

@@ -156,18 +156,17 @@ def _settle_on_models(problem: Problem, x: Vector, target: float, limits: Limits
 def _lowest_between(problem: Problem, x: Vector, end: Vector) -> Vector:
     """Return the end of a step if F falls all the way, otherwise the lowest point of the step; F is convex on it."""
     step, low, high = end - x, 0.0, 1.0
+    slope = problem.f.slope_along(x, step)
 
-    def falls(at: Vector) -> bool:
-        slope = problem.f.gradient(at)
-        slope = slope - slope[step != 0.0].mean() if step.any() else slope
-        left, right = one_sided_slopes(problem.separable, at)
-        return float(slope @ step + np.where(step > 0.0, left, right) @ step) <= 0.0
+    def falls(t: float) -> bool:
+        left, right = one_sided_slopes(problem.separable, x + t * step)
+        return bool(slope(t) + float(np.where(step > 0.0, left, right) @ step) <= 0.0)
 
-    if falls(end):
+    if falls(1.0):
         return end
     for _ in range(BISECTIONS):
         middle = 0.5 * (low + high)
-        low, high = (middle, high) if falls(x + middle * step) else (low, middle)
+        low, high = (middle, high) if falls(middle) else (low, middle)
     return x + low * step
 
 

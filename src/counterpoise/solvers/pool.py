@@ -150,10 +150,10 @@ class Pool:
             slopes[first:last] = products[-1] + self.zero_slopes[first:last]
             slope = slopes[first:last] - shared
             if room or m == 1:
-                out[first:last] = _entering(slope, schur, np.minimum(h.hi[first:last], self.c))
+                out[first:last] = entering(slope, schur, np.minimum(h.hi[first:last], self.c))
                 return
             slope, schur = slope - Z * shift, schur + Z * Z / spread
-            promise = _entering(slope, schur, np.minimum(h.hi[first:last], self.c)) - cost
+            promise = entering(slope, schur, np.minimum(h.hi[first:last], self.c)) - cost
             out[first:last] = np.maximum(promise.max(axis=0), 0.0)
 
         self.f.each_block(price)
@@ -414,7 +414,7 @@ def _larger_eigenvalue(a: float, b: Vector, d: Vector) -> Vector:
     return larger
 
 
-def _entering(slope: Vector, bend: Vector, most: Vector) -> Vector:
+def entering(slope: Vector, bend: Vector, most: Vector) -> Vector:
     """Return max over 0 ≤ η ≤ most of −slope·η − ½bend·η², 0 where the slope is not negative."""
     eta = np.where(bend * most > -slope, -slope / np.where(bend > 0.0, bend, 1.0), most)
     gain: Vector = np.where(slope < 0.0, -eta * (slope + 0.5 * np.maximum(bend, 0.0) * eta), 0.0)

@@ -212,7 +212,6 @@ def _on_pool(run: Run, columns: Any, work: int | None, n_jobs: int | None, given
 
 def strategy_of(problem: Problem, method: str) -> Any:
     """Return the strategy for sparse or binary points; ``method`` is named in errors."""
-    problem.require_quadratic(method)
     strategy = serving(problem, method)
     if not problem.f.gram:
         raise ValueError(
@@ -416,7 +415,7 @@ def _first_points(run: Run) -> list[Vector]:
     if hasattr(problem.g, "s"):
         c = getattr(problem.u, "c", 1.0)
         alone = np.zeros(problem.n)
-        slopes = problem.f.p + problem.separable.weight
+        slopes = problem.model(alone).f.p + problem.separable.weight
         alone[np.argmin(0.5 * c * c * (problem.f.diagonal + problem.separable.bend) + c * slopes)] = c
         x = problem.project(alone)
         run.keep(x, problem.objective(x))

@@ -47,6 +47,7 @@ class SparseLine:
     plan = Population(first=4, size=6, stale=24, batch=4, work=32)
 
     has_supports = True
+    for_losses = "counterpoise.solvers.loss_line:LossLine"
     threshold = staticmethod(exactness.sparse_on_line)
 
     @staticmethod
@@ -100,17 +101,10 @@ class SparseLine:
 
     def child(self, parents: list[Vector], rng: np.random.Generator) -> Vector:
         """Take the union of the parents' supports, or a part of one, and a few more; reduce it to s, then walk."""
-        n, fresh = self.problem.n, max(LEAST_FRESH, int(FRESH_SHARE * self.s))
-        held = np.unique(np.concatenate([np.flatnonzero(parent) for parent in parents]))
-        if rng.random() < KICKS:
-            members = np.flatnonzero(parents[0])
-            lost = min(len(members) - 1, int(rng.integers(1, max(2, len(members) // 3) + 1)))
-            keep = rng.choice(members, len(members) - lost, replace=False)
-            must = np.flatnonzero(self.problem.separable.lo > 0.0)
-            held, fresh = np.union1d(keep, must), max(2 * lost, self.s - len(keep) + lost)
-        more = rng.choice(n, min(fresh, n), replace=False)
+        n, must = self.problem.n, np.flatnonzero(self.problem.separable.lo > 0.0)
+        held, more = joined(parents, self.s, n, rng)
         x = np.zeros(n)
-        swap_line.reduce_to(self.support, self.s, np.union1d(held, more).astype(np.int64), x)
+        swap_line.reduce_to(self.support, self.s, np.union1d(np.union1d(held, must), more).astype(np.int64), x)
         return self._walked(self._feasible(x) if x.any() else parents[0], rng)
 
     def _feasible(self, x: Vector) -> Vector:
@@ -192,13 +186,9 @@ class SparseLine:
 
     def _walked(self, x: Vector, rng: np.random.Generator) -> Vector:
         """Return the end of a descent from the best support of a walk."""
-        n, s = self.problem.n, self.s
-        steps = min(max(WALK_WORK // (s * n), LEAST_STEPS), MOST_STEPS, STEPS_EACH * n)
-        steps += max(0, s - np.count_nonzero(x))  # to fill up
-        stay, away = max(1, min(STAY, math.ceil(STAY_SHARE * s))), max(1, min(AWAY, (n - s) // 2))
         at = np.array(x)
         if not self.limits.reached():
-            tabu_line.walk(self.support, at, s, steps, stay, away, rng)
+            walk(self.support, at, self.s, rng)
         return self._descended(at, SEARCH_TRIES)
 
     def _descended(self, x: Vector, tries: int) -> Vector:
@@ -212,3 +202,24 @@ class SparseLine:
                 return np.array(x)
             if not math.isnan(gap) or not limited or self.limits.reached():
                 return at
+
+
+def walk(support: swap_line.Support, x: Vector, s: int, rng: np.random.Generator) -> None:
+    """Go from x, in place, to the best support of a walk over exchanges."""
+    n = len(x)
+    steps: int = min(max(WALK_WORK // (s * n), LEAST_STEPS), MOST_STEPS, STEPS_EACH * n)
+    steps += max(0, s - int(np.count_nonzero(x)))  # to fill up
+    stay, away = max(1, min(STAY, math.ceil(STAY_SHARE * s))), max(1, min(AWAY, (n - s) // 2))
+    tabu_line.walk(support, x, s, steps, stay, away, rng)
+
+
+def joined(parents: list[Vector], s: int, n: int, rng: np.random.Generator) -> tuple[Any, Any]:
+    """Return what a child may hold: the union of the parents' supports, or a part of one, and fresh coordinates."""
+    fresh = max(LEAST_FRESH, int(FRESH_SHARE * s))
+    held = np.unique(np.concatenate([np.flatnonzero(parent) for parent in parents]))
+    if rng.random() < KICKS:
+        members = np.flatnonzero(parents[0])
+        lost = min(len(members) - 1, int(rng.integers(1, max(2, len(members) // 3) + 1)))
+        held = rng.choice(members, len(members) - lost, replace=False)
+        fresh = max(2 * lost, s - len(held) + lost)
+    return held, rng.choice(n, min(fresh, n), replace=False)

@@ -52,7 +52,6 @@ def swap(
         the best weights on a support are not a convex problem; where the proof would take too long, the status is
         CERTIFIED. On ``Sphere(signed=True)`` they are a leading eigenvector, and the proof is quick.
     """
-    problem.require_quadratic("swap")
     strategy = serving(problem, "swap")
     run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
     columns = strategy.pool_for(problem)
@@ -67,7 +66,7 @@ def _on_supports(run: Run, supports: Any) -> Result:
     For large λ a point that no exchange improves is CWS as well. For small λ the pairs may lead to a point with more
     than s non-zeros, about which nothing is claimed over exchanges. The best of all certified points is returned.
     """
-    at, claims = run.start, []
+    at, claims, supports.limits = run.start, [], run.limits
     report, more = _pairs(run, at)
     while report.status is Status.CERTIFIED:
         claims.append(_Claim(run.objective, report._replace(x=at.copy()), more))

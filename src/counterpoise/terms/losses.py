@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -86,6 +87,11 @@ class Loss(DataTerm):
     def gradient(self, x: Vector) -> Vector:
         """Return AᵀVφ′(z)."""
         return self.transposed(self.weighted(self.phi.slope(self._residual_of(x))))
+
+    def slope_along(self, x: Vector, step: Vector) -> Callable[[float], float]:
+        """Return the derivative of f(x + t·step) by t, as a function of t that takes no product with A."""
+        z, along = self._residual_of(x), self.residual(step) + self.y
+        return lambda t: float(self.weighted(self.phi.slope(z + t * along)) @ along)
 
     @cached_property
     def majorant(self) -> LeastSquares:
@@ -203,22 +209,23 @@ def _called(phi: ScalarLoss, part: str, z: Vector) -> Vector:
 
 
 class _HuberLoss:
-    """½z² for −low ≤ z ≤ high, beyond that linear: δ on both sides for Huber, 0 and ∞ for one-sided losses."""
+    """½z² for −low ≤ z ≤ high, beyond that linear: δ on both sides for Huber, 0 and ∞ for one-sided losses.
 
-    bound = 1.0
+    And ½·ties·z² everywhere.
+    """
 
-    def __init__(self, low: float, high: float) -> None:
-        self.low, self.high = low, high
+    def __init__(self, low: float, high: float, ties: float = 0.0) -> None:
+        self.low, self.high, self.ties, self.bound = low, high, ties, 1.0 + ties
 
     def slope(self, z: Vector) -> Vector:
-        return np.clip(z, -self.low, self.high)
+        return np.asarray(np.clip(z, -self.low, self.high) + self.ties * z, dtype=np.float64)
 
     def value(self, z: Vector) -> Vector:
-        inner = self.slope(z)
-        return np.asarray(inner * (z - 0.5 * inner), dtype=np.float64)
+        inner = np.clip(z, -self.low, self.high)
+        return np.asarray(inner * (z - 0.5 * inner) + 0.5 * self.ties * z * z, dtype=np.float64)
 
     def curvature(self, z: Vector) -> Vector:
-        return ((z > -self.low) & (z < self.high)).astype(np.float64)
+        return ((z > -self.low) & (z < self.high)).astype(np.float64) + self.ties
 
 
 class _LogisticLoss:
@@ -276,12 +283,15 @@ class Downside(Loss):
     y : array of length m, or a number
     weights : array of length m, or a number, optional
         v ≥ 0, by default 1.
+    ties : float
+        Adds ½·ties·Σₜ vₜzₜ², by default nothing. Where Ax is never below y the loss is 0, and it often is for many x: a
+        small number such as 1e-9 makes the one that is closest to y the best.
     """
 
     is_known = True
 
-    def __init__(self, A: Any, y: Any, weights: Any = None) -> None:
-        super().__init__(_HuberLoss(np.inf, 0.0), A, y, weights)
+    def __init__(self, A: Any, y: Any, weights: Any = None, ties: float = 0.0) -> None:
+        super().__init__(_HuberLoss(np.inf, 0.0, number(ties, "ties", 0.0, 1.0)), A, y, weights)
 
 
 class HuberDownside(Loss):
@@ -295,13 +305,16 @@ class HuberDownside(Loss):
         δ > 0.
     weights : array of length m, or a number, optional
         v ≥ 0, by default 1.
+    ties : float
+        Adds ½·ties·Σₜ vₜzₜ², by default nothing. Where Ax is never below y the loss is 0, and it often is for many x: a
+        small number such as 1e-9 makes the one that is closest to y the best.
     """
 
     is_known = True
 
-    def __init__(self, A: Any, y: Any, delta: float, weights: Any = None) -> None:
+    def __init__(self, A: Any, y: Any, delta: float, weights: Any = None, ties: float = 0.0) -> None:
         self.delta = _corner(delta)
-        super().__init__(_HuberLoss(self.delta, 0.0), A, y, weights)
+        super().__init__(_HuberLoss(self.delta, 0.0, number(ties, "ties", 0.0, 1.0)), A, y, weights)
 
 
 class Logistic(Loss):

@@ -1,0 +1,293 @@
+"""Sparse points on the line where f is not quadratic: what a search starts from, exchanges, and what is proved of them.
+
+Exchanges are proposed by the closed form of :mod:`counterpoise.kernels.swap_line` on a model of F and verified on F
+itself, by Newton's method on the new support: what the closed form promises is no bound.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from counterpoise import exactness
+from counterpoise.checks import Vector
+from counterpoise.kernels import swap_line
+from counterpoise.problem import Problem
+from counterpoise.rules import near_point
+from counterpoise.solvers.loss_support import LEAST_CURVATURE, LossSupports, Solved
+from counterpoise.solvers.pool import entering
+from counterpoise.solvers.run import Population
+from counterpoise.solvers.sparse_line import RANDOM_SHARE, SparseLine, joined, walk
+from counterpoise.terms.separable import one_sided_slopes, separable_value
+
+# A support is solved when its gap is at most this share of F, in a search and for a claim.
+SOLVED, CLAIMED = 1e-7, 1e-11
+# Proposals that are verified before a support is taken for the end of the way, in a search and for a claim.
+SEARCH_TRIES, CLAIM_TRIES = 12, 100
+# So many exchanges are verified one by one for a proof.
+PROVED = 4000
+# The range over which the curvatures of a model are averaged, in units of the root mean square of z.
+RANGE = 1.0
+# The gain of an exchange, relative to F, that a search takes.
+TOL = 1e-9
+# Starts on upper bounds of f, how many of those are gone through; exchanges of a descent.
+MODEL_STARTS, BOUNDS, MOST_SWAPS = 1, 3, 10_000
+# So many coordinates has a model on which a walk is made, besides those that are held.
+MODELLED = 500
+
+
+class LossLine(LossSupports):
+    """Supports of at most s coordinates for a convex f = Σφ(Ax − y), f + h minimised on each."""
+
+    plan = Population(first=4, size=6, stale=24, batch=4, work=32)
+    has_supports = takes_losses = True
+    threshold = staticmethod(exactness.sparse_on_line)
+    refusal = staticmethod(SparseLine.refusal)
+
+    @staticmethod
+    def pool_for(problem: Problem) -> None:
+        """Return None: there is no pool of columns."""
+
+    # Exchanges.
+
+    def proposals(self, x: Vector, count: int) -> list[tuple[int, int]]:
+        """Return the most promising exchanges, who leaves (−1: nobody has to) and who enters, the best first.
+
+        The formulas are those of :mod:`counterpoise.kernels.swap_line`, with curvatures that are averaged over the
+        range that z may move: a row just beyond a corner of φ would otherwise promise too much.
+        """
+        problem, f, h = self.problem, self.problem.f, self.problem.separable
+        held = self._held(x)
+        m, z = len(held), f.residual(x)
+        curvature = f.weighted(self._averaged(z))
+        gradient = self.columns @ f.weighted(f.phi.slope(z))
+        left, right = one_sided_slopes(h, x)
+        cross = (self.columns[held] * curvature) @ self.columns.T
+        Q = cross[:, held]
+        Q[np.diag_indices(m)] += h.bend[held]
+        M = _inverse_with_sum(Q)
+        Z = M[:m, :m] @ cross + M[:m, m:]
+        schur = self.squares @ curvature + h.bend - M[m, m] - np.einsum("jk,jk->k", cross, Z + M[:m, m:])
+        rho = gradient + right - self._shared(held, (gradient + left)[held])
+        reach = np.minimum(h.hi, problem.u.c)
+        if m < self.s or m == 1:
+            promise = entering(rho, schur, reach)[None, :]
+        else:
+            spread = np.maximum(np.diag(M)[:m], 1e-300)[:, None]
+            weight = x[held][:, None]
+            promise = entering(rho - Z * (weight / spread), schur + Z * Z / spread, reach) - 0.5 * weight**2 / spread
+            promise[self.must[held]] = -np.inf
+        promise[:, held] = -np.inf
+        promise[:, h.hi <= 0.0] = -np.inf
+        flat = promise.ravel()
+        best = np.argpartition(-flat, min(count, flat.size - 1))[:count]
+        best = best[np.argsort(-flat[best], kind="stable")]
+        leavers = np.full(1, -1) if m < self.s else held
+        return [(int(leavers[k // problem.n]), int(k % problem.n)) for k in best if flat[k] > -np.inf]
+
+    def _averaged(self, z: Vector) -> Vector:
+        """Return the curvatures of φ, averaged over z ± a range."""
+        phi = self.problem.f.phi
+        around = RANGE * math.sqrt(float(z @ z) / len(z))
+        if around == 0.0:
+            curvature = phi.curvature(z)
+        else:
+            curvature = (phi.slope(z + around) - phi.slope(z - around)) / (2.0 * around)
+        clipped: Vector = np.clip(curvature, LEAST_CURVATURE * phi.bound, phi.bound)
+        return clipped
+
+    def _shared(self, held: Any, slopes: Vector) -> Any:
+        """Return the slope that a newcomer must undercut: that of the held, of its own group if that holds any."""
+        if not self.problem.u.groups:
+            return float(slopes.max())
+        leaf = self.u.leaf
+        shared = np.full(int(leaf.max()) + 1, -np.inf)
+        np.maximum.at(shared, leaf[held], slopes)
+        return np.where(np.isfinite(shared), shared, slopes.max())[leaf]
+
+    def exchanged(self, x: Vector, leaves: int, enters: int, solved: float, below: float) -> Solved | None:
+        """Solve the support with one coordinate in the place of another."""
+        start = x.copy()
+        start[enters] = x[leaves] if leaves >= 0 else self.problem.u.c / (self.s + 1)
+        if leaves >= 0:
+            start[leaves] = 0.0
+        return self.solve(start, self._held(start), solved, below)
+
+    # What search and swap ask for.
+
+    def start(self, k: int, rng: np.random.Generator) -> Vector:
+        """Begin where upper bounds of f lead, later with random sets that a model reduces; then exchange."""
+        if k < MODEL_STARTS:
+            return self._walked(self._reference, rng)
+        n = self.problem.n
+        few = rng.choice(n, min(n, RANDOM_SHARE * self.s), replace=False)
+        return self._walked(self._reduced(self._reference, few), rng)
+
+    @cached_property
+    def _reference(self) -> Vector:
+        """A good sparse point: the ends of walks on upper bounds of f, each taken at the end of the one before."""
+        problem, rng = self.problem, np.random.default_rng(0)
+        x = problem.project(np.full(problem.n, problem.u.c / problem.n))
+        for k in range(BOUNDS):
+            line = SparseLine(problem.model(x))
+            line.limits = self.limits
+            x = self.weighted(line.start(0, rng) if k == 0 else line.descend(x))
+        return x
+
+    def child(self, parents: list[Vector], rng: np.random.Generator) -> Vector:
+        """Take the union of the parents' supports, or a part of one, and a few more; reduce it to s, then exchange."""
+        held, more = joined(parents, self.s, self.problem.n, rng)
+        return self._walked(self._reduced(parents[0], np.union1d(held, more)), rng)
+
+    def _reduced(self, x: Vector, members: Any) -> Vector:
+        """Return a point of s of the members, by backward elimination on a model of F at x."""
+        members = np.union1d(members, np.flatnonzero(self.must)).astype(np.int64)
+        z, at = self.problem.f.residual(x), np.zeros(len(members))
+        model = self._model(members, x, z, self._averaged(z))
+        swap_line.reduce_to(model, self.s, np.arange(len(members)), at)
+        out = np.zeros(len(x))
+        out[members] = at
+        if not out.any() or (self.ruled and not self.problem.is_feasible(out)):
+            out = near_point(self.problem, out if out.any() else x)
+        return out
+
+    def _walked(self, x: Vector, rng: np.random.Generator) -> Vector:
+        """Return the end of exchanges from the better of x and the end of a walk on a model of F at x, and again."""
+        at = self.solve(x, self._held(x), SOLVED)
+        if at is None:
+            return x
+        while not self.limits.reached():
+            z, n = self.problem.f.residual(at.x), self.problem.n
+            members = np.arange(n)
+            if n > MODELLED:
+                entering = [enters for _, enters in self.proposals(at.x, 10 * MODELLED)]
+                members = np.union1d(self._held(at.x), list(dict.fromkeys(entering))[:MODELLED])
+            end, others = np.zeros(n), at.x[members]
+            walk(self._model(members, at.x, z, self._averaged(z)), others, self.s, rng)
+            end[members] = others
+            found = self.solve(end, self._held(end), SOLVED, at.value)
+            if found is None or found.value >= at.value - TOL * abs(at.value):
+                break
+            at = found
+        return self._improved(at, SEARCH_TRIES, MOST_SWAPS, self.noise, TOL)[0].x
+
+    def descend(self, x: Vector) -> Vector:
+        """Return a point of a support that no exchange was found to improve, reached from x."""
+        found = self.solve(x, self._held(x), SOLVED)
+        return x if found is None else self._improved(found, CLAIM_TRIES, MOST_SWAPS, self.noise, TOL)[0].x
+
+    def _improved(self, at: Solved, tries: int, most: int, floor: float, tol: float) -> tuple[Solved, int, bool]:
+        """Make at most so many exchanges that gain; return the end, their number, and whether none was left."""
+        made, before = 0, -1
+        while made > before:
+            before = made
+            for leaves, enters in self.proposals(at.x, tries):
+                if made >= most or self.limits.reached():
+                    return at, made, False
+                full = np.count_nonzero(at.x) >= self.s
+                if at.x[enters] > 0.0 or (full if leaves < 0 else at.x[leaves] == 0.0):
+                    continue
+                below = at.value - tol * abs(at.value) - floor
+                found = self.exchanged(at.x, leaves, enters, SOLVED, below)
+                if found is not None and found.value < below:
+                    at, made = found, made + 1
+        return at, made, True
+
+    def _held(self, x: Vector) -> Any:
+        return np.flatnonzero((x > 0.0) | self.must)
+
+    def weighted(self, x: Vector) -> Vector:
+        """Return the best weights on the support of an s-sparse x."""
+        found = self.solve(x, self._held(x), CLAIMED)
+        return x if found is None else found.x
+
+    def tolerance(self, x: Vector, tol: float) -> float:
+        """Return what an exchange has to gain: a share of f + h, of which λ is no part, and rounding."""
+        return tol * abs(self._sum(self.problem.separable, x, self.problem.f.residual(x))) + self.noise
+
+    def advance(self, x: Vector, swaps: int, floor: float) -> tuple[Vector, int, float]:
+        """Make at most so many exchanges that gain more than ``floor``.
+
+        Return the point, their number, and the bound that :meth:`gap` proves: NaN if there may be more exchanges, ∞ if
+        there are too many to verify them all.
+        """
+        found, made = self.solve(x, self._held(x), CLAIMED), 0
+        if found is None:
+            return x, 0, math.nan
+        while True:
+            found, more, ended = self._improved(found, CLAIM_TRIES, swaps - made, floor, 0.0)
+            made += more
+            if self.limits.reached() or (ended and self._exchanges(found.x) > PROVED):
+                return found.x, made, math.inf
+            if not ended:
+                return found.x, made, math.nan
+            found = self.solve(found.x, self._held(found.x), CLAIMED) or found
+            look = self._verified(found)
+            if look.gain <= floor or made >= swaps:
+                return found.x, made, look.bound if look.gain <= floor else math.nan
+            found, made = look.best, made + 1
+
+    def gap(self, x: Vector) -> tuple[float, float, int, int, float]:
+        """Return what the best weights on the support of an s-sparse x gain, and what an exchange gains beyond.
+
+        Then who leaves (−1: nobody has to) and who enters (−1: no exchange gains), and a bound of what both together
+        can gain. All exchanges are verified, one by one.
+        """
+        count = self._exchanges(x)
+        if count > PROVED:
+            raise ValueError(
+                f"{type(self.problem.f).__name__} is not quadratic, so that all {count} exchanges would have to be "
+                f"verified one by one, which is done up to {PROVED}; certify the pairs, level='pair'."
+            )
+        found = self.solve(x, self._held(x), CLAIMED)
+        if found is None:
+            raise ValueError(f"What x holds cannot have the sum {self.problem.u.c:g} within its bounds.")
+        h = self.problem.separable
+        value = self._sum(h, x, self.problem.f.residual(x)) - separable_value(h, np.zeros(len(x)))
+        own, look = max(value - found.value, 0.0), self._verified(found)
+        return own, look.gain, look.leaves, look.enters, own + look.bound
+
+    def _exchanges(self, x: Vector) -> int:
+        """Return how many exchanges there are."""
+        outside = self.problem.n - np.count_nonzero(x)
+        return int(outside if np.count_nonzero(x) < self.s else outside * self.s)
+
+    def _verified(self, at: Solved) -> _Look:
+        """Solve the support of every exchange, as far as that is needed to tell whether it gains most."""
+        held = self._held(at.x)
+        outside = np.flatnonzero((at.x == 0.0) & (self.problem.separable.hi > 0.0) & ~self.must)
+        leavers = [-1] if len(held) < self.s else [int(j) for j in held if not self.must[j]]
+        look = _Look(0.0, -1, -1, at.gap, at)
+        for leaves, enters in itertools.product(leavers, outside):
+            if self.limits.reached():
+                return look._replace(bound=math.inf)
+            found = self.exchanged(at.x, leaves, int(enters), CLAIMED, at.value - look.gain)
+            if found is None:
+                continue
+            look = look._replace(bound=max(look.bound, at.value - found.value + found.gap))
+            if at.value - found.value > look.gain:
+                look = look._replace(gain=at.value - found.value, leaves=leaves, enters=int(enters), best=found)
+        return look
+
+
+class _Look(NamedTuple):
+    """The best exchange: what it gains, who leaves and enters, a bound of what any gains, and where it leads."""
+
+    gain: float
+    leaves: int
+    enters: int
+    bound: float
+    best: Solved
+
+
+def _inverse_with_sum(Q: Vector) -> Vector:
+    """Return [[Q, 1], [1ᵀ, 0]]⁻¹, with a small ridge on Q."""
+    m = len(Q)
+    bordered = np.ones((m + 1, m + 1))
+    bordered[:m, :m], bordered[m, m] = Q, 0.0
+    bordered[np.arange(m), np.arange(m)] += swap_line.RIDGE * float(np.diag(Q).max()) + 1e-100
+    return np.asarray(np.linalg.inv(bordered), dtype=np.float64)

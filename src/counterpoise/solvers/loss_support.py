@@ -1,0 +1,148 @@
+"""Newton's method on a support of the line, for an f = Σφ(Ax − y) that is not quadratic.
+
+A step minimises the model of F with the local curvatures over the held coordinates, by the kernel that serves quadratic
+f, so that bounds, floors, groups and kinks are kept as there. Then the true F is searched on the line to that point.
+Where that fails more of the upper bound of the curvatures is mixed in. What is left is bounded by the gap of Frank and
+Wolfe, for on a support F is convex.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from counterpoise.certificates import linear_gap
+from counterpoise.checks import Vector, is_sparse
+from counterpoise.kernels import swap_line
+from counterpoise.problem import Problem
+from counterpoise.supervision import Limits
+from counterpoise.terms.losses import SMALLEST_MIX
+from counterpoise.terms.separable import is_gapped, one_sided_slopes, separable_value, take
+
+# Newton steps on a support, at most; the share of its promise that a full step has to bring; steps along a line.
+NEWTON_STEPS, ACCEPTED, LINE_STEPS = 60, 0.25, 40
+# Where a step promises no more than this share of what is missing, the gap may show that the rest is missed as well.
+NEAR = 0.1
+# The least curvature of a first model, as a share of the bound.
+LEAST_CURVATURE = 1e-3
+# A weight that is not 0, for kernels that hold no zeros.
+TINY = 1e-250
+
+
+class Solved(NamedTuple):
+    """The best point that was found on a support, f + h there relative to h(0), and what is left at most."""
+
+    x: Vector
+    value: float
+    gap: float
+
+
+class LossSupports:
+    """f + h on the line, minimised over given coordinates."""
+
+    def __init__(self, problem: Problem) -> None:
+        f, h = problem.f, problem.separable
+        self.problem, self.s, self.limits = problem, min(int(problem.g.s), problem.n), Limits()
+        A = f.A.toarray() if is_sparse(f.A) else f.A
+        self.columns = np.ascontiguousarray(A.T, dtype=np.float64)
+        self.squares = self.columns**2
+        self.must = h.lo > 0.0
+        self.ruled = is_gapped(h) or bool(problem.u.groups)
+        self.u = problem.u.kernel(h)
+        self.noise = 64.0 * problem.value_and_resolution(problem.project(np.full(problem.n, 1.0 / problem.n)))[1]
+        self._unused = np.empty(5)
+
+    def _model(self, held: Any, x: Vector, z: Vector, curvature: Vector) -> swap_line.Support:
+        """Return the model of F at x with the given curvatures, of the held coordinates alone."""
+        h, f = take(self.problem.separable, held), self.problem.f
+        rows = self.columns[held]
+        Q = (rows * f.weighted(curvature)) @ rows.T
+        b = rows @ f.weighted(f.phi.slope(z)) + h.weight - Q @ x[held]
+        Q[np.diag_indices(len(held))] += h.bend
+        nothing = np.zeros(len(held))
+        u = self.u._replace(leaf=self.u.leaf[held]) if self.problem.u.groups else self.u
+        return swap_line.Support(Q, b, h._replace(weight=nothing, bend=nothing), u, 0.0, self.ruled)
+
+    def solve(self, x: Vector, held: Any, solved: float, below: float = math.inf) -> Solved | None:
+        """Minimise f + h over the held coordinates, from weights x that need not be feasible; None if none are.
+
+        The way ends early where even what is left could not bring the value to ``below``.
+        """
+        f, own, rows = self.problem.f, take(self.problem.separable, held), self.columns[held]
+        at_zero, floors = separable_value(own, np.zeros(len(held))), own.floor > own.lo
+        x, w, z = x.copy(), x[held], rows.T @ x[held] - f.y
+        value, mix, gap = math.inf, LEAST_CURVATURE, math.inf
+        for _ in range(NEWTON_STEPS):
+            curvature = f.phi.curvature(z)
+            curvature = curvature + mix * (f.phi.bound - curvature)
+            end = np.where(floors, w, np.maximum(w, TINY))
+            model = self._model(held, x, z, curvature)
+            if not math.isfinite(swap_line.descend(model, end, len(held), 0.0, 0.0, 0, 1, self._unused)[0]):
+                return None
+            end[end < 2.0 * TINY] = 0.0
+            step = end - w
+            along = rows.T @ step
+            bent = float(f.weighted(f.phi.slope(z)) @ along + 0.5 * f.weighted(curvature) @ (along * along))
+            promised, last, t = separable_value(own, w) - separable_value(own, end) - bent, value, 1.0
+            value = self._sum(own, end, z + along) - at_zero
+            # Where F no longer tells two points apart its slopes may: the last steps are judged by the gap.
+            by_gap = promised <= self.noise and math.isfinite(last)
+            if not by_gap and last - value < ACCEPTED * promised:
+                t = self._lowest(own, w, step, z, along)
+                end = w + t * step
+                value = self._sum(own, end, z + t * along) - at_zero
+                if last - value <= 0.0 and mix >= 1.0:
+                    value = last
+                    break
+            before = x, w, z, gap
+            x, w, z = x.copy(), end, z + t * along
+            x[held] = w
+            # The gap costs as much as a step: it is asked for where it can end the way.
+            enough = solved * abs(value) + self.noise
+            gap = math.inf
+            if by_gap or promised <= max(enough, NEAR * (value - below)):
+                gap = self._left(x, held[~(floors & (w == 0.0))], z)
+                if gap <= enough or value - gap > below:
+                    break
+                if by_gap and gap >= before[-1]:
+                    (x, w, z, gap), value = before, last
+                    if mix >= 1.0:
+                        break
+                    mix = 10.0 * max(mix, LEAST_CURVATURE)
+                    continue
+            mix = max(0.1 * mix, SMALLEST_MIX) if by_gap or last - value >= 0.5 * promised else min(10.0 * mix, 1.0)
+        if math.isinf(gap):
+            gap = self._left(x, held[~(floors & (x[held] == 0.0))], self.problem.f.residual(x))
+        return Solved(x, value, gap)
+
+    def _sum(self, own: Any, w: Vector, z: Vector) -> float:
+        """Return f + h of the held coordinates."""
+        f = self.problem.f
+        return float(f.weighted(f.phi.value(z)).sum()) + separable_value(own, w)
+
+    def _left(self, x: Vector, members: Any, z: Vector) -> float:
+        """Return a bound of what better weights of the members gain."""
+        gradient = np.zeros(len(x))
+        gradient[members] = self.columns[members] @ self.problem.f.weighted(self.problem.f.phi.slope(z))
+        return linear_gap(self.problem, x, members, gradient)
+
+    def _lowest(self, own: Any, w: Vector, step: Vector, z: Vector, along: Vector) -> float:
+        """Return where F is lowest between w (0) and w + step (1), by bisection of its slope."""
+        f = self.problem.f
+
+        def falls(t: float) -> bool:
+            left, right = one_sided_slopes(own, w + t * step)
+            slope = float(f.weighted(f.phi.slope(z + t * along)) @ along)
+            return slope + float(np.where(step > 0.0, left, right) @ step) <= 0.0
+
+        if falls(1.0):
+            return 1.0
+        low, high = 0.0, 1.0
+        for _ in range(LINE_STEPS):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if falls(middle) else (low, middle)
+            if high - low < 1e-3 * high:
+                break
+        return low

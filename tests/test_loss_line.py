@@ -1,0 +1,180 @@
+"""Supports where f is not quadratic: search, swap and certificates against SLSQP on every support."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import scipy.optimize
+
+import counterpoise as cp
+from conftest import scaled
+from counterpoise.problem import Status
+from counterpoise.registry import strategy_for
+from counterpoise.solvers import loss_line
+from counterpoise.solvers.loss_line import LossLine
+from naive import loss_slope, loss_sum
+from test_losses import DELTA, LOSSES, data, make
+
+CLOSE = 2e-6
+
+
+def least_on(description, members, lo, hi, cost, groups=()):
+    """The least f + cost·x over the weights of the members, each within its bounds, by SLSQP; ∞ if it finds none."""
+    kind, A, y, v = description
+    B, members = A[:, members], list(members)
+    lo, hi, cost = lo[members], hi[members], cost[members]
+    rules = [{"type": "eq", "fun": lambda w: w.sum() - 1.0, "jac": lambda w: np.ones(len(w))}]
+    for inside, most in groups:
+        mask = np.isin(members, inside).astype(float)
+        if mask.any():
+            rules.append({"type": "ineq", "fun": lambda w, m=mask, b=most: b - m @ w, "jac": lambda w, m=mask: -m})
+    least = np.inf
+    for start in (np.full(len(members), 1.0 / len(members)), lo + (hi - lo) / (1.0 + np.arange(len(members)))):
+        found = scipy.optimize.minimize(
+            lambda w: loss_sum(kind, B, y, v, w, DELTA) + cost @ w,
+            np.clip(start, lo, hi),
+            jac=lambda w: loss_slope(kind, B, y, v, w, DELTA) + cost,
+            bounds=list(zip(lo, hi, strict=True)),
+            constraints=rules,
+            method="SLSQP",
+            options={"ftol": 1e-14, "maxiter": 300},
+        )
+        ok = abs(found.x.sum() - 1.0) < 1e-7 and all(np.atleast_1d(r["fun"](found.x)).min() > -1e-7 for r in rules[1:])
+        least = min(least, float(found.fun)) if ok else least
+    return least
+
+
+def case(kind, rng, n=6, m=12, floors=False, groups=False, costs=False):
+    A, y, v = data(kind, rng, m, n)
+    hi = np.full(n, 0.7)
+    lo = np.where(rng.random(n) < 0.5, 0.15, 0.0) if floors else np.zeros(n)
+    cost = rng.uniform(0.0, 0.5, n) if costs else np.zeros(n)
+    h, u, limits = cp.Bounds(0, hi), cp.Sum(1), ()
+    if floors:
+        h = h + cp.SemiContinuous(lo, hi)
+    if costs:
+        h = h + cp.AbsoluteDeviation(np.zeros(n), cost)
+    if groups:
+        limits = (([0, 1, 2], 0.6),)
+        u = u.within({"a": [0, 1, 2]}, {"a": (0.0, 0.6)})
+    return (make(kind, A, y, v), h, u), ((kind, A, y, v), lo, hi, cost, limits)
+
+
+def best_of_all(reference, n, s):
+    """The least value over all supports of at most s."""
+    sets = itertools.chain.from_iterable(itertools.combinations(range(n), k) for k in range(1, s + 1))
+    return min(least_on(reference[0], held, *reference[1:]) for held in sets)
+
+
+@pytest.mark.parametrize("rules", [{}, {"floors": True}, {"groups": True}, {"costs": True}])
+@pytest.mark.parametrize("kind", LOSSES)
+def test_search_finds_the_best_support(kind, rules, rng):
+    for _ in range(scaled(3, 1)):
+        (f, h, u), reference = case(kind, rng, **rules)
+        problem = cp.Problem(f, h, cp.AtMost(3), u)
+        result = cp.minimize(problem, method="search", seed=0)
+        best = best_of_all(reference, 6, 3)
+        assert result.objective == pytest.approx(best, rel=CLOSE, abs=1e-9)
+        assert result.status is Status.CERTIFIED and problem.is_feasible(result.x)
+
+
+@pytest.mark.parametrize("rules", [{}, {"groups": True}, {"costs": True}])
+@pytest.mark.parametrize("kind", LOSSES)
+def test_weights_on_a_support_are_the_best(kind, rules, rng):
+    for _ in range(scaled(20, 3)):
+        (f, h, u), reference = case(kind, rng, **rules)
+        problem = cp.Problem(f, h, cp.AtMost(4), u)
+        held = np.sort(rng.choice(6, 4, replace=False))
+        start = np.zeros(6)
+        start[held] = rng.dirichlet(np.ones(4))
+        found = LossLine(problem).solve(start, held, loss_line.CLAIMED)
+        assert problem.is_feasible(found.x) and set(np.flatnonzero(found.x)) <= set(held)
+        best = least_on(reference[0], held, *reference[1:])
+        assert found.value == pytest.approx(
+            problem.objective(found.x) - problem.objective(0 * found.x) + f.value_at_zero
+        )
+        assert found.value <= best + CLOSE * abs(best) + 1e-10
+        assert found.gap <= 1e-9 * abs(found.value) + 1e-12
+
+
+@pytest.mark.parametrize("g", [cp.AtMost(3), cp.TopSum(3, 1e3)])
+@pytest.mark.parametrize("kind", LOSSES)
+def test_swap_optimal_points_have_no_better_exchange(kind, g, rng):
+    for _ in range(scaled(4, 1)):
+        (f, h, u), reference = case(kind, rng)
+        problem = cp.Problem(f, h, g, u)
+        result = cp.minimize(problem, method="swap", seed=0)
+        assert result.status is Status.SWAP_OPTIMAL
+        held = np.flatnonzero(result.x)
+        outside = np.setdiff1d(np.arange(6), held)
+        pairs = itertools.product(held if len(held) == 3 else [-1], outside)
+        best = min(least_on(reference[0], [*(k for k in held if k != j), i], *reference[1:]) for j, i in pairs)
+        value = loss_sum(*reference[0], result.x, DELTA)
+        assert value - best <= CLOSE * abs(value) + 1e-9
+        assert 0.0 <= result.swap_gap <= 1e-8 * abs(value) + 1e-11
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_certificates_measure_exchanges(kind, rng):
+    """At a point that is not swap-optimal the gap is what SLSQP finds over all exchanges."""
+    for _ in range(scaled(4, 1)):
+        (f, h, u), reference = case(kind, rng)
+        problem = cp.Problem(f, h, cp.AtMost(3), u)
+        x = np.zeros(6)
+        x[:3] = [0.5, 0.3, 0.2]
+        certificate = cp.certify(problem, x, level="swap")
+        sets = [[*(k for k in range(3) if k != j), i] for j in range(3) for i in range(3, 6)]
+        best = min(least_on(reference[0], held, *reference[1:]) for held in [[0, 1, 2], *sets])
+        gain = problem.objective(x) - best
+        assert certificate.swap_gap == pytest.approx(gain, abs=CLOSE * problem.objective(x))
+        assert certificate.swap_gap <= certificate.swap_bound * (1.0 + 1e-12) + 1e-15
+        assert certificate.swap_bound <= certificate.swap_gap + 1e-8 * problem.objective(x)
+
+
+@pytest.mark.parametrize("kind", ["square", "huber"])
+def test_a_loss_that_is_quadratic_agrees_with_least_squares(kind, rng):
+    """Huber with a large δ is least squares: both ways end at the same points."""
+    for _ in range(scaled(5, 2)):
+        A, y, v = data("huber", rng, 25, 12)
+        f = cp.LeastSquares(A, y, weights=v) if kind == "square" else cp.Huber(A, y, 1e6, v)
+        problem = cp.Problem(f, cp.Bounds(0, 0.6), cp.AtMost(4), cp.Sum(1))
+        exact = cp.minimize(cp.Problem(cp.LeastSquares(A, y, weights=v), cp.Bounds(0, 0.6), cp.AtMost(4), cp.Sum(1)),
+                            method="exact")  # fmt: skip
+        assert cp.minimize(problem, method="search", seed=0).objective == pytest.approx(exact.objective, rel=1e-9)
+
+
+def test_the_registry_chooses_by_what_f_can_do(rng):
+    A, y, _ = data("huber", rng)
+    for f, name in ((cp.Huber(A, y, 1.0), "LossLine"), (cp.LeastSquares(A, y), "SparseLine")):
+        assert strategy_for(cp.Problem(f, cp.Bounds(0, 1), cp.AtMost(2), cp.Sum(1))).__name__ == name
+
+
+def test_more_exchanges_than_can_be_verified_are_not_claimed(rng, monkeypatch):
+    (f, h, u), _ = case("downside", rng)
+    problem = cp.Problem(f, h, cp.AtMost(3), u)
+    monkeypatch.setattr(loss_line, "PROVED", 2)
+    assert cp.minimize(problem, method="swap").status is Status.CERTIFIED
+    x = np.zeros(6)
+    x[:3] = [0.5, 0.3, 0.2]
+    with pytest.raises(ValueError, match="all 9 exchanges would have to be verified one by one, which is done up to 2"):
+        cp.certify(problem, x, level="swap")
+
+
+def test_time_limits_and_seeds_are_kept(rng):
+    A, y, v = data("huber", rng, 60, 40)
+    problem = cp.Problem(cp.Huber(A, y, 0.3, v), cp.Bounds(0, 1), cp.AtMost(6), cp.Sum(1))
+    one, two = (cp.minimize(problem, method="search", seed=3, work=8, n_jobs=jobs) for jobs in (None, 2))
+    np.testing.assert_array_equal(one.x, two.x)
+    for method in ("search", "swap"):
+        limited = cp.minimize(problem, method=method, max_time=0.05)
+        assert problem.is_feasible(limited.x)
+
+
+def test_losses_on_other_terms_are_refused(rng):
+    A, y, _ = data("huber", rng)
+    problem = cp.Problem(cp.Huber(A, y, 1.0), cp.Bounds(-1, 1), cp.Norm2(1.0), cp.Sum(0))
+    for method in ("search", "swap"):
+        with pytest.raises(ValueError, match=f"method '{method}' needs a quadratic f, which Huber is not"):
+            cp.minimize(problem, method=method)
