@@ -59,7 +59,7 @@ html_show_sourcelink = False
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
-    "ignore_pattern": "own_penalty",
+    "ignore_pattern": "own_",
     "within_subsection_order": "ExampleTitleSortKey",
     "download_all_examples": False,
     "show_memory": False,

@@ -22,6 +22,10 @@ def nnspca(A, s, lam, x):
     return -0.5 * np.sum((A @ x) ** 2) + lam * (np.sum(x) - top_sum(x, s))
 
 
+def spca(A, s, lam, x):
+    return -0.5 * np.sum((A @ x) ** 2) + lam * (np.sum(np.abs(x)) - top_sum(x, s))
+
+
 def dcpb1(A, y, lam, x):
     return 0.5 * np.sum((A @ x - y) ** 2) + lam * (len(x) - np.sum(x**2))
 
@@ -56,6 +60,8 @@ class Case:
             return total - self.lam * np.sqrt((points**2).sum(axis=1))
         if self.g == "square":
             return total - self.lam * (points**2).sum(axis=1)
+        if self.g == "count":
+            return np.where((np.abs(points) > 1e-12).sum(axis=1) <= self.s, total, np.inf)
         return total
 
     def value(self, x):
@@ -67,7 +73,7 @@ class Case:
 
 
 def pair_points(x, i, j, parameters, on):
-    """The feasible points of a pair: a segment of the line or an arc."""
+    """The feasible points of a pair: a segment of the line, an arc or a circle."""
     points = np.repeat(x[None, :], len(parameters), axis=0)
     if on == "line":
         points[:, i], points[:, j] = x[i] + parameters, x[j] - parameters
@@ -82,8 +88,11 @@ def best_on_pair(case, x, i, j, on, theta=0.0, grid=801, zooms=5):
     if on == "line":
         low = max(case.lo[i] - x[i], x[j] - case.hi[j])
         high = min(case.hi[i] - x[i], x[j] - case.lo[j])
-    else:
+    elif on == "arc":
         low, high = 0.0, np.pi / 2
+    else:
+        low, high = -np.pi, np.pi
+        grid += -(grid - 1) % 4  # the ends of the quarters are points of the grid
     here = case.value(x)
 
     def loss(parameters):
@@ -120,6 +129,9 @@ def case_of(name, A, y, lam, s=1):
     zero, none = np.zeros(n), np.zeros((0, n))
     if name == "SIT":
         return Case(A.T @ A, -A.T @ y, zero, np.full(n, np.inf), zero, none, none, "top", lam, s)
+    if name == "SPCA":
+        free = np.full(n, np.inf)
+        return Case(-A.T @ A, zero, -free, free, zero, zero[None], np.full((1, n), lam), "top", lam, s)
     if name == "NNSPCA":
         return Case(-A.T @ A, zero, zero, np.full(n, np.inf), np.full(n, lam), none, none, "top", lam, s)
     g = "square" if name == "DCPB1" else "norm"
@@ -155,6 +167,21 @@ def sparse_pca_optimum(A, s):
                     best, best_x = 0.5 * value, np.zeros(n)
                     best_x[list(support)] = np.maximum(vector, 0)
     return best, best_x
+
+
+def signed_component_optimum(G, s):
+    """max xᵀGx over ‖x‖ = 1 with at most s non-zeros: the largest eigenvalue of every support."""
+    n, s = len(G), min(s, len(G))
+    return max(np.linalg.eigvalsh(G[np.ix_(w, w)])[-1] for w in itertools.combinations(range(n), s))
+
+
+def best_signed_exchange(G, x, s):
+    """The largest xᵀGx after one held coordinate is exchanged for one outside, and by new weights alone."""
+    held, outside = list(np.flatnonzero(x)), list(np.flatnonzero(x == 0))
+    smaller = [held] if len(held) < s else [held[:a] + held[a + 1 :] for a in range(len(held))]
+    supports = [[*rest, j] for rest in smaller for j in outside]
+    tops = [np.linalg.eigvalsh(G[np.ix_(w, w)])[-1] for w in [*supports, held]]
+    return max(tops), tops[-1]
 
 
 def binary_optimum(A, y, c):

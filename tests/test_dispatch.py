@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from typing import NamedTuple
 import numba
 import numpy as np
 import pytest
+from scipy.optimize import minimize as scipy_minimize
 
 import counterpoise as cp
 from conftest import scaled
@@ -120,13 +122,11 @@ def test_a_process_whose_sources_are_edited_keeps_its_kernels_under_the_old_key(
     assert first == fingerprint("counterpoise.kernels.sweep", []) != second
 
 
-def load_example():
-    namespace = {"__name__": "own_penalty_example"}
-    code = compile(
-        (ROOT / "examples" / "own_penalty.py").read_text(), str(ROOT / "examples" / "own_penalty.py"), "exec"
-    )
-    exec(code, namespace)
-    return namespace["CappedL1"]
+def load_example(file="own_penalty", name="CappedL1"):
+    namespace = {"__name__": f"{file}_example"}
+    path = ROOT / "examples" / f"{file}.py"
+    exec(compile(path.read_text(), str(path), "exec"), namespace)
+    return namespace[name]
 
 
 def test_the_examples_own_penalty_is_solved_and_certified(rng):
@@ -153,8 +153,79 @@ def test_the_examples_own_penalty_is_solved_and_certified(rng):
                 assert F(points).min() >= result.objective - result.tolerance - 1e-9
 
 
-def test_the_example_is_short():
-    assert len((ROOT / "examples" / "own_penalty.py").read_text().splitlines()) < 60
+def test_the_examples_own_pieces_are_its_formula(rng):
+    HuberDistance = load_example("own_pieces", "HuberDistance")
+    A, y, x0 = rng.standard_normal((12, 6)), rng.standard_normal(12), rng.uniform(0, 0.4, 6)
+    problem = cp.Problem(cp.LeastSquares(A, y), cp.Bounds(0, 1) + HuberDistance(x0, 0.1), u=cp.Sum(1))
+
+    def F(x):
+        far = np.abs(x - x0)
+        return 0.5 * np.sum((A @ x - y) ** 2) + np.where(far <= 0.1, 0.5 * far**2, 0.1 * far - 0.005).sum()
+
+    for seed in range(20):
+        x = problem.start(seed)
+        assert problem.objective(x) == pytest.approx(F(x), abs=1e-12)
+    result = cp.minimize(problem)
+    assert result.success and result.convex_gap <= result.tolerance
+    rows = {"type": "eq", "fun": lambda x: x.sum() - 1.0}
+    best = scipy_minimize(F, result.x, bounds=[(0, 1)] * 6, constraints=rows, options={"ftol": 1e-14})
+    assert result.objective <= best.fun + 1e-8
+
+
+@pytest.mark.compiled
+def test_the_examples_own_constraint_is_solved_globally_over_pairs(rng):
+    Ellipsoid = load_example("own_constraint", "Ellipsoid")
+    for _ in range(5):
+        A, y, d = rng.standard_normal((8, 5)), rng.standard_normal(8), rng.uniform(0.3, 3.0, 5)
+        h = cp.Bounds(0, np.inf) + cp.Linear(rng.standard_normal(5))
+        problem = cp.Problem(cp.LeastSquares(A, y), h, u=Ellipsoid(d))
+        result = cp.minimize(problem)
+        assert result.success and abs(d @ result.x**2 - 1.0) < 1e-12 and (result.x >= 0.0).all()
+        certificate = cp.certify(problem, result.x, scan="all")
+        assert certificate.cws_gap <= result.tolerance and np.isnan(certificate.critical_residual)
+        for i, j in itertools.combinations(range(5), 2):
+            v = np.sqrt(d[i] * result.x[i] ** 2 + d[j] * result.x[j] ** 2)
+            for angle in np.linspace(0.0, np.pi / 2, 400):
+                moved = result.x.copy()
+                moved[i], moved[j] = v * np.sin(angle) / np.sqrt(d[i]), v * np.cos(angle) / np.sqrt(d[j])
+                assert problem.objective(moved) >= result.objective - result.tolerance - 1e-12
+        assert cp.minimize(problem, method="pdca").objective >= result.objective - 1.0
+    for method in ("swap", "search", "exact"):
+        with pytest.raises(ValueError, match=f"method '{method}' knows TopSum and AtMost"):
+            cp.minimize(problem, method=method)
+    with pytest.raises(TypeError, match="Ellipsoid has no block step: register a body of `solve_state`"):
+        cp.minimize(problem, method="bcd-l")
+
+
+def test_a_constraint_that_lacks_a_body_is_refused_by_name():
+    class Bare(cp.Constraint):
+        def violation(self, x):
+            return 0.0
+
+        def project(self, z, h):
+            return z
+
+    f = cp.LeastSquares(np.eye(3), np.ones(3))
+    with pytest.raises(TypeError, match="Bare has no kernel"):
+        cp.Problem(f, u=Bare())
+
+    class Term(NamedTuple):
+        unused: int
+
+    Bare.kernel = lambda self, h: Term(0)
+    with pytest.raises(TypeError, match="Bare has no `pair_step`: register a body of it for Term"):
+        cp.Problem(f, u=Bare())
+
+    class Other(cp.Sum):
+        pass
+
+    with pytest.raises(TypeError, match="u is a Other, a subclass of Sum, whose pair steps would ignore"):
+        cp.Problem(f, cp.Bounds(0, 1), u=Other(1))
+
+
+def test_the_examples_are_short():
+    for name, lines in {"own_penalty": 60, "own_pieces": 35, "own_constraint": 80}.items():
+        assert len((ROOT / "examples" / f"{name}.py").read_text().splitlines()) < lines, name
 
 
 @pytest.mark.slow

@@ -21,7 +21,9 @@ def blocks(name, language=""):
 
 
 def test_contributing_shows_the_live_example():
-    assert (ROOT / "examples" / "own_penalty.py").read_text() in blocks("CONTRIBUTING.md", "python")
+    shown = blocks("CONTRIBUTING.md", "python")
+    for name in ("own_penalty", "own_pieces", "own_constraint"):
+        assert (ROOT / "examples" / f"{name}.py").read_text() in shown, name
 
 
 def test_links_inside_lead_somewhere():

@@ -18,7 +18,7 @@ from counterpoise.plotting import (
     save_objective,
     styles_of,
 )
-from counterpoise.problems import DCPB1, NNSPCA, SIT
+from counterpoise.problems import DCPB1, NNSPCA, SIT, SPCA
 from counterpoise.solvers.hybrid import join
 
 matplotlib = pytest.importorskip("matplotlib")
@@ -302,6 +302,25 @@ def test_the_landscape_on_an_arc(ax):
     assert (angle[0], angle[-1]) == pytest.approx((0.0, 90.0))
     assert breaks(ax) == pytest.approx([45.0])
     assert lines(ax)["here"].get_xdata()[0] == pytest.approx(np.degrees(np.arctan2(point[0], point[2])))
+
+
+def test_the_landscape_on_a_circle(ax):
+    problem = SPCA(np.array([[1.2, 0.0, 0.2], [0.0, 1.0, -0.1]]), s=1, lam=0.9)
+    point = np.array([-0.5, 0.5, np.sqrt(0.5)])
+    plot_pair(problem, point, 0, 2, ax=ax)
+    angle, change = lines(ax)["change of F"].get_data()
+    v = np.hypot(point[0], point[2])
+    for degrees, each in list(zip(angle, change, strict=True))[::60]:
+        moved = [v * np.sin(np.radians(degrees)), 0.5, v * np.cos(np.radians(degrees))]
+        assert each == pytest.approx(problem.objective(moved) - problem.objective(point), abs=1e-13)
+    terms, at = problem.terms(), point.copy()
+    sweep.start(terms, at)
+    new_i, new_j, gain = sweep.step(terms, at, 0, 2, 0.0)
+    assert change.min() == pytest.approx(-gain, abs=1e-13)
+    assert (angle[0], angle[-1]) == pytest.approx((-180.0, 180.0))
+    assert breaks(ax) == pytest.approx([-135.0, -45.0, 45.0, 135.0])
+    assert lines(ax)["here"].get_xdata()[0] == pytest.approx(np.degrees(np.arctan2(point[0], point[2])))
+    assert lines(ax)["exact step"].get_xdata()[0] == pytest.approx(np.degrees(np.arctan2(new_i, new_j)))
 
 
 def test_pairs_of_names_and_pairs_that_stay(ax):

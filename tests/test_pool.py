@@ -322,17 +322,21 @@ def test_a_pair_that_is_bounded_does_not_gain(rng):
         if rng.random() < 0.5:  # then the whole exchange changes little
             slope_j = slope_k - lam + 0.5 * (q_kk + q_jj - 2.0 * q_kj) * v - float(rng.choice([0.0, 0.01]))
         slope_j, most = slope_j + lam, float(rng.choice([0.0, 0.0, 0.1, 1.0]))
+        crosses, even_j = bool(rng.integers(2)), lam * float(rng.choice([0.0, 1.0]))
         u, w = v * np.sin(angles), v * np.cos(angles)
+        step = (-w if crosses else w) - v
         after = np.max([u, w, np.full_like(u, second), u + w - first], axis=0)
-        change = slope_k * u + slope_j * (w - v) + 0.5 * q_kk * u**2 + 0.5 * q_jj * (w - v) ** 2 + q_kj * u * (w - v)
+        change = slope_k * u + 0.5 * q_kk * u**2 + 0.5 * q_jj * step**2 + q_kj * u * step
+        change += (slope_j - even_j) * step + even_j * (w - v)
         change += lam * (max(v, second) - after)
-        says = enter_arc._cannot_gain(slope_k, slope_j, q_kk, q_jj, q_kj, v, first, second, lam, most)
+        waiting = first, second, lam, most
+        says = enter_arc._cannot_gain(slope_k, slope_j, even_j, q_kk, q_jj, q_kj, v, crosses, *waiting)
         nothing = change.min() >= -most - 1e-12 * (1.0 + lam)
         assert nothing or not says
         bounded, idle = bounded + bool(says), idle + bool(nothing)
     assert bounded > 0.8 * idle > 0
     # Only where u + w − q is the least does this one gain.
-    assert not enter_arc._cannot_gain(0.0, -49.0, -50.0, -50.0, -1.0, 1.0, 1.0, 1.0, 1.0, 0.0)
+    assert not enter_arc._cannot_gain(0.0, -49.0, 0.0, -50.0, -50.0, -1.0, 1.0, False, 1.0, 1.0, 1.0, 0.0)
 
 
 @pytest.mark.compiled

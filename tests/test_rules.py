@@ -246,3 +246,56 @@ def test_integer_program_decides_where_simple_orders_fail():
     w = np.full(30, 0.3)
     with pytest.raises(InfeasibleError, match="without the least values there would be one"):
         cp.Problem(cp.Quadratic(np.eye(30)), cp.SemiContinuous(w, w + 0.02), cp.AtMost(20), cp.Sum(1)).start(0)
+
+
+def test_a_sum_with_weights_is_solved_to_its_optimum():
+    from scipy.optimize import minimize
+
+    rng = np.random.default_rng(1)
+    for _ in range(8):
+        A, y = rng.standard_normal((12, N)), rng.standard_normal(12)
+        a = rng.choice([-2.0, -1.0, 0.5, 1.0, 3.0], N)
+        h = cp.Bounds(-1, 1) + cp.AbsoluteDeviation(0.1, buy=0.3, sell=0.1) + cp.Pieces(knots=[0.2], curve=[1.0])
+        problem = cp.Problem(cp.LeastSquares(A, y), h, u=cp.Sum(0.5, weights=a))
+
+        def F(x, A=A, y=y):
+            trades = 0.3 * np.maximum(x - 0.1, 0) + 0.1 * np.maximum(0.1 - x, 0) + 0.5 * np.maximum(x - 0.2, 0) ** 2
+            return 0.5 * np.sum((A @ x - y) ** 2) + trades.sum()
+
+        seen = []
+        result = cp.minimize(problem, callback=seen.append)
+        assert result.status is cp.Status.CERTIFIED and result.convex_gap <= result.tolerance
+        assert abs(a @ result.x - 0.5) <= 1e-12 and (np.abs(result.x) <= 1.0).all()
+        assert result.objective == pytest.approx(F(result.x), abs=1e-12) == problem.objective(result.x)
+        assert all(problem.violation(progress.x) <= 1e-9 for progress in seen)
+        rows = {"type": "eq", "fun": lambda x, a=a: a @ x - 0.5}
+        starts = [problem.start(k) for k in range(3)]
+        options = {"bounds": [(-1, 1)] * N, "constraints": rows, "options": {"ftol": 1e-14, "maxiter": 500}}
+        assert result.objective <= min(minimize(F, x, **options).fun for x in starts) + 1e-8
+        certificate = cp.certify(problem, result.x)
+        assert certificate.cws_gap <= result.tolerance and certificate.violation <= 1e-12
+
+
+@pytest.mark.compiled
+def test_a_sum_with_weights_takes_numbers_of_nonzeros_and_groups():
+    rng = np.random.default_rng(2)
+    for _ in range(6):
+        A, y, a = rng.standard_normal((9, 4)), rng.standard_normal(9), rng.uniform(0.5, 2.0, 4)
+        u = cp.Sum(1.0, weights=a).within({"first": [0, 1]}, {"first": (0.3, 0.6)})
+        problem = cp.Problem(cp.LeastSquares(A, y), cp.Bounds(0, 2), cp.AtMost(2), u)
+        result = cp.minimize(problem, method="search")
+        assert np.count_nonzero(result.x) <= 2 and 0.3 - 1e-12 <= (a * result.x)[:2].sum() <= 0.6 + 1e-12
+        # The same in z = a∘x, by enumeration.
+        B = A / a
+        spec = naive.Spec(
+            Q=B.T @ B, p=-B.T @ y, lo=np.zeros(4), hi=2 * a, floor=np.zeros(4), weight=np.zeros(4), bend=np.zeros(4),
+            knots=np.zeros((0, 4)), cost=np.zeros((0, 4)), curve=np.zeros((0, 4)), s=2, penalty=None,
+            groups=(([0, 1], 0.3, 0.6),), c=1.0,
+        )  # fmt: skip
+        assert result.objective - 0.5 * y @ y <= naive.optimum(spec) + 1e-7
+    with pytest.raises(TypeError, match="TopSum has no exact pair step on a Sum with weights"):
+        cp.Problem(cp.LeastSquares(A, y), cp.Bounds(0, 1), cp.TopSum(2, 1.0), cp.Sum(1, weights=a))
+    with pytest.raises(ValueError, match="none of them 0"):
+        cp.Sum(1, weights=[1.0, 0.0])
+    with pytest.raises(ValueError, match="its weight must be positive"):
+        cp.Problem(cp.LeastSquares(A, y), cp.SemiContinuous(0.1, 1), u=cp.Sum(1, weights=-a))

@@ -74,7 +74,7 @@ def best_angle(G, x, i, j, grid=None):
 def scores_of(G, x, s):
     n, held = len(x), np.flatnonzero(x)
     score, out, rest = np.empty(n), np.empty(n, dtype=np.int64), np.empty(max(s, len(held)))
-    kernels.score_swaps(G, np.diag(G).copy(), x, G @ x, held, len(held), s, np.empty(n), score, out, rest)
+    kernels.score_swaps(G, np.diag(G).copy(), x, G @ x, held, len(held), s, False, np.empty(n), score, out, rest)
     return score, [None if position < 0 else held[position] for position in out]
 
 
@@ -96,7 +96,7 @@ def test_scores_are_the_best_angle_of_every_exchange(rng, kind):
             reference = max(best_angle(G, x, i, k) for i, k in exchanges(x, s) if k == j)
             assert score[j] == pytest.approx(reference, abs=1e-12 * size)
             assert best_angle(G, x, out[j], j, grid=2001) == pytest.approx(score[j], abs=1e-5 * size)
-        gain, _, _ = kernels.swap_gap(G, x, s, 0)
+        gain, _, _ = kernels.swap_gap(G, x, s, 0, False)
         assert gain == pytest.approx(max(score.max() - value(G, x), 0.0), abs=1e-12 * size)
 
 
@@ -107,8 +107,8 @@ def test_a_gap_is_never_less_than_its_closed_form_and_is_attained(rng, kind):
         s = int(rng.integers(1, n + 1))
         A = make_matrix(rng, kind, n)
         G, x = A.T @ A, sparse_point(rng, n, s)
-        closed = kernels.swap_gap(G, x, s, 0)[0]
-        gain, out, into = kernels.swap_gap(G, x, s, n)
+        closed = kernels.swap_gap(G, x, s, 0, False)[0]
+        gain, out, into = kernels.swap_gap(G, x, s, n, False)
         size = np.abs(G).max() + 1e-300
         assert gain >= closed >= 0
         if gain > 0:
@@ -130,7 +130,7 @@ def test_an_exchange_is_made_at_the_point_that_was_scored(rng):
         rest = np.where(np.arange(n) == held[position], 0.0, x)
         level = rest @ G @ rest / (rest @ rest) if rest.any() else -1.0
         tried, z, y = np.empty(s, dtype=np.int64), np.empty(s), np.zeros(n)
-        assert kernels.exchange(G, x, held, s, position, j, level, tried, z) == s
+        assert kernels.exchange(G, x, held, s, position, j, level, False, tried, z) == s
         y[tried] = z
         assert is_feasible(y, s) and y[held[position]] == 0
         assert value(G, y) == pytest.approx(best_angle(G, x, held[position], j), abs=1e-12 * np.abs(G).max())
@@ -143,7 +143,7 @@ def test_polishing_finds_the_leading_eigenvector_where_it_is_positive(rng):
         G, x = A.T @ A, sparse_point(rng, n, int(rng.integers(1, n + 1)))
         support = np.flatnonzero(x)
         values, vectors = eigh(G[np.ix_(support, support)])
-        reached = kernels.polish(G, x)
+        reached = kernels.polish(G, x, False)
         assert reached == pytest.approx(0.5 * values[-1], rel=1e-13)
         assert value(G, x) == pytest.approx(reached, rel=1e-13)
         if len(values) > 1 and values[-2] < 0.9 * values[-1]:
@@ -158,7 +158,7 @@ def test_polishing_is_exact_where_the_gap_is_small(rng, gap):
     G = (basis * spectrum) @ basis.T
     G = 0.5 * (G + G.T)
     x = np.abs(basis[:, 0]) + 0.02 * rng.random(n)
-    assert kernels.polish(G, x) == pytest.approx(0.5, rel=1e-13)
+    assert kernels.polish(G, x, False) == pytest.approx(0.5, rel=1e-13)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -168,7 +168,7 @@ def test_polishing_climbs_to_a_stationary_point_and_keeps_its_support(rng, kind)
         A = make_matrix(rng, kind, n)
         G, x = A.T @ A, sparse_point(rng, n, int(rng.integers(1, n + 1)))
         before, outside = value(G, x), x == 0
-        reached = kernels.polish(G, x)
+        reached = kernels.polish(G, x, False)
         size = np.abs(G).max() + 1e-300
         assert is_feasible(x, n) and not x[outside].any()
         assert reached >= before - 1e-14 * size
@@ -187,12 +187,12 @@ def test_no_exchange_improves_where_a_descent_ends(rng, kind):
         G, x = A.T @ A, np.abs(rng.standard_normal(n))
         size = np.abs(G).max() + 1e-300
         largest = np.where(x >= np.sort(x)[-s], x, 0.0)
-        kernels.descend(G, x, s, 1e-10, 1000)
+        kernels.descend(G, x, s, 1e-10, 1000, False)
         assert is_feasible(x, s)
         assert value(G, x) >= value(G, largest / np.linalg.norm(largest)) - 1e-12 * size
         best = max((best_angle(G, x, i, j) for i, j in exchanges(x, s)), default=0.0)
         assert best <= value(G, x) + 1e-9 * size
-        assert kernels.swap_gap(G, x, s, kernels.CANDIDATES)[0] <= 1e-9 * size
+        assert kernels.swap_gap(G, x, s, kernels.CANDIDATES, False)[0] <= 1e-9 * size
         assert np.abs(G @ x - 2 * value(G, x) * x)[x > 0].max() <= 1e-9 * size
 
 
@@ -201,8 +201,8 @@ def test_polished_exchanges_do_not_improve_either(rng):
     for _ in range(scaled(60, 12)):
         A = rng.standard_normal((n, n))
         G, x = A.T @ A, np.abs(rng.standard_normal(n))
-        kernels.descend(G, x, s, 1e-10, 1000)
-        assert kernels.swap_gap(G, x, s, kernels.CANDIDATES)[0] <= 1e-9 * np.abs(G).max()
+        kernels.descend(G, x, s, 1e-10, 1000, False)
+        assert kernels.swap_gap(G, x, s, kernels.CANDIDATES, False)[0] <= 1e-9 * np.abs(G).max()
 
 
 def test_each_exchange_raises_the_value(rng):
@@ -211,10 +211,10 @@ def test_each_exchange_raises_the_value(rng):
         A = rng.standard_normal((n, n))
         G, start = A.T @ A, np.abs(rng.standard_normal(n))
         values, full = [], start.copy()
-        swaps = kernels.descend(G, full, s, 1e-10, 1000)
+        swaps = kernels.descend(G, full, s, 1e-10, 1000, False)
         for most in range(swaps + 1):
             x = start.copy()
-            assert kernels.descend(G, x, s, 1e-10, most) == most
+            assert kernels.descend(G, x, s, 1e-10, most, False) == most
             values.append(value(G, x))
         assert (np.diff(values) > 0).all()
         assert np.array_equal(x, full)
@@ -226,7 +226,7 @@ def test_shrinking_leaves_at_most_s_of_those_it_had(rng):
         s, A = int(rng.integers(1, n + 1)), make_matrix(rng, KINDS[trial % len(KINDS)], n)
         x = sparse_point(rng, n, int(rng.integers(1, n + 1)))
         had = x > 0
-        kernels.shrink(A.T @ A, x, s)
+        kernels.shrink(A.T @ A, x, s, False)
         assert is_feasible(x, s) and not x[~had].any()
 
 

@@ -59,8 +59,8 @@ class Certificate:
         then the exchange of one held coordinate for one outside.
     swap_bound : float or None
         With ``level="swap"``: a proof that no exchange and no better weights decrease f + h by more than this. On
-        ``Sum`` it differs from ``swap_gap`` only by rounding. On ``Sphere``, where the best weights on a support are
-        not a convex problem, it may be larger, because eigenvalues only bound them.
+        ``Sum`` and ``Sphere(signed=True)`` it differs from ``swap_gap`` only by rounding. On ``Sphere()``, where the
+        best weights on a support are not a convex problem, it may be larger, because eigenvalues only bound them.
     worst_swap : tuple of int, or None
         The coordinate that leaves (−1 if there is room for another) and the one that enters; None if no exchange
         gains beyond better weights.
@@ -118,6 +118,13 @@ def certify(
     if scan not in ("pruned", "all"):
         raise ValueError(f'scan is {scan!r}; it must be "pruned" or "all".')
     x = vector(x, "x", problem.n)
+    if problem.u.weights is not None:
+        a = problem.u.weights
+        inner = certify(problem.unweighted, a * x, theta, scan, k, n_blocks, seed, level)
+        step = inner.worst_step
+        if step is not None and inner.worst_pair is not None:
+            step = step[0] / float(a[inner.worst_pair[0]]), step[1] / float(a[inner.worst_pair[1]])
+        return dataclasses.replace(inner, worst_step=step, violation=problem.violation(x))
     violation = problem.violation(x)
     if violation > 1e-6 * max(problem.scale, 1e-300):
         raise ValueError(f"x violates the constraints by {violation:g}; certify problem.project(x) instead.")
@@ -253,7 +260,7 @@ def critical_residual(problem: Problem, x: Vector) -> float:
     """Return how far 0 is from ∇f + ∂h + ∂g + N_Ω at x.
 
     On Sum: the largest left slope of a coordinate that can fall minus the smallest right slope of one that
-    can rise at its cost (0 if none). On Sphere: the largest component of G − (xᵀG)x that is not excused by xᵢ = 0.
+    can rise at its cost (0 if none). On Sphere: the largest component of G − (xᵀG)x that xᵢ = 0 does not excuse.
     Where ∂g has several vertices the best one is used, so 0 proves criticality. Zeros that ``AtMost`` keeps at 0, and
     semicontinuous coordinates at 0, cannot rise.
     """
@@ -261,18 +268,31 @@ def critical_residual(problem: Problem, x: Vector) -> float:
     gradient = problem.f.gradient(x)
     left, right = one_sided_slopes(h, x)
     concave = problem.g.subgradient(x, gradient + right)
+    zero = x == 0.0
+    full = hasattr(problem.g, "violation") and int((~zero).sum()) >= problem.g.s
     if problem.u.is_line:
-        zero = x == 0.0
-        stays = zero & ((h.floor > h.lo) | (hasattr(problem.g, "violation") and int((~zero).sum()) >= problem.g.s))
+        stays = zero & ((h.floor > h.lo) | full)
         falls, rises = (x > np.maximum(h.lo, h.floor)) & ~stays, (x < h.hi) & ~stays
         rising = np.where(rises, gradient + right + concave, np.inf)
         falling = np.where(falls, gradient + left + concave, -np.inf)
         return float(problem.u.tree(problem.n).best_transfer(x, rising, falling, problem.scale).rate)
     if not problem.u.is_sphere:
         return math.nan
+    if problem.u.signed:
+        return _signed_residual(problem, x, gradient, left, right, full)
     total = gradient + right + concave
     residual = total - (x @ total) * x
-    return float(np.max(np.where(x > 0, np.abs(residual), np.maximum(-residual, 0.0))))
+    return float(np.max(np.where(x > 0, np.abs(residual), 0.0 if full else np.maximum(-residual, 0.0))))
+
+
+def _signed_residual(problem: Problem, x: Vector, gradient: Vector, left: Vector, right: Vector, full: bool) -> float:
+    """Return it on the sphere with signs; at xᵢ = 0 the slopes of h, and of −λ|xᵢ| in g, excuse what they can."""
+    free, even, zero = gradient + 0.5 * (left + right), 0.5 * (right - left), x == 0.0
+    concave = problem.g.subgradient(x, np.where(zero, np.abs(free), free))
+    total = np.where(zero, 0.0, gradient + right + concave)
+    residual = np.abs(total - (x @ total) * x)
+    at_zero = 0.0 if full else np.maximum(np.abs(free) - even - np.abs(concave), 0.0)
+    return float(np.max(np.where(zero, at_zero, residual)))
 
 
 def exactness_threshold(problem: Problem, theta: float = 0.0) -> float | None:
@@ -280,7 +300,7 @@ def exactness_threshold(problem: Problem, theta: float = 0.0) -> float | None:
 
     * TopSum on Sum, x ≥ 0: max over feasible x of maxᵢⱼ|Dᵢ − Dⱼ|, D the slope of f + h. Moving mass from a
       coordinate outside the s largest to one inside gains λ per unit.
-    * TopSum on Sphere: √2·max‖Gx‖∞, G = AᵀA.
+    * TopSum on Sphere, f = −½‖Ax‖², h = λ‖x‖₁: √2·max‖Gx‖∞, G = AᵀA; with signs max‖Gx‖∞.
     * ConcaveQuadratic on Sum: ¼·max α + ½θ makes every pair concave.
     * Norm2 on Sum with −b ≤ x ≤ b: ½·max α·√n·b.
     * AtMost: 0, because sparsity is a constraint.
@@ -304,7 +324,7 @@ def check_blocks(problem: Problem) -> None:
             f"{type(problem.g).__name__} has no block step: register bodies of `concave_change` and `propose` "
             f"for {kernel_type.__name__} with counterpoise.kernels.dispatch.implements."
         )
-    if len(problem.separable.centre):
+    if len(problem.separable.centre) and not problem.u.signed:
         raise ValueError("block steps take no AbsoluteDeviation: its kinks would cut the block; use bcd-g with k = 2.")
     if is_gapped(problem.separable):
         raise ValueError("block steps take no SemiContinuous: a block would have a state for every zero; use bcd-g.")

@@ -62,13 +62,18 @@ def sparse_on_line(problem: Any, theta: float = 0.0) -> float | None:
 
 
 def sparse_on_arc(problem: Any, theta: float = 0.0) -> float | None:
-    """Return √2·max‖Gx‖∞ over non-negative unit x: the norms of the positive and negative parts of G's rows.
+    """Return a multiple of max‖Qx‖∞ over feasible x, by the norms of Q's rows, or for x ≥ 0 of their two parts.
 
-    It holds for h = λ1ᵀx, which cancels the pull of g on the s largest.
+    It holds for h = λ‖x‖₁, which cancels the pull of g on the s largest. Let i be the least of too many non-zeros and j
+    one of the s largest. Turning i into j up to xᵢ = 0 takes λ|xᵢ| off. If f is concave it adds at most
+    |∇ᵢf||xᵢ| + |∇ⱼf|(√2 − 1)|xᵢ|, so that λ > √2·max‖Qx‖∞ suffices; with signs the second term is not positive, because
+    xⱼ would change its sign otherwise, and λ > max‖Qx‖∞ suffices. For other f the first instant of the turn adds at
+    most |∇ᵢf||xⱼ| + |∇ⱼf||xᵢ| and takes λ|xⱼ| off: 2·max‖Qx‖∞.
     """
+    signed = problem.u.signed
     if problem.f.quadratic is None or problem.f.value_at_zero != 0.0:
         return None
-    if (problem.separable.weight != problem.g.lam).any():
+    if not problem.u.cancels(problem.separable, problem.g.lam):
         return None
     if not problem.f.gram:
         largest = math.sqrt(problem.n) * float(np.abs(problem.f.diagonal).max())
@@ -78,6 +83,8 @@ def sparse_on_arc(problem: Any, theta: float = 0.0) -> float | None:
         largest = 0.0
         for first in range(0, problem.n, ROWS):
             rows = problem.f.Q[first : first + ROWS]
-            for part in (np.maximum(rows, 0.0), np.minimum(rows, 0.0)):
+            for part in (rows,) if signed else (np.maximum(rows, 0.0), np.minimum(rows, 0.0)):
                 largest = max(largest, math.sqrt(float(np.einsum("ij,ij->i", part, part).max())))
-    return math.sqrt(2.0) * largest
+    if not problem.f.is_concave:
+        return 2.0 * largest
+    return largest if signed else math.sqrt(2.0) * largest

@@ -17,14 +17,16 @@ from counterpoise.kernels.dispatch import has_body
 from counterpoise.kernels.line import ULP as ROUNDED
 from counterpoise.kernels.pair import WORK_ROWS, Terms, pair_step, repair
 from counterpoise.terms.concave import ConcaveQuadratic, ConcaveTerm
-from counterpoise.terms.constraint import as_constraint
+from counterpoise.terms.constraint import Sum, as_constraint
 from counterpoise.terms.losses import Loss
 from counterpoise.terms.separable import (
     SeparableTerm,
+    as_term,
     compile_separable,
     distance_to_bounds,
     is_gapped,
     keeps_floors,
+    scaled,
     separable_size,
     separable_value,
 )
@@ -88,8 +90,26 @@ class Problem:
         self.g: Any = ConcaveQuadratic(0.0) if g is None else g
         self.n, self.constant, self.name = f.n, float(constant), name
         self.separable, self._separable_constant = compile_separable(h, self.n)
+        if self.u.weights is not None:
+            _ = self.unweighted
+            return
         self.u.check(self.separable)
         self._check_step()
+
+    @cached_property
+    def unweighted(self) -> Problem:
+        """The problem in z = a∘x, for a sum with weights a: 1ᵀz = c."""
+        a = vector(self.u.weights, "weights of Sum", self.n)
+        if not getattr(self.g, "is_scale_free", False):
+            raise TypeError(
+                f"{type(self.g).__name__} has no exact pair step on a Sum with weights: solved in z = a∘x it would be "
+                "another term. Use AtMost(s) or no g."
+            )
+        h, constant = scaled(self.separable, 1.0 / a)
+        u = Sum(self.u.c)
+        u.groups = self.u.groups
+        offset = self.constant + self._separable_constant + constant
+        return Problem(self.f.scaled(1.0 / a), as_term(h), self.g, u, offset, self.name)
 
     def _check_step(self) -> None:
         """Refuse a (u, g) pair that has no exact step, before any kernel runs."""
@@ -125,6 +145,8 @@ class Problem:
     def violation(self, x: Any) -> float:
         """Return the distance from feasibility: the larger of that to the bounds and |u|."""
         x = vector(x, "x", self.n)
+        if self.u.weights is not None:
+            return max(distance_to_bounds(self.separable, x), self.unweighted.violation(self.u.weights * x))
         missed = max(distance_to_bounds(self.separable, x), self.u.violation(x))
         # A g that is a constraint says how far x is from keeping it.
         return float(max(missed, self.g.violation(x))) if hasattr(self.g, "violation") else missed
@@ -135,7 +157,9 @@ class Problem:
         return not is_gapped(self.separable) and bool(not hasattr(self.g, "violation") or self.g.s >= self.n)
 
     def project(self, x: Any) -> Vector:
-        """Return a feasible point nearest to x; with ``AtMost`` or ``SemiContinuous`` one near to x."""
+        """Return a feasible point nearest to x; with ``AtMost``, ``SemiContinuous`` or weights one near to x."""
+        if self.u.weights is not None:
+            return np.asarray(self.unweighted.project(self.u.weights * vector(x, "x", self.n)) / self.u.weights)
         near: Vector = self.u.project(vector(x, "x", self.n), self.separable)
         if self.is_convex_set or self.is_feasible(near):
             return near
@@ -145,6 +169,8 @@ class Problem:
 
     def start(self, seed: int | None = 0) -> Vector:
         """Return a random feasible point."""
+        if self.u.weights is not None:
+            return np.asarray(self.unweighted.start(seed) / self.u.weights)
         x = self.u.random(self.separable, np.random.default_rng(random_seed(seed)))
         return x if self.is_convex_set else self.project(x)
 
@@ -170,6 +196,8 @@ class Problem:
     @cached_property
     def scale(self) -> float:
         """The largest |xᵢ| of any feasible point, or a tiny positive number if that is 0."""
+        if self.u.weights is not None:
+            return self.unweighted.scale / float(np.abs(self.u.weights).min())
         return float(self.u.scale(self.separable))
 
     def is_feasible(self, x: Vector) -> bool:

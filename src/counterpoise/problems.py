@@ -1,4 +1,7 @@
-"""The paper's four problems, each naming its f, h, g and u. ``objective`` is the paper's tabulated value."""
+"""The paper's four problems and sparse PCA with signs, each naming its f, h, g and u.
+
+``objective`` is the paper's tabulated value.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from counterpoise.checks import number
 from counterpoise.problem import Problem
 from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
 from counterpoise.terms.constraint import Sphere, Sum
-from counterpoise.terms.separable import Bounds, Linear
+from counterpoise.terms.separable import AbsoluteDeviation, Bounds, Linear
 from counterpoise.terms.smooth import LeastSquares
 
 
@@ -63,6 +66,34 @@ class NNSPCA(_Preset):
 
     def _build(self, f: Any, g: Any, c: float = 0.0) -> None:
         Problem.__init__(self, f, Bounds(0.0, np.inf) + Linear(g.lam), g, Sphere(), name="NNSPCA")
+
+
+class SPCA(_Preset):
+    """Sparse PCA with signs: −½‖Ax‖² + λ(‖x‖₁ − ‖x‖_[s]), ‖x‖ = 1.
+
+    Parameters
+    ----------
+    A : array or sparse matrix, samples × variables
+        Centred, and scaled if correlations are meant: AᵀA is the matrix whose sparse components are wanted.
+    s : int
+        How many loadings are free of the penalty.
+    lam : float
+        λ. Above ``certify(problem, x).exact_lam`` every CWS point has at most s non-zeros.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import counterpoise as cp
+    >>> A = np.array([[2.0, -2.0, 0.0], [1.0, -1.0, 0.1]])
+    >>> np.abs(cp.minimize(cp.problems.SPCA(A, s=2, lam=100.0), method="search").x).round(3).tolist()
+    [0.707, 0.707, 0.0]
+    """
+
+    def __init__(self, A: Any, s: int, lam: float) -> None:
+        self._build(LeastSquares(A, 0.0, scale=-1.0), TopSum(s, lam))
+
+    def _build(self, f: Any, g: Any, c: float = 0.0) -> None:
+        Problem.__init__(self, f, AbsoluteDeviation(0.0, g.lam), g, Sphere(signed=True), name="SPCA")
 
 
 class DCPB1(_Preset):

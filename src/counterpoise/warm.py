@@ -65,8 +65,14 @@ def _tracking() -> None:
     cp.minimize(SIT(*_table(8), s=3, lam=1e3), method="exact")
     # Below the exactness threshold a search goes another way.
     cp.minimize(problem.variant(lam=1e-3), method="search")
-    A, y = A / 100.0, y / 100.0
-    cp.IndexTracker(3, random_state=0).fit(A, y)
+    tracker = cp.IndexTracker(3, random_state=0).fit(A / 100.0, y / 100.0)
+    assert tracker.problem_ is not None
+    cp.certify(tracker.problem_, tracker.coef_, level="swap")
+
+
+def _rules() -> None:
+    """Portfolios with floors, groups and costs."""
+    A, y = (values / 100.0 for values in _table())
     even = np.full(30, 1.0 / 30.0)
     groups, limits = ["a"] * 15 + ["b"] * 15, {"a": (0.2, 0.8)}
     for method in ("search", "swap", "bcd-g"):
@@ -144,6 +150,7 @@ def _columns() -> None:
 
 RECIPES: dict[str, Callable[[], None]] = {
     "tracking": _tracking,
+    "rules": _rules,
     "signs": _signs,
     "components": _components,
     "columns": _columns,

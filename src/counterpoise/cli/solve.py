@@ -293,7 +293,7 @@ def _run_stages(problem: cp.Problem, stages: list[str], x0: Vector, options: dic
 def _unexamined(problem: cp.Problem, result: cp.Result) -> Outcome:
     """Return the outcome before certification."""
     size = np.abs(result.x)
-    off = size > NEAR if isinstance(problem.g, cp.TopSum) else np.abs(size - 1.0) > NEAR
+    off = size > NEAR if hasattr(problem.g, "s") else np.abs(size - 1.0) > NEAR
     return Outcome(result, problem.violation(result.x), math.nan, int(off.sum()))
 
 
@@ -305,7 +305,7 @@ def _examine(problem: cp.Problem, outcome: Outcome) -> Outcome:
 
 
 def _count_name(problem: cp.Problem) -> str:
-    return "non-zeros" if isinstance(problem.g, cp.TopSum) else "fractional"
+    return "non-zeros" if hasattr(problem.g, "s") else "fractional"
 
 
 def _as_json(problem: cp.Problem, outcomes: dict[str, Outcome], head: dict[str, Any]) -> dict[str, Any]:

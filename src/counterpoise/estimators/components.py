@@ -243,7 +243,7 @@ class Fit:
             C.deflate(B, G)
             x, made = V[:, k].copy(), SLICE
             for _ in range(MOST_SWAPS // SLICE):
-                made = int(swap_arc.descend(G, x, s, TOLERANCE, SLICE))
+                made = int(swap_arc.descend(G, x, s, TOLERANCE, SLICE, False))
                 if made < SLICE or self.expired(1.0 - LAST_SHARE):
                     break
             held = np.flatnonzero(x)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-import counterpoise as cp
 from counterpoise.checks import Vector, vector, whole_number
 from counterpoise.figures.describe import BLACK, ORANGE, SPARE, Axis, Image, Panel, Series, Style
 from counterpoise.figures.drawing import axes_or_new, draw, draw_images, leave_empty
@@ -30,10 +29,10 @@ NEARBY = 1e-6
 def plot_pair(problem: Problem, x: Any, i: Any, j: Any, ax: Axes | None = None) -> Axes:
     """Plot how F changes when two coordinates move and all others stay, and where it is least.
 
-    On ``Sum`` the pair moves on the line x + η(eᵢ − eⱼ) as far as the bounds allow, on ``Sphere`` on the arc
-    xᵢ = v sin α, xⱼ = v cos α. The curve is ``problem.objective`` on a dense grid; the least is the one that the exact
-    step of BCD-g finds. Vertical lines are the breakpoints of ``TopSum``, where a coordinate of the pair comes among
-    the s largest or leaves them.
+    On ``Sum`` the pair moves on the line x + η(eᵢ − eⱼ) as far as the bounds allow, on ``Sphere`` on the arc, or with
+    signs on the circle, xᵢ = v sin α, xⱼ = v cos α. The curve is ``problem.objective`` on a dense grid; the least is
+    the one that the exact step of BCD-g finds. Vertical lines are the breakpoints of ``TopSum``, where a coordinate of
+    the pair comes among the s largest or leaves them.
 
     Parameters
     ----------
@@ -54,8 +53,8 @@ def plot_pair(problem: Problem, x: Any, i: Any, j: Any, ax: Axes | None = None) 
 
     terms = problem.terms()
     sweep.start(terms, at)
-    on_line = isinstance(problem.u, cp.Sum)
-    track = _line(problem, at, i, j) if on_line else _arc(at, i, j)
+    on_line = problem.u.is_line
+    track = _line(problem, at, i, j) if on_line else _arc(at, i, j, problem.u.signed)
     if track.low >= track.high:
         leave_empty(ax, f"the pair {names[i]}, {names[j]} cannot move")
         return ax
@@ -82,7 +81,7 @@ def plot_pair(problem: Problem, x: Any, i: Any, j: Any, ax: Axes | None = None) 
     draw(ax, "line", panel, "right", f"breakpoint{'s' * (len(breaks) > 1)} of TopSum")
     ax.set_title(f"F falls by {gain:.3g}" if gains else "no step of this pair gains", loc="left")
     if not on_line:
-        ax.set_xticks([0, 15, 30, 45, 60, 75, 90])
+        ax.set_xticks(np.linspace(track.unit * track.low, track.unit * track.high, 9 if problem.u.signed else 7))
     return ax
 
 
@@ -155,7 +154,7 @@ class _Track(NamedTuple):
     point: Callable[[float], Vector]
     parameter: Callable[[float, float], float]
     crossings: Callable[[float], list[float]]
-    meeting: float
+    meetings: tuple[float, ...]
 
 
 def _line(problem: Problem, x: Vector, i: int, j: int) -> _Track:
@@ -171,11 +170,11 @@ def _line(problem: Problem, x: Vector, i: int, j: int) -> _Track:
         return [level - x_i, -level - x_i, x_j - level, x_j + level]
 
     low, high = max(h.lo[i] - x_i, x_j - h.hi[j]), min(h.hi[i] - x_i, x_j - h.lo[j])
-    return _Track(float(low), float(high), 1.0, point, lambda a, b: float(a) - x_i, crossings, 0.5 * (x_j - x_i))
+    return _Track(float(low), float(high), 1.0, point, lambda a, b: float(a) - x_i, crossings, (0.5 * (x_j - x_i),))
 
 
-def _arc(x: Vector, i: int, j: int) -> _Track:
-    """Return the quarter of a circle on which xᵢ² + xⱼ² stays."""
+def _arc(x: Vector, i: int, j: int, signed: bool) -> _Track:
+    """Return the quarter of a circle, or with signs the circle, on which xᵢ² + xⱼ² stays."""
     v = float(np.hypot(x[i], x[j]))
 
     def point(angle: float) -> Vector:
@@ -184,10 +183,14 @@ def _arc(x: Vector, i: int, j: int) -> _Track:
         return moved
 
     def crossings(level: float) -> list[float]:
-        return [float(np.arcsin(level / v)), float(np.arccos(level / v))] if level <= v else []
+        if level > v:
+            return []
+        sine, cosine = float(np.arcsin(level / v)), float(np.arccos(level / v))
+        return [sine, -sine, np.pi - sine, sine - np.pi, cosine, -cosine, np.pi - cosine, cosine - np.pi]
 
-    high = 0.5 * np.pi if v > 0.0 else 0.0
-    return _Track(0.0, high, 180.0 / np.pi, point, lambda a, b: float(np.arctan2(a, b)), crossings, 0.25 * np.pi)
+    high = (np.pi if signed else 0.5 * np.pi) if v > 0.0 else 0.0
+    low, meetings = (-high if signed else 0.0), tuple(0.25 * np.pi * k for k in (-3, -1, 1, 3))
+    return _Track(low, high, 180.0 / np.pi, point, lambda a, b: float(np.arctan2(a, b)), crossings, meetings)
 
 
 def _breakpoints(problem: Problem, track: _Track) -> Vector:
@@ -196,16 +199,16 @@ def _breakpoints(problem: Problem, track: _Track) -> Vector:
     A coordinate of the pair is then level with one of the others of rank s − 1 or s, or with its partner.
     """
     g = problem.g
-    if not isinstance(g, cp.TopSum) or g.lam == 0.0:
+    if not hasattr(g, "s") or not 0.0 < g.lam < np.inf:
         return np.empty(0)
-    first, last = track.point(track.low), track.point(track.high)
+    first, last = track.point(track.low), track.point(0.5 * (track.low + track.high))
     others = np.sort(np.abs(first[first == last]))[::-1][max(g.s - 2, 0) : g.s]
-    maybe = np.unique([track.meeting, *(t for level in (0.0, *others) for t in track.crossings(float(level)))])
+    maybe = np.unique([*track.meetings, *(t for level in (0.0, *others) for t in track.crossings(float(level)))])
     near = NEARBY * (track.high - track.low)
 
     def bends(t: float) -> bool:
         before, at, after = (g.value(track.point(each)) for each in (t - near, t, t + near))
-        return abs(before - 2.0 * at + after) > 1e-3 * g.lam * near * float(np.abs(first - last).max())
+        return bool(abs(before - 2.0 * at + after) > 1e-3 * g.lam * near * float(np.abs(first - last).max()))
 
     inside = maybe[(maybe > track.low + near) & (maybe < track.high - near)]
     return np.array([t for t in inside if bends(float(t))])
@@ -240,7 +243,7 @@ def _relevant(problem: Problem, x: Vector, pair: list[int], most: int) -> tuple[
     gradient = problem.f.gradient(x)
     right = one_sided_slopes(problem.separable, x)[1]
     slope = gradient + right + problem.g.subgradient(x, gradient + right)
-    if not isinstance(problem.u, cp.Sum):
+    if not problem.u.is_line:
         slope = slope - (x @ slope) * x
     above = x > problem.separable.lo
     odd = np.abs(slope - np.median(slope[above])) if above.any() else np.zeros(len(x))

@@ -1,4 +1,8 @@
-"""(S2) on the arc u: ‖x‖² = 1, x ≥ 0. The pair turns: xᵢ = v sin α, xⱼ = v cos α."""
+"""(S2) on the arc u: ‖x‖² = 1. The pair turns, xᵢ = v sin α, xⱼ = v cos α: a quarter of the circle if x ≥ 0, or all.
+
+With signs the circle is four quarters, xᵢ = ±v sin α and xⱼ = ±v cos α, and on each of them P is the P of the first
+quarter with other signs of b, c and d. Kinks of h at 0 lie where quarters meet, and g depends on |x| alone.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterpoise.kernels.concave import ROOT_HALF, arc_floor, minimise_on_arc, subslope
+from counterpoise.kernels.concave import arc_floor, minimise_on_arc, subslope
 from counterpoise.kernels.dispatch import implements, kernel, outlined
 from counterpoise.kernels.pair import (
     is_live,
@@ -16,18 +20,37 @@ from counterpoise.kernels.pair import (
     screened_best_pair,
     violating_pair,
 )
+from counterpoise.kernels.separable import slope_left, slope_right
 from counterpoise.kernels.smooth import curvature, load_row, load_slopes, slope
 
 
 class Arc(NamedTuple):
-    """u(x) = ‖x‖² − radius², with x ≥ 0."""
+    """u(x) = ‖x‖² − radius², with x ≥ 0 unless ``signed``."""
 
     radius: float
+    signed: bool
 
 
 @implements(is_live, Arc)
 def _is_live(u, problem, x, i, j):
-    return x[i] > 0.0 or x[j] > 0.0
+    return x[i] != 0.0 or x[j] != 0.0
+
+
+@kernel
+def outward(h, i, sign):
+    """Return the slope of h along a coordinate that leaves 0 in the direction ``sign``."""
+    return slope_right(h, i, 0.0) if sign > 0.0 else -slope_left(h, i, 0.0)
+
+
+@kernel
+def is_dominated(b, c, d, other_b, other_c):
+    """Whether another quarter has P no larger at every angle, so that this one need not be looked at.
+
+    ``other_b`` and ``other_c`` are b and c with xᵢ and xⱼ of the other sign, for which d changes its sign, too. Two
+    quarters differ in two of b, c and d: where two are worse than their alternatives, the alternative dominates.
+    """
+    worse = (b > other_b) + (c > other_c) + (d > 0.0)
+    return worse > 1 or (worse == 1 and d == 0.0)
 
 
 @implements(pair_step, Arc)
@@ -37,67 +60,107 @@ def _pair_step(u, problem, x, i, j, theta):
     a = ½(Q_jj − Q_ii)v², b = (∇ᵢ − Q_ii xᵢ − Q_ij xⱼ)v, c = (∇ⱼ − Q_ij xᵢ − Q_jj xⱼ)v, d = Q_ij v², where ∇
     includes h's slope and Q its θ.
     """
-    f, w, g = problem.f, problem.h.weight, problem.g
+    f, h, g = problem.f, problem.h, problem.g
     best_i, best_j, best = x[i], x[j], 0.0
     v = np.hypot(x[i], x[j])
     if v == 0.0:
         return best_i, best_j, 0.0
     cross = curvature(f, i, j)
-    a = 0.5 * (f.diagonal[j] - f.diagonal[i]) * v * v
-    b = (slope(f, i) + w[i] - (f.diagonal[i] + theta) * x[i] - cross * x[j]) * v
-    c = (slope(f, j) + w[j] - (f.diagonal[j] + theta) * x[j] - cross * x[i]) * v
-    # t = 0 and t = 1 are the ends of the arc; t = −1 marks an absent candidate.
-    for t in (0.0, 1.0, *minimise_on_arc(g, x, i, j, a, b, c, cross * v * v, v)):
-        if t >= 0.0:
-            new_i, new_j = v * (2.0 * t / (1.0 + t * t)), v * ((1.0 - t) * (1.0 + t) / (1.0 + t * t))
-            delta = model_change(problem, x, i, new_i, j, new_j, theta)
-            if delta < best:
-                best_i, best_j, best = new_i, new_j, delta
-    return best_i, best_j, -best
+    a, d = 0.5 * (f.diagonal[j] - f.diagonal[i]) * v * v, cross * v * v
+    pull_i = slope(f, i) - (f.diagonal[i] + theta) * x[i] - cross * x[j]
+    pull_j = slope(f, j) - (f.diagonal[j] + theta) * x[j] - cross * x[i]
+    b, c = (pull_i + outward(h, i, 1.0)) * v, (pull_j + outward(h, j, 1.0)) * v
+    other_b, other_c, v_i, v_j = 0.0, 0.0, v, v
+    if u.signed:
+        other_b, other_c = (outward(h, i, -1.0) - pull_i) * v, (outward(h, j, -1.0) - pull_j) * v
+    for quarter in range(4 if u.signed else 1):
+        # i changes its side once, j before every other quarter.
+        if quarter == 2:
+            b, other_b, d, v_i = other_b, b, -d, -v_i
+        elif quarter > 0:
+            c, other_c, d, v_j = other_c, c, -d, -v_j
+        if u.signed and is_dominated(b, c, d, other_b, other_c):
+            continue
+        # t = 0 and t = 1 are the ends of the arc; t = −1 marks an absent candidate.
+        for t in (0.0, 1.0, *minimise_on_arc(g, x, i, j, a, b, c, d, v)):
+            if t >= 0.0:
+                new_i, new_j = v_i * (2.0 * t / (1.0 + t * t)), v_j * ((1.0 - t) * (1.0 + t) / (1.0 + t * t))
+                delta = model_change(problem, x, i, new_i, j, new_j, theta)
+                if delta < best:
+                    best_i, best_j, best = new_i, new_j, delta
+    return best_i + 0.0, best_j + 0.0, -best  # −0 becomes 0
 
 
 @kernel
-def _rises(slope_i, slope_j, q_ii, q_jj, q_ij, v):
-    """Whether turning mass from j onto a zero i, up to half the arc, cannot lower f.
+def turning_polynomial(slope_i, slope_j, even_j, q_ii, q_jj, q_ij, v, crosses):
+    """Return c₀ … c₄: turning j, at v > 0, towards a zero i changes a function by (c₀ + … + c₄t⁴)/(1 + t²)².
 
-    With u, w the new values and e = v − w: u²/2v ≤ e ≤ u²/(1 + √½)v and e ≤ (√2 − 1)u, so the change is at
-    least u·slope_i + u²·C; that is ≥ 0 on [0, v√½] if it is so at both ends after division by u.
+    t = tan(α/2), and i becomes u = v sin α. The function has the slope ``slope_i`` along i, a quadratic part and the
+    slope ``slope_j`` along j; ``even_j`` is the part of ``slope_j`` that belongs to |xⱼ|. j becomes w = v cos α, or −w
+    if it ``crosses`` 0.
     """
-    bend = -slope_j / (2.0 * v) if slope_j < 0.0 else -slope_j / ((1.0 + ROOT_HALF) * v)
-    bend += 0.5 * q_ii + 0.0858 * min(q_jj, 0.0) - 0.41422 * max(q_ij, 0.0)
-    return slope_i >= 0.0 and slope_i + bend * v * ROOT_HALF >= 0.0
+    if crosses:
+        rest = slope_j - even_j
+        c0, c1 = q_jj * v - rest, slope_i - 2.0 * q_ij * v
+        c2, c3, c4 = q_ii * v - slope_j, slope_i, -even_j
+    else:
+        c0, c1 = 0.0, slope_i
+        c2, c3, c4 = q_ii * v - slope_j, slope_i - 2.0 * q_ij * v, q_jj * v - slope_j
+    return 2.0 * v * c0, 2.0 * v * c1, 2.0 * v * c2, 2.0 * v * c3, 2.0 * v * c4
+
+
+@kernel
+def least_coefficient(c0, c1, c2, c3, c4, hill):
+    """Return a lower bound of (c₀ + c₁t + … + c₄t⁴)/(1 + t²)² + hill·min(sin α, cos α) on [0, 1], hill ≥ 0.
+
+    It is the least quotient of coefficients in Bernstein's basis, where those of (1 + t²)² are 1, 1, 4/3, 2, 4, those
+    of (1 + t²)² sin α are 0, ½, 1, 2, 4, and those of (1 + t²)² cos α are 1, 1, 1, 1, 0.
+    """
+    b1, b2 = c0 + 0.25 * c1, c0 + 0.5 * c1 + c2 / 6.0
+    b3, b4 = c0 + 0.75 * c1 + 0.5 * c2 + 0.25 * c3, c0 + c1 + c2 + c3 + c4
+    return min(min(min(c0, b1 + 0.5 * hill), min(0.75 * (b2 + hill), 0.5 * (b3 + hill))), 0.25 * b4)
+
+
+@outlined
+def _bound_turns(slopes, diagonal, row, sign, v, slope_j, even_j, q_jj, crosses, pull, hill, promise):
+    """Raise ``promise`` to bounds of what turning j towards each i at 0 gains on one quarter, in one vectorised loop.
+
+    g is bounded by ``arc_floor``. ``slopes`` are those of f + h in the direction of i, and ``sign`` is that of xᵢxⱼ.
+    """
+    for i in range(len(promise)):
+        c0, c1, c2, c3, c4 = turning_polynomial(
+            slopes[i] - pull, slope_j - pull, even_j - pull, diagonal[i], q_jj, sign * row[i], v, crosses
+        )
+        promise[i] = max(promise[i], -least_coefficient(c0, c1, c2, c3, c4, hill * v))
 
 
 @implements(screened_best_pair, Arc)
 def _screened_best_pair(u, problem, x, theta, floor):
-    """Try every pair of positive coordinates; bound the pairs (zero i, positive j) from both ends of the arc."""
-    f, g, n = problem.f, problem.g, len(x)
-    gradient = problem.work[0]
+    """Solve the pairs of non-zero coordinates, and the pairs (zero i, non-zero j) that no bound rules out."""
+    f, h, g, n = problem.f, problem.h, problem.g, len(x)
+    rising, falling, promise = problem.work[0], problem.work[1], problem.work[2]
     load_slopes(f)
     for i in range(n):
-        gradient[i] = f.gradient[i] + problem.h.weight[i]
+        rising[i] = f.gradient[i] + outward(h, i, 1.0)
+        falling[i] = outward(h, i, -1.0) - f.gradient[i]
     best, best_i, best_j, at_i, at_j = floor, -1, -1, 0.0, 0.0
     for j in range(n):
-        v = x[j]
-        if v <= 0.0:
+        if x[j] == 0.0:
             continue
+        v, q_jj = abs(x[j]), f.diagonal[j]
+        slope_j, even_j = rising[j] if x[j] > 0.0 else falling[j], 0.5 * (rising[j] + falling[j])
         row = f.Q[load_row(f, j)]
         pull, hill = arc_floor(g, x, j)
-        slope_j, q_jj = gradient[j] - pull, f.diagonal[j]
         for i in range(n):
-            if x[i] > 0.0:
-                if i <= j:
-                    continue
-            else:
-                slope_i, q_ii, q_ij = gradient[i] - pull, f.diagonal[i], row[i]
-                exchange = v * (slope_j - slope_i - v * (0.5 * (q_ii + q_jj) - q_ij))
-                if (
-                    exchange <= best
-                    and _rises(slope_i + hill, slope_j, q_ii, q_jj, q_ij, v)
-                    and _rises(slope_j + v * (q_ij - q_jj) + hill, slope_i + v * (q_ii - q_ij), q_jj, q_ii, q_ij, v)
-                ):
-                    continue
-            new_i, new_j, gain = pair_step(problem.u, problem, x, i, j, theta)
+            promise[i] = 0.0
+        for quarter in range(4 if u.signed else 1):
+            slopes, sign = (rising if quarter < 2 else falling), 1.0 if (quarter < 2) == (x[j] > 0.0) else -1.0
+            crosses = quarter % 2 == 1
+            _bound_turns(slopes, f.diagonal, row, sign, v, slope_j, even_j, q_jj, crosses, pull, hill, promise)
+        for i in range(n):
+            if i <= j if x[i] != 0.0 else promise[i] <= best:
+                continue
+            new_i, new_j, gain = pair_step(u, problem, x, i, j, theta)
             if gain > best:
                 best, best_i, best_j, at_i, at_j = gain, i, j, new_i, new_j
     return best, best_i, best_j, at_i, at_j
@@ -131,19 +194,23 @@ def _violating_pair(u, problem, x, as_printed, rng):
     Turning the pair has the slope τ = Gᵢxⱼ − Gⱼxᵢ and the curvature κ = xⱼ²Q_ii + xᵢ²Q_jj − 2xᵢxⱼQ_ij − Gᵢxᵢ − Gⱼxⱼ;
     it promises τ²/2κ, or |τ| per radian where κ is not positive. Unlike the paper's S₂ this sees zero coordinates.
     """
-    f, g, n = problem.f, problem.g, len(x)
+    f, h, g, n = problem.f, problem.h, problem.g, len(x)
     total = problem.work[0]
     load_slopes(f)
     product = 0.0
     for i in range(n):
-        total[i] = f.gradient[i] + problem.h.weight[i] + subslope(g, x, i)
+        side, tilt = (-1.0 if x[i] < 0.0 else 1.0), subslope(g, x, i)
+        if u.signed and x[i] == 0.0 and outward(h, i, -1.0) - f.gradient[i] < outward(h, i, 1.0) + f.gradient[i]:
+            side, tilt = -1.0, -tilt
+        total[i] = f.gradient[i] + side * outward(h, i, side) + tilt
+        if x[i] == 0.0 and side * total[i] >= 0.0:
+            total[i] = 0.0  # no way out of 0 is downhill: the coordinate is neither turned nor turned towards
         product += total[i] * x[i]
     if as_printed:
         return _printed_pair(x, total, product, rng)
     worst, largest = -1, 0.0
     for i in range(n):
-        residual = total[i] - product * x[i]
-        size = -residual if x[i] <= 0.0 else abs(residual)
+        size = abs(total[i] - product * x[i])
         if size > largest:
             worst, largest = i, size
     if worst < 0:
@@ -151,14 +218,12 @@ def _violating_pair(u, problem, x, as_printed, rng):
     row, x_i, total_i = f.Q[load_row(f, worst)], x[worst], total[worst]
     partner, largest = -1, 0.0
     for j in range(n):
-        torque = total_i * x[j] - total[j] * x_i
-        # At an end of the arc only one sense of turning is open; j = worst has no torque.
-        if (x_i > 0.0 or torque < 0.0) and (x[j] > 0.0 or torque > 0.0):
-            bend = x[j] * x[j] * f.diagonal[worst] + x_i * x_i * f.diagonal[j] - 2.0 * x_i * x[j] * row[j]
-            bend -= total_i * x_i + total[j] * x[j]
-            promise = 0.5 * abs(torque) * min(abs(torque) / bend, 1.0) if bend > 0.0 else abs(torque)
-            if promise > largest:
-                partner, largest = j, promise
+        torque = total_i * x[j] - total[j] * x_i  # 0 for j = worst
+        bend = x[j] * x[j] * f.diagonal[worst] + x_i * x_i * f.diagonal[j] - 2.0 * x_i * x[j] * row[j]
+        bend -= total_i * x_i + total[j] * x[j]
+        promise = 0.5 * abs(torque) * min(abs(torque) / bend, 1.0) if bend > 0.0 else abs(torque)
+        if promise > largest:
+            partner, largest = j, promise
     return (worst, partner) if partner >= 0 else (-1, -1)
 
 

@@ -4,6 +4,8 @@ With B the block and z its new values, f's model is ½zᵀHz + bᵀz up to a con
 b = ∇_B f + w_B − Hx_B. A *state* replaces g by a linear function of z and leaves a program of :mod:`.programs`, convex
 on the line, on a sphere on the arc. As with pairs, states only propose: :func:`block_change` scores every candidate by
 the true model, and the best one is kept if it is a decrease.
+
+With signs every orthant is the non-negative one after a reflection; a block is solved in two of them.
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from counterpoise.kernels.concave import AtMost, ConcaveQuadratic, Norm2, TopSum
 from counterpoise.kernels.dispatch import allocating, allocating_verb, entry_point, implements, kernel, outlined, verb
 from counterpoise.kernels.line import Line
 from counterpoise.kernels.pair import followed, note_step, refresh_if_due
-from counterpoise.kernels.programs import solve_box_sum, solve_on_sphere
-from counterpoise.kernels.separable import slope_right
+from counterpoise.kernels.programs import power_steps, solve_box_sum, solve_on_sphere
+from counterpoise.kernels.separable import slope_left, slope_right
 from counterpoise.kernels.smooth import curvature, load_slopes, moved, slope
 
 LINEARISED, NESTED, ENUMERATED = 0, 1, 2
@@ -25,6 +27,17 @@ STAYS = 1e-13
 
 
 # The program of a state.
+
+
+@verb
+def is_signed(u):
+    """Return whether blocks have signs, and h a part Σ evenᵢ|xᵢ|."""
+    return False
+
+
+@implements(is_signed, Arc)
+def _is_signed_arc(u):
+    return u.signed
 
 
 @verb
@@ -210,24 +223,31 @@ def refill(u, lo, hi, here, z):
 
 @implements(refill, Line)
 def _refill_line(u, lo, hi, here, z):
-    rest = np.sum(here)
+    rest, size = 0.0, 0.0
+    for a in range(len(here)):
+        rest += here[a]
+        size += abs(here[a])
     for a in range(len(z)):
         rest -= z[a]
     for a in range(len(z)):
         moved = min(max(z[a] + rest, lo[a]), hi[a])
         rest -= moved - z[a]
         z[a] = moved
-    return abs(rest) <= STAYS * np.sum(np.abs(here))
+    return abs(rest) <= STAYS * size
 
 
 @implements(refill, Arc)
 def _refill_arc(u, lo, hi, here, z):
-    wanted, square = np.sum(here * here), np.sum(z * z)
+    wanted, square = 0.0, 0.0
+    for a in range(len(here)):
+        wanted += here[a] * here[a]
+    for a in range(len(z)):
+        square += z[a] * z[a]
     if square == 0.0:
-        z[0] = np.sqrt(wanted)
-    else:
-        z *= np.sqrt(wanted / square)
-    return len(z) > 0
+        z[0], square = 1.0, 1.0
+    for a in range(len(z)):
+        z[a] *= np.sqrt(wanted / square)
+    return True
 
 
 @allocating
@@ -246,7 +266,8 @@ def solve_part(u, x, block, H, b, lo, hi, free, m, z):
     kept = m > 0 and refill(u, low, high, here, point)
     if kept:
         solve_state(u, part, tilt, low, high, point)
-    z[:] = 0.0 if kept else here
+    for a in range(k):
+        z[a] = 0.0 if kept else here[a]
     for a in range(m if kept else 0):
         z[free[a]] = point[a]
 
@@ -446,12 +467,12 @@ def _enumerate_norm(g, u, x, block, H, b, lo, hi, state, z):
 
 
 @allocating
-def block_change(problem, x, block, H, q, z):
+def block_change(problem, x, block, H, q, even, z):
     """Return the change of the model when x_B becomes z; ``H`` and ``q`` are Q_BB + θI and ∇_B f + w_B."""
     k, smooth = len(block), 0.0
     for a in range(k):
         da = z[a] - x[block[a]]
-        smooth += q[a] * da
+        smooth += q[a] * da + even[a] * (abs(z[a]) - abs(x[block[a]]))
         for c in range(k):
             smooth += 0.5 * da * H[a, c] * (z[c] - x[block[c]])
     return smooth + concave_change(problem.g, x, block, z)
@@ -460,12 +481,15 @@ def block_change(problem, x, block, H, q, z):
 @allocating
 def block_step(problem, x, block, theta, kind, best_z):
     """Write the best candidate of the block into ``best_z``; return by how much it decreases the model (0 for none)."""
-    f, h, g, u, k = problem.f, problem.h, problem.g, problem.u, len(block)
-    H, q, b = np.empty((k, k)), np.empty(k), np.empty(k)
-    lo, hi, here = np.empty(k), np.empty(k), np.empty(k)
+    f, h, u, k = problem.f, problem.h, problem.u, len(block)
+    H, q, b, even = np.empty((k, k)), np.empty(k), np.empty(k), np.zeros(k)
+    here, side, before = np.empty(k), np.ones(k), np.zeros(k)
     for a in range(k):
         i = block[a]
-        q[a], lo[a], hi[a], here[a] = slope(f, i) + slope_right(h, i, x[i]), h.lo[i], h.hi[i], x[i]
+        q[a], here[a] = slope(f, i) + slope_right(h, i, x[i]), x[i]
+        if is_signed(u):
+            even[a] = 0.5 * (slope_right(h, i, 0.0) - slope_left(h, i, 0.0))
+            q[a] = slope(f, i) + slope_right(h, i, 0.0) - even[a]
         for c in range(k):
             H[a, c] = f.diagonal[i] + h.bend[i] + theta if a == c else curvature(f, i, block[c])
     for a in range(k):
@@ -473,37 +497,74 @@ def block_step(problem, x, block, theta, kind, best_z):
         for c in range(k):
             total -= H[a, c] * here[c]
         b[a] = total
+    if not is_signed(u):
+        return -_best_state(problem, x, block, kind, H, q, b, even, side, here, 0.0, best_z)
+    best, start = 0.0, here.copy()
+    for orthant in range(2):
+        # That of x, and that in which the block lies without g.
+        if orthant == 1:
+            power_steps(H, b, even, True, start)
+        differs = False
+        for a in range(k):
+            total = b[a]
+            for c in range(k):
+                total += H[a, c] * start[c]
+            side[a] = -1.0 if start[a] < 0.0 or (start[a] == 0.0 and total > 0.0) else 1.0
+            differs = differs or side[a] != before[a]
+            before[a] = side[a]
+        if differs:
+            best = _best_state(problem, x, block, kind, H, q, b, even, side, start, best, best_z)
+    return -best
+
+
+@allocating
+def _best_state(problem, x, block, kind, H, q, b, even, side, start, best, best_z):
+    """Write the best candidate of all states, if it is below ``best``, into ``best_z``; return the lower of the two.
+
+    The states are those of the block with its coordinates multiplied by ``side``, ±1.
+    """
+    g, u, k = problem.g, problem.u, len(block)
+    turned, tilted, lo, hi = np.empty((k, k)), np.empty(k), np.empty(k), np.empty(k)
+    here, point = np.empty(k), np.empty(k)
+    for a in range(k):
+        tilted[a], here[a] = side[a] * b[a] + even[a], side[a] * start[a]
+        lo[a], hi[a] = problem.h.lo[block[a]], problem.h.hi[block[a]]
+        if is_signed(u):
+            lo[a] = 0.0
+        for c in range(k):
+            turned[a, c] = side[a] * side[c] * H[a, c]
     ranking = np.arange(k)
     z = here.copy()
     if kind == NESTED:
-        solve_state(u, H, b, lo, hi, z)
+        solve_state(u, turned, tilted, lo, hi, z)
         for a in range(1, k):
             i, c = ranking[a], a
             while c > 0 and z[ranking[c - 1]] < z[i]:
                 ranking[c] = ranking[c - 1]
                 c -= 1
             ranking[c] = i
-    best = 0.0
     state = 0 if kind == ENUMERATED else -1
     while True:
         if kind == ENUMERATED:
             z[:] = here
-            found = enumerate_states(g, u, x, block, H, b, lo, hi, state, z)
+            found = enumerate_states(g, u, x, block, turned, tilted, lo, hi, state, z)
         else:
             if state <= 0:
                 z[:] = here  # later states start from their neighbour's solution
-            found = 1 if propose(g, u, x, block, H, b, lo, hi, ranking, state, z) else -1
+            found = 1 if propose(g, u, x, block, turned, tilted, lo, hi, ranking, state, z) else -1
         if found < 0:
             break
         if found > 0 and stays(u, lo, hi, here, z):
-            delta = block_change(problem, x, block, H, q, z)
+            for a in range(k):
+                point[a] = side[a] * z[a] + 0.0  # −0 becomes 0
+            delta = block_change(problem, x, block, H, q, even, point)
             if delta < best:
                 best = delta
-                best_z[:] = z
+                best_z[:] = point
         if kind == LINEARISED:
             break
         state += 1
-    return -best
+    return best
 
 
 @kernel
@@ -543,14 +604,14 @@ def random_block(n, rng, block, chosen):
 
 @allocating
 def support_block(problem, x, rng, block):
-    """Take a random share of the block from the coordinates above their lower bounds, half of the rest by least slopes.
+    """Take a random share of the block from the coordinates off their lower bounds, half of the rest by least slopes.
 
     The share varies from one coordinate to all but one: no fixed share serves all stages of a run.
     """
     k, n = len(block), len(x)
-    above, count = np.empty(n, dtype=np.int64), 0
+    above, count, signed = np.empty(n, dtype=np.int64), 0, is_signed(problem.u)
     for i in range(n):
-        if x[i] > problem.h.lo[i]:
+        if (signed and x[i] != 0.0) or (not signed and x[i] > problem.h.lo[i]):
             above[count] = i
             count += 1
     chosen, share = 0, 1 + int(rng.random() * (k - 1))
@@ -574,6 +635,8 @@ def support_block(problem, x, rng, block):
                 if block[a] == i:
                     fresh = False
             total = gradient[i] + slope_right(problem.h, i, x[i])
+            if signed and x[i] == 0.0:
+                total = min(total, -gradient[i] - slope_left(problem.h, i, 0.0))
             if fresh and total < value:
                 least, value = i, total
         if least < 0:

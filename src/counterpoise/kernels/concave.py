@@ -7,7 +7,8 @@ A term g of your own is a NamedTuple with bodies for ``change`` and for ``minimi
 ``minimise_on_line(g, x, i, j, alpha, beta, low, high)``
                                a global minimiser of ½αη² + βη + g(x + η(eᵢ − eⱼ)) on [low, high]
 ``minimise_on_arc(g, x, i, j, a, b, c, d, v)``
-                               candidates (sin, cos) among which lies a global minimiser on the arc
+                               candidates tan(α/2) among which lies a global minimiser of a cos²α + b sin α + c cos α +
+                               d sin α cos α + g on the arc |xᵢ| = v sin α, |xⱼ| = v cos α, 0 ≤ α ≤ π/2
 ``load(g, x)``                   recompute what g keeps of x
 ``repositioned(g, i, old, new)``  follow xᵢ: old → new
 ``slope_floor(g, x, i)``         (ρ, σ) with g(x + η(eᵢ − eⱼ)) − g(x) ≥ (ρᵢ − σⱼ)η + ½κη² for η ≥ 0
@@ -104,7 +105,7 @@ def barrier(g, x, j, capacity):
 
 @verb
 def arc_floor(g, x, j):
-    """Return (λ, b): over a pair (zero i, j) on the arc, with u and w their new values and v = xⱼ,
+    """Return (λ, b): over a pair (zero i, j) on the arc, with u and w their new magnitudes and v = |xⱼ|,
     g rises by at least −λ(u + w − v) + b·min(u, w). By default a bound that rules nothing out.
     """
     return UNBOUNDED, 0.0
@@ -205,12 +206,12 @@ def _barrier_top(g, x, j, capacity):
 def _arc_floor_top(g, x, j):
     """λ, and the slope of the hill: λ·min(u, w, first) when nothing outside the pair waits for a place."""
     last = g.order[len(g.order) - 1]
-    if last == j or x[j] <= 0.0:
+    if last == j or x[j] == 0.0:
         return g.lam, 0.0
     first, second = others(g, last, j)
     if second > 0.0:
         return g.lam, 0.0
-    return g.lam, g.lam * min(1.0, first / (ROOT_HALF * x[j]))
+    return g.lam, g.lam * min(1.0, first / (ROOT_HALF * abs(x[j])))
 
 
 @implements(subslope, TopSum)

@@ -123,12 +123,13 @@ def supports_from(problem, first, s, value, margin, x):
 
 
 @entry_point
-def components_from(G, first, s, value, x):
-    """Look at all supports of at most s coordinates whose least is ``first``, for max xᵀGx over x ≥ 0, ‖x‖ = 1.
+def components_from(G, first, s, value, signed, x):
+    """Look at all supports of at most s coordinates whose least is ``first``, for max xᵀGx over ‖x‖ = 1.
 
-    The maximum on a support is its leading eigenvector if that has one sign, else it lies on a smaller support. With G⁺
-    = max(G, 0), a support and all that contain it are below max over rows of the sum of G⁺ on it and of the largest
-    others: if that is not above ``value`` none of them is looked at.
+    If x ≥ 0 the maximum on a support is its leading eigenvector if that has one sign, else it lies on a smaller
+    support. With signs it is the leading eigenvector, and supports of s coordinates are enough, because λ_max grows
+    with the support. With G⁺ = max(G, 0), or |G| with signs, a support and all that contain it are below max over rows
+    of the sum of G⁺ on it and of the largest others: if that is not above ``value`` none of them is looked at.
 
     Returns
     -------
@@ -141,13 +142,13 @@ def components_from(G, first, s, value, x):
     chosen = np.empty(s, dtype=np.int64)
     sums = np.zeros((s + 1, n))
     for i in range(n):
-        sums[1, i] = max(G[i, first], 0.0)
+        sums[1, i] = abs(G[i, first]) if signed else max(G[i, first], 0.0)
     chosen[0] = first
     if G[first, first] > value:
         value = G[first, first]
         x[:] = 0.0
         x[first] = 1.0
-    if s == 1:
+    if s == 1 or (signed and first + s > n):
         return value, 1
     depth = 1
     chosen[1] = first
@@ -155,11 +156,11 @@ def components_from(G, first, s, value, x):
     while depth >= 1:
         chosen[depth] += 1
         j = chosen[depth]
-        if j >= n:
+        if j >= n or (signed and j > n - (s - depth)):
             depth -= 1
             continue
         for i in range(n):
-            sums[depth + 1, i] = sums[depth, i] + max(G[i, j], 0.0)
+            sums[depth + 1, i] = sums[depth, i] + (abs(G[i, j]) if signed else max(G[i, j], 0.0))
         # The bound for this support and all that extend it by later coordinates.
         left = s - depth - 1
         bound = 0.0
@@ -173,7 +174,7 @@ def components_from(G, first, s, value, x):
             for a in range(left):
                 largest[a] = 0.0
             for k in range(j + 1, n):
-                weight = G[i, k]
+                weight = abs(G[i, k]) if signed else G[i, k]
                 a = left - 1
                 if left > 0 and weight > largest[a]:
                     while a > 0 and largest[a - 1] < weight:
@@ -186,6 +187,10 @@ def components_from(G, first, s, value, x):
         if bound <= value:
             continue
         size = depth + 1
+        if signed and size < s:
+            depth += 1
+            chosen[depth] = j
+            continue
         H = np.empty((size, size))
         for a in range(size):
             for e in range(size):
@@ -197,11 +202,11 @@ def components_from(G, first, s, value, x):
             least, most = 0.0, 0.0
             for a in range(size):
                 least, most = min(least, vectors[a, size - 1]), max(most, vectors[a, size - 1])
-            if least >= 0.0 or most <= 0.0:
+            if signed or least >= 0.0 or most <= 0.0:
                 value = top
                 x[:] = 0.0
                 for a in range(size):
-                    x[chosen[a]] = abs(vectors[a, size - 1])
+                    x[chosen[a]] = vectors[a, size - 1] if signed else abs(vectors[a, size - 1])
         if size < s:
             depth += 1
             chosen[depth] = j

@@ -137,23 +137,24 @@ def _walk_box_sum(H, b, lo, hi, z):
     return violation
 
 
-@outlined
+@allocating
 def solve_on_sphere(H, b, z):
     """Minimise ½zᵀHz + bᵀz over {z ≥ 0, ‖z‖ as it is} to a local minimum, in place.
 
     Power steps soon find which coordinates are zero, but take forever where the eigenvalues of H differ by much;
     Newton steps on the sphere do the rest. Neither raises the objective but by rounding.
     """
-    power_steps(H, b, z)
+    power_steps(H, b, np.zeros(len(z)), False, z)
     newton_steps(H, b, z)
 
 
 @allocating
-def power_steps(H, b, z):
-    """Lower ½zᵀHz + bᵀz over {z ≥ 0, ‖z‖ as it is} by majorisation, in place.
+def power_steps(H, b, even, signed, z):
+    """Lower ½zᵀHz + bᵀz + Σ evenₐ|zₐ| over {‖z‖ as it is}, with z ≥ 0 unless ``signed``, by majorisation, in place.
 
     On the sphere H may be shifted by −ρI; with ρ at least its largest eigenvalue (Gershgorin) the quadratic is concave,
-    lies below its tangent, and the tangent's minimiser is the projection of −((H − ρI)z + b).
+    lies below its tangent q = (H − ρI)z + b, and qᵀz + Σ evenₐ|zₐ| is least at z in proportion to the positive part of
+    −q − even; with signs to that of |q| − even, on the side of −q.
     """
     k = len(z)
     rho, norm = 0.0, 0.0
@@ -167,25 +168,26 @@ def power_steps(H, b, z):
     norm = np.sqrt(norm)
     if norm == 0.0:
         return
-    new = np.empty(k)
+    size, tangent = np.empty(k), np.empty(k)
     for _ in range(POWER_ROUNDS):
-        length, least = 0.0, 0
+        length, most = 0.0, 0
         for a in range(k):
             total = b[a] - rho * z[a]
             for c in range(k):
                 total += H[a, c] * z[c]
-            new[a] = total
+            tangent[a] = total
         for a in range(k):
-            if new[a] < new[least]:
-                least = a
+            size[a] = (abs(tangent[a]) if signed else -tangent[a]) - even[a]
+            length += max(size[a], 0.0) ** 2
+            if size[a] > size[most]:
+                most = a
+        scale, change = norm / np.sqrt(length) if length > 0.0 else 0.0, 0.0
         for a in range(k):
-            length += min(new[a], 0.0) ** 2
-        change = 0.0
-        for a in range(k):
-            if length > 0.0:
-                value = norm * max(-new[a], 0.0) / np.sqrt(length)
-            else:
-                value = norm if a == least else 0.0
+            value = scale * max(size[a], 0.0)
+            if length == 0.0 and a == most:
+                value = norm
+            if signed and tangent[a] > 0.0 and value > 0.0:
+                value = -value
             change = max(change, abs(value - z[a]))
             z[a] = value
         if change <= 1e-15 * norm:

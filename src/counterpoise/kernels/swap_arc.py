@@ -1,4 +1,4 @@
-"""Exchanges of one held coordinate on the sphere: max ½xᵀGx over x ≥ 0, ‖x‖ = 1, at most s non-zeros.
+"""Exchanges of one held coordinate on the sphere: max ½xᵀGx over ‖x‖ = 1, at most s non-zeros, x ≥ 0 unless ``signed``.
 
 G = AᵀA is dense and positive semidefinite. A support is *polished* when x is stationary on it, and *swap-optimal* when
 no exchange of a held coordinate for one outside helps. All exchanges are scored in closed form in O(sn): drop
@@ -40,22 +40,24 @@ def _multiply(H, z, m, product):
 
 
 @outlined
-def _power_phase(H, z, m, product):
+def _power_phase(H, z, m, signed, product):
     """Take steps z ← max(Hz, 0)/‖max(Hz, 0)‖, which do not lower zᵀHz, until they keep the same coordinates at zero.
 
-    Each step may drop or return many coordinates at once; what remains is smooth. ``product`` ends as Hz.
+    Each step may drop or return many coordinates at once; what remains is smooth. With signs z ← Hz/‖Hz‖, once.
+    ``product`` ends as Hz.
     """
+    least = -np.inf if signed else 0.0
     _multiply(H, z, m, product)
     for _ in range(m + 2):
         square = 0.0
         for a in range(m):
-            square += max(product[a], 0.0) ** 2
+            square += max(product[a], least) ** 2
         if not square > 0.0:
             return
         scale, settled = 1.0 / np.sqrt(square), True
         for a in range(m):
-            value = scale * max(product[a], 0.0)
-            if (value == 0.0) != (z[a] == 0.0):
+            value = scale * max(product[a], least)
+            if not signed and (value == 0.0) != (z[a] == 0.0):
                 settled = False
             z[a] = value
         _multiply(H, z, m, product)
@@ -64,7 +66,7 @@ def _power_phase(H, z, m, product):
 
 
 @kernel
-def _residual(z, product, m, residual):
+def _residual(z, product, m, signed, residual):
     """Scale z to length 1 and write r = Hz − ρz into ``residual``; return ρ = zᵀHz, ‖r‖² and rᵀ(r − r before).
 
     Coordinates at zero that would become negative are not free: their residual is 0.
@@ -78,7 +80,7 @@ def _residual(z, product, m, residual):
     for a in range(m):
         z[a] *= scale
         product[a] *= scale
-        value = product[a] - rho * z[a] if z[a] > 0.0 or product[a] > 0.0 else 0.0
+        value = product[a] - rho * z[a] if z[a] > 0.0 or product[a] > 0.0 or signed else 0.0
         change += value * (value - residual[a])
         square += value * value
         residual[a] = value
@@ -86,14 +88,14 @@ def _residual(z, product, m, residual):
 
 
 @kernel
-def _turn_direction(z, residual, beta, m, direction):
+def _turn_direction(z, residual, beta, m, signed, direction):
     """Replace d by r + βd on the free coordinates, at a right angle to z and of length 1.
 
     Return its rise dᵀr and the length it had before; zeros, and d is of no use, if it does not point uphill.
     """
     along = 0.0
     for a in range(m):
-        free = z[a] > 0.0 or residual[a] > 0.0
+        free = z[a] > 0.0 or residual[a] > 0.0 or signed
         direction[a] = (residual[a] + beta * direction[a] if beta > 0.0 else residual[a]) if free else 0.0
         along += direction[a] * z[a]
     rise, square = 0.0, 0.0
@@ -120,21 +122,21 @@ def _longest_turn(z, direction, m):
 
 
 @kernel
-def _turn(z, product, direction, turned, rho, rise, m):
-    """Go to the best point z cos t + d sin t that is ≥ 0, tan 2t = 2zᵀHd/(ρ − dᵀHd); return whether none blocked."""
+def _turn(z, product, direction, turned, rho, rise, m, signed):
+    """Go to the best feasible point z cos t + d sin t, tan 2t = 2zᵀHd/(ρ − dᵀHd); return whether none blocked."""
     curvature = 0.0
     for a in range(m):
         curvature += direction[a] * turned[a]
     # On free coordinates d is at a right angle to z, so zᵀHd = dᵀr.
     angle = 0.5 * np.arctan2(2.0 * rise, rho - curvature)
     cosine, sine = np.cos(angle), np.sin(angle)
-    longest, blocking = _longest_turn(z, direction, m)
-    blocked = blocking >= 0 and sine > longest * cosine
+    longest, blocking = _longest_turn(z, direction, m) if not signed else (np.inf, NONE)
+    blocked, least = blocking >= 0 and sine > longest * cosine, -np.inf if signed else 0.0
     if blocked:
         cosine = 1.0 / np.sqrt(1.0 + longest * longest)
         sine = longest * cosine
     for a in range(m):
-        z[a] = max(cosine * z[a] + sine * direction[a], 0.0)
+        z[a] = max(cosine * z[a] + sine * direction[a], least)
         product[a] = cosine * product[a] + sine * turned[a]
     if blocked:
         z[blocking] = 0.0
@@ -142,26 +144,26 @@ def _turn(z, product, direction, turned, rho, rise, m):
 
 
 @outlined
-def polish_block(H, z, m, precision, product, residual, direction, turned):
-    """Climb to a stationary point of zᵀHz on {z ≥ 0, ‖z‖ = 1}, in place; return zᵀHz. Monotone for H ⪰ 0.
+def polish_block(H, z, m, precision, signed, product, residual, direction, turned):
+    """Climb to a stationary point of zᵀHz on {‖z‖ = 1, z ≥ 0 unless signed}, in place; return zᵀHz. Monotone for H ⪰ 0.
 
     Power steps settle which coordinates are zero. Conjugate gradients with the best angle on each arc do the rest:
     they converge by the root of the gap between eigenvalues, where power steps go by the gap itself.
     """
-    _power_phase(H, z, m, product)
+    _power_phase(H, z, m, signed, product)
     rho, before, length, conjugate = 0.0, 0.0, 0.0, False
     residual[:m] = 0.0
     for _ in range(20 * m + 50):
-        rho, square, change = _residual(z, product, m, residual)
+        rho, square, change = _residual(z, product, m, signed, residual)
         if square <= precision * rho * rho:
             break
         # Polak and Ribière's β; ``length`` undoes the scaling of d.
         beta = max(change / before, 0.0) * length if conjugate else 0.0
-        rise, length = _turn_direction(z, residual, beta, m, direction)
+        rise, length = _turn_direction(z, residual, beta, m, signed, direction)
         before = square
         if rise > 0.0:
             _multiply(H, direction, m, turned)
-            conjugate = _turn(z, product, direction, turned, rho, rise, m)
+            conjugate = _turn(z, product, direction, turned, rho, rise, m, signed)
         elif conjugate:
             conjugate = False
         else:
@@ -178,10 +180,10 @@ def _gather(G, held, m, H):
 
 
 @outlined
-def _polish_held(G, held, z, m, precision, H, work):
+def _polish_held(G, held, z, m, precision, signed, H, work):
     """Polish z on the support ``held``; return ½zᵀG_WW z."""
     _gather(G, held, m, H)
-    return 0.5 * polish_block(H, z, m, precision, work[0], work[1], work[2], work[3])
+    return 0.5 * polish_block(H, z, m, precision, signed, work[0], work[1], work[2], work[3])
 
 
 @outlined
@@ -205,7 +207,7 @@ def _compress(held, z, m):
     """Let coordinates at zero leave the support; return how many are held."""
     kept = 0
     for a in range(m):
-        if z[a] > 0.0:
+        if z[a] != 0.0:
             held[kept], z[kept] = held[a], z[a]
             kept += 1
     return kept
@@ -213,10 +215,10 @@ def _compress(held, z, m):
 
 @kernel
 def _collect(G, x, held, z):
-    """Write the positive coordinates of x, at length 1, into held and z; the best single one if there is none."""
+    """Write the non-zero coordinates of x, at length 1, into held and z; the best single one if there is none."""
     m, square, best = 0, 0.0, 0
     for j in range(len(x)):
-        if x[j] > 0.0:
+        if x[j] != 0.0:
             held[m], z[m] = j, x[j]
             square += x[j] * x[j]
             m += 1
@@ -236,9 +238,9 @@ def _keep_largest(held, z, m, most):
     """Keep the ``most`` largest coordinates, scaled to length 1; return how many are held."""
     if m <= most:
         return m
-    taken = np.zeros(m, dtype=np.bool_)
+    taken, sizes = np.zeros(m, dtype=np.bool_), np.abs(z[:m])
     for _ in range(most):
-        taken[largest(z[:m], taken)] = True
+        taken[largest(sizes, taken)] = True
     square, kept = 0.0, 0
     for a in range(m):
         if taken[a]:
@@ -255,10 +257,11 @@ def _keep_largest(held, z, m, most):
 
 
 @outlined
-def _raise_scores(a, row, diagonal, position, score, out):
-    """Enter the exchange for every j whose score is less than ½λmax([[a, b], [b, dⱼ]]), b = max(rowⱼ, 0)."""
+def _raise_scores(a, row, diagonal, position, signed, score, out):
+    """Enter the exchange for every j whose score is less than ½λmax([[a, b], [b, dⱼ]]), b = max(rowⱼ, 0) or rowⱼ."""
+    least = -np.inf if signed else 0.0
     for j in range(len(row)):
-        b, d = max(row[j], 0.0), diagonal[j]
+        b, d = max(row[j], least), diagonal[j]
         half = 0.5 * (a - d)
         value = 0.5 * (0.5 * (a + d) + np.sqrt(half * half + b * b))
         if value > score[j]:
@@ -297,22 +300,22 @@ def _rest_without(G, x, g, held, m, position, row):
 
 
 @outlined
-def score_swaps(G, diagonal, x, g, held, m, s, row, score, out, rest):
+def score_swaps(G, diagonal, x, g, held, m, s, signed, row, score, out, rest):
     """Write into ``score`` the best value ½yᵀGy that taking in j brings, into ``out`` the position that leaves for it.
 
-    y = x̂ cos t + eⱼ sin t, 0 ≤ t ≤ π/2; ``rest`` becomes x̂ᵀGx̂ of every position. If fewer than s are held none leaves,
-    x̂ = x, and ``out`` is −1. Held coordinates score −∞.
+    y = x̂ cos t + eⱼ sin t, 0 ≤ t ≤ π/2, or any t if ``signed``; ``rest`` becomes x̂ᵀGx̂ of every position. If fewer
+    than s are held none leaves, x̂ = x, and ``out`` is −1. Held coordinates score −∞.
     """
     for j in range(len(x)):
         score[j] = 0.5 * diagonal[j]
         out[j] = 0 if m >= s else NONE
     if m < s:
-        _raise_scores(_value_at(x, g, held, m), g, diagonal, NONE, score, out)
+        _raise_scores(_value_at(x, g, held, m), g, diagonal, NONE, signed, score, out)
     else:
         for position in range(m):
             rest[position] = _rest_without(G, x, g, held, m, position, row)
             if rest[position] >= 0.0:
-                _raise_scores(rest[position], row, diagonal, position, score, out)
+                _raise_scores(rest[position], row, diagonal, position, signed, score, out)
     for a in range(m):
         score[held[a]] = -np.inf
 
@@ -344,7 +347,7 @@ def _best_scores(score, count, best):
 
 
 @outlined
-def exchange(G, x, held, m, position, j, a, tried, z):
+def exchange(G, x, held, m, position, j, a, signed, tried, z):
     """Write the point that was scored into (tried, z), a = x̂ᵀGx̂; return how many coordinates it holds."""
     square, count = 0.0, 0
     for c in range(m):
@@ -358,7 +361,7 @@ def exchange(G, x, held, m, position, j, a, tried, z):
     for c in range(count):
         z[c] *= scale
         b += z[c] * G[j, tried[c]]
-    if b > 0.0:
+    if b > 0.0 or (signed and b < 0.0):
         angle = 0.5 * np.arctan2(2.0 * b, a - d)
         cosine, sine = np.cos(angle), np.sin(angle)
     else:
@@ -370,14 +373,14 @@ def exchange(G, x, held, m, position, j, a, tried, z):
 
 
 @outlined
-def _best_exchange(G, x, g, held, m, best, found, out, rest, precision, H, work, tried, z, kept, kept_z):
+def _best_exchange(G, x, g, held, m, best, found, out, rest, precision, signed, H, work, tried, z, kept, kept_z):
     """Polish the exchanges listed in ``best``; leave the best in (kept, kept_z), return its value, size and entrant."""
     most, size, entrant = -np.inf, 0, NONE
     for c in range(found):
         j = best[c]
         a = _value_at(x, g, held, m) if out[j] == NONE else rest[out[j]]
-        count = exchange(G, x, held, m, out[j], j, a, tried, z)
-        value = _polish_held(G, tried, z, count, precision, H, work)
+        count = exchange(G, x, held, m, out[j], j, a, signed, tried, z)
+        value = _polish_held(G, tried, z, count, precision, signed, H, work)
         if value > most:
             most, size, entrant = value, count, j
             for e in range(count):
@@ -389,12 +392,12 @@ def _best_exchange(G, x, g, held, m, best, found, out, rest, precision, H, work,
 
 
 @entry_point
-def polish(G, x):
+def polish(G, x, signed):
     """Climb on the support of x to a stationary point of ½xᵀGx, in place; return the value."""
     n = len(x)
     held, z = np.empty(n, dtype=np.int64), np.empty(n)
     m = _collect(G, x, held, z)
-    value = _polish_held(G, held, z, m, PRECISION, np.empty((m, m)), np.empty((4, m)))
+    value = _polish_held(G, held, z, m, PRECISION, signed, np.empty((m, m)), np.empty((4, m)))
     x[:] = 0.0
     for a in range(m):
         x[held[a]] = z[a]
@@ -402,7 +405,7 @@ def polish(G, x):
 
 
 @entry_point
-def shrink(G, x, s):
+def shrink(G, x, s, signed):
     """Reduce the support of x to at most s by backward elimination, in place.
 
     Each round polishes roughly and drops the smallest coordinates, half of those that are too many.
@@ -412,7 +415,7 @@ def shrink(G, x, s):
     m = _collect(G, x, held, z)
     H, work = np.empty((m, m)), np.empty((4, m))
     while m > s:
-        _polish_held(G, held, z, m, ROUGH, H, work)
+        _polish_held(G, held, z, m, ROUGH, signed, H, work)
         m = _compress(held, z, m)
         m = _keep_largest(held, z, m, max(s, m - (m - s + 1) // 2))
     x[:] = 0.0
@@ -421,9 +424,10 @@ def shrink(G, x, s):
 
 
 @entry_point
-def descend(G, x, s, tol, most):
-    """Exchange from any x ≥ 0 until none gains more than tol times the value, in place; return how many were made.
+def descend(G, x, s, tol, most, signed):
+    """Exchange from any x until none gains more than tol times the value, in place; return how many were made.
 
+    x ≥ 0 unless ``signed``.
     The s largest coordinates are kept and polished. Each round scores all exchanges. If the best score is a gain it is
     taken; if not, x is polished to the end, then the best few exchanges are, and the best of them is taken if it gains.
     ``most`` limits the exchanges.
@@ -435,22 +439,22 @@ def descend(G, x, s, tol, most):
     H, work, g, best = np.empty((s, s)), np.empty((4, s)), np.empty(n), np.empty(CANDIDATES, dtype=np.int64)
     diagonal = np.diag(G).copy()
     m = _keep_largest(held, z, _collect(G, x, held, z), s)
-    value, polished, swaps = _polish_held(G, held, z, m, ROUGH, H, work), False, 0
+    value, polished, swaps = _polish_held(G, held, z, m, ROUGH, signed, H, work), False, 0
     while True:
         m = _compress(held, z, m)
         _scatter(G, held, z, m, x, g)
-        score_swaps(G, diagonal, x, g, held, m, s, row, score, out, rest)
+        score_swaps(G, diagonal, x, g, held, m, s, signed, row, score, out, rest)
         found = _best_scores(score, CANDIDATES, best)
         enough = value + tol * abs(value)
         by_score = found > 0 and score[best[0]] > enough and swaps < most
         if not by_score and not polished:
-            value, polished = _polish_held(G, held, z, m, PRECISION, H, work), True
+            value, polished = _polish_held(G, held, z, m, PRECISION, signed, H, work), True
             continue
         if found == 0 or swaps >= most:
             return swaps
         precision, found = (ROUGH, 1) if by_score else (PRECISION, found)
         gained, size, _ = _best_exchange(
-            G, x, g, held, m, best, found, out, rest, precision, H, work, tried, z, kept, kept_z
+            G, x, g, held, m, best, found, out, rest, precision, signed, H, work, tried, z, kept, kept_z
         )
         if not gained > enough:
             return swaps
@@ -460,7 +464,7 @@ def descend(G, x, s, tol, most):
 
 
 @entry_point
-def swap_gap(G, x, s, tries):
+def swap_gap(G, x, s, tries, signed):
     """Return the largest gain of ½xᵀGx by one exchange, the coordinate that leaves (−1 if none need) and the entrant.
 
     The larger of the best score and of the best value among ``tries`` polished exchanges; (0, −1, −1) if none gains.
@@ -474,14 +478,14 @@ def swap_gap(G, x, s, tries):
     m = _keep_largest(held, z, _collect(G, x, held, z), s)
     _scatter(G, held, z, m, point, g)
     value = 0.5 * _value_at(point, g, held, m)
-    score_swaps(G, np.diag(G).copy(), point, g, held, m, s, row, score, out, rest)
+    score_swaps(G, np.diag(G).copy(), point, g, held, m, s, signed, row, score, out, rest)
     found = _best_scores(score, len(best), best)
     if found == 0:
         return 0.0, NONE, NONE
     gain, entrant = score[best[0]] - value, best[0]
     H, work = np.empty((s, s)), np.empty((4, s))
     polished, _, candidate = _best_exchange(
-        G, point, g, held, m, best, min(found, tries), out, rest, PRECISION, H, work, tried, z, kept, kept_z
+        G, point, g, held, m, best, min(found, tries), out, rest, PRECISION, signed, H, work, tried, z, kept, kept_z
     )
     if polished - value > gain:
         gain, entrant = polished - value, candidate

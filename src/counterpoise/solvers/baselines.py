@@ -194,7 +194,7 @@ class Model:
     """A problem as these methods see it: ∇f, the slope of h, the norm of Q, and the argmin of a step."""
 
     def __init__(self, problem: Problem) -> None:
-        if problem.separable.cost.any() or not problem.is_convex_set:
+        if (problem.separable.cost.any() and not problem.u.signed) or not problem.is_convex_set:
             raise ValueError(
                 "h contains AbsoluteDeviation or SemiContinuous, or g is AtMost, whose kinks and gaps psg, mscr and "
                 'pdca cannot step over; they take Bounds, Linear and Ridge, method "bcd-g" takes all.'
@@ -215,9 +215,12 @@ class Model:
         return np.asarray(gradient + smooth_slopes(self.problem.separable, x), dtype=np.float64)
 
     def argmin(self, x: Vector, G: Vector, L: float) -> Vector:
-        """Return the minimiser of ⟨G, z⟩ + ½L‖z − x‖² over the feasible set."""
+        """Return the minimiser of ⟨G, z⟩ + ½L‖z − x‖² over the feasible set; with signs also of h's kinks at 0."""
         u, h = self.problem.u, self.problem.separable
         point: Vector
+        if u.signed:
+            point = u.shrink(L * x - G, h)
+            return point
         if L > 0.0:
             point = u.project(x - G / L, h)
             return point

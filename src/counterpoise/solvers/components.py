@@ -1,9 +1,9 @@
-"""Prove that no exchange on the sphere gains: bounds on max ½xᵀGx, x ≥ 0, ‖x‖ = 1, over neighbouring supports.
+"""Prove that no exchange on the sphere gains: bounds on max ½xᵀGx, ‖x‖ = 1, over neighbouring supports.
 
-The maximum over x ≥ 0 on a support S is at most ½λ_max(G_SS). With τ above λ_max(G_PP), λ_max of P and one more
-coordinate j is at most τ if and only if G_jj + bᵀ(τI − G_PP)⁻¹b ≤ τ, b = G_Pj: one factorisation decides all j. Where
-that fails, the leading eigenvector decides. If all its entries have one sign, it is the maximum, and the exchange
-gains. If not, the maximum lies on a smaller support, because a maximum with x > 0 is a leading eigenvector. The
+The maximum on a support S is ½λ_max(G_SS) with signs, and at most that if x ≥ 0. With τ above λ_max(G_PP), λ_max of P
+and one more coordinate j is at most τ if and only if G_jj + bᵀ(τI − G_PP)⁻¹b ≤ τ, b = G_Pj: one factorisation decides
+all j. Where that fails, the leading eigenvector decides. With signs it gains. If x ≥ 0 it gains if all its entries have
+one sign; if not, the maximum lies on a smaller support, because a maximum with x > 0 is a leading eigenvector. The
 supports with one coordinate less are then examined in the same way, except those with λ_max ≤ τ.
 """
 
@@ -30,13 +30,13 @@ Blocks = Callable[[Any], Iterator[tuple[int, Vector, Vector]]]
 class _Supports:
     """Examines small supports by their leading eigenvectors, against a ceiling τ of xᵀGx."""
 
-    def __init__(self, ceiling: float) -> None:
-        self.ceiling, self.left = ceiling, MOST_EIGENPROBLEMS
+    def __init__(self, ceiling: float, signed: bool) -> None:
+        self.ceiling, self.signed, self.left = ceiling, signed, MOST_EIGENPROBLEMS
         self.better: tuple[float, Vector] | None = None
         self.open = -np.inf
 
     def look(self, G: Vector) -> bool:
-        """Return whether it is proved that no unit x ≥ 0 on this support has xᵀGx > τ; record one that does."""
+        """Return whether it is proved that no unit x on this support has xᵀGx > τ; record one that does."""
         if self.left <= 0:
             self.open = max(self.open, float(np.linalg.eigvalsh(G)[-1]))
             return False
@@ -52,14 +52,15 @@ class _Supports:
         if values[-1] <= self.ceiling:
             return True
         leading = vectors[:, -1] * np.sign(vectors[:, -1].sum() or 1.0)
-        if (leading >= -ONE_SIGN).all():
+        if self.signed or (leading >= -ONE_SIGN).all():
             x = np.zeros(len(G))
-            x[list(places)] = np.maximum(leading, 0.0) / float(np.linalg.norm(np.maximum(leading, 0.0)))
+            kept = leading if self.signed else np.maximum(leading, 0.0)
+            x[list(places)] = kept / float(np.linalg.norm(kept))
             reached = float(x @ G @ x)
             if reached > self.ceiling:
                 self.better = reached, x
                 return False
-        if self.left <= 0:
+        if self.signed or self.left <= 0:
             self.open = max(self.open, float(values[-1]))
             return False
         proved = True
@@ -70,8 +71,10 @@ class _Supports:
         return proved
 
 
-def exchange_bound(blocks: Blocks, x: Vector, s: int, floor: float) -> tuple[float, Vector | None]:
-    """Bound the gain in ½xᵀGx of any exchange, or of new weights, at a unit x ≥ 0 with at most s non-zeros.
+def exchange_bound(
+    blocks: Blocks, x: Vector, s: int, floor: float, signed: bool = False
+) -> tuple[float, Vector | None]:
+    """Bound the gain in ½xᵀGx of any exchange, or of new weights, at a unit x with at most s non-zeros.
 
     Parameters
     ----------
@@ -81,6 +84,8 @@ def exchange_bound(blocks: Blocks, x: Vector, s: int, floor: float) -> tuple[flo
     s : int
     floor : float
         Gains up to this count as none.
+    signed : bool
+        Whether points may have negative coordinates; otherwise x ≥ 0.
 
     Returns
     -------
@@ -95,7 +100,7 @@ def exchange_bound(blocks: Blocks, x: Vector, s: int, floor: float) -> tuple[flo
     inside = [(held >= begin) & (held < begin + cross.shape[1]) for begin, cross, _ in first]
     inner = np.hstack([cross[:, held[own] - begin] for own, (begin, cross, _) in zip(inside, first, strict=True)])
     value = float(at @ inner @ at)
-    supports = _Supports(value + 2.0 * floor)
+    supports = _Supports(value + 2.0 * floor, signed)
     supports.look(inner)
     if supports.better is not None:
         point = np.zeros(len(x))
@@ -117,23 +122,26 @@ def exchange_bound(blocks: Blocks, x: Vector, s: int, floor: float) -> tuple[flo
     return max(floor, 0.5 * (supports.open - value)), None
 
 
-def largest_exchange(blocks: Blocks, x: Vector, s: int, gain: float) -> tuple[float, Vector | None, float]:
+def largest_exchange(
+    blocks: Blocks, x: Vector, s: int, gain: float, noise: float, signed: bool = False
+) -> tuple[float, Vector | None, float]:
     """Return the largest gain of an exchange, if it is above ``gain``, its point, and a bound of all gains.
 
-    Every point that :func:`exchange_bound` meets raises what the others have to beat, until none does.
+    Every point that :func:`exchange_bound` meets raises what the others have to beat, until none does by more than
+    ``noise``, the rounding error of a gain.
     """
     best: Vector | None = None
     for _ in range(MOST_BETTER):
-        bound, better = exchange_bound(blocks, x, s, gain)
+        bound, better = exchange_bound(blocks, x, s, gain + noise, signed)
         if better is None:
             return gain, best, bound
         gain, best = bound, better
     return gain, best, math.inf
 
 
-def better_weights(G: Vector, ceiling: float) -> tuple[Vector | None, float]:
-    """Return a unit x ≥ 0 with xᵀGx above the ceiling, or None, and the largest λ_max of parts left undecided."""
-    supports = _Supports(ceiling)
+def better_weights(G: Vector, ceiling: float, signed: bool = False) -> tuple[Vector | None, float]:
+    """Return a unit x with xᵀGx above the ceiling, or None, and the largest λ_max of parts left undecided."""
+    supports = _Supports(ceiling, signed)
     supports.look(G)
     return (None if supports.better is None else supports.better[1]), supports.open
 
@@ -154,6 +162,38 @@ def _undecided(G: Vector, cross: Vector, diagonal: Vector, ceiling: float) -> An
 
 def exchanged(before: Vector, after: Vector, s: int) -> tuple[int, int]:
     """Return the coordinate that left (−1 if there was room for another) and the one that entered (−1 if none)."""
-    left, entered = np.flatnonzero((before > 0.0) & (after == 0.0)), np.flatnonzero((before == 0.0) & (after > 0.0))
+    left, entered = np.flatnonzero((before != 0.0) & (after == 0.0)), np.flatnonzero((before == 0.0) & (after != 0.0))
     full = np.count_nonzero(before) >= s
     return (int(left[0]) if full and len(left) else -1), (int(entered[0]) if len(entered) else -1)
+
+
+def component_bound(C: Vector, s: int, signed: bool = True) -> float:
+    """Return an upper bound, up to rounding, on max xᵀCx over ‖x‖ = 1 with at most s non-zeros, for a symmetric C.
+
+    With M = |C|, or max(C, 0) for x ≥ 0, and S the support of x, the least of
+
+    * max over rows i of C_ii and the s − 1 largest other M_ij: Gershgorin's circles on S;
+    * λ_max of ½(N + Nᵀ), N_ab the a-th largest, over all rows, of the b-th largest entry of a row of M, a, b ≤ s. Both
+      sums of xᵀMx = Σᵢ|xᵢ| Σⱼ M_ij|xⱼ| only rise if the entries are sorted as |x| is;
+    * λ_max(C), and the s largest C_ii together if C has no negative eigenvalue.
+
+    It takes a sort of every row and the eigenvalues of C.
+
+    Examples
+    --------
+    >>> C = np.array([[2.0, -1.0, 0.5], [-1.0, 2.0, 0.0], [0.5, 0.0, 1.0]])
+    >>> component_bound(C, 2), round(component_bound(C, 3), 3)
+    (3.0, 3.062)
+    """
+    n, s = len(C), min(s, len(C))
+    M, diagonal = np.abs(C) if signed else np.maximum(C, 0.0), np.diag(C)
+    others = M.copy()
+    np.fill_diagonal(others, 0.0)
+    by_rows = float((diagonal + np.sort(others, axis=1)[:, n - s + 1 :].sum(axis=1)).max())
+    rows = -np.sort(-M, axis=1)[:, :s]
+    N = -np.sort(-rows, axis=0)[:s]
+    spectrum = np.linalg.eigvalsh(C)
+    bounds = [by_rows, float(np.linalg.eigvalsh(0.5 * (N + N.T))[-1]), float(spectrum[-1])]
+    if spectrum[0] >= 0.0:
+        bounds.append(float(np.sort(diagonal)[n - s :].sum()))
+    return min(bounds)

@@ -297,26 +297,27 @@ class _Face:
 
 
 def turn(problem: Problem, x: Vector, tolerance: float, limits: Limits) -> None:
-    """Lower F in place by Newton steps over the positive coordinates of a point of the sphere.
+    """Lower F in place by Newton steps over the non-zero coordinates of a point of the sphere; they keep their signs.
 
     The steps and their damping are those of :func:`counterpoise.kernels.programs.newton_steps`, with g replaced by its
     tangent, which lies above it. A step is taken if it lowers F by more than ``tolerance``.
     """
-    h, objective, damping = problem.separable, problem.objective(x), 0.0
+    objective, damping = problem.objective(x), 0.0
     first, factor, most = DAMPINGS
     for _ in range(TURNS):
-        free = np.flatnonzero(x > 0.0)
+        free = np.flatnonzero(x)
         if len(free) < 2 or len(free) > LARGEST_TURN or limits.reached():
             return
-        slope = problem.f.gradient(x) + h.weight
-        slope = (slope + problem.g.subgradient(x, slope))[free]
-        z, H, found = x[free], problem.f.hessian(free), None
+        side = np.where(x[free] < 0.0, -1.0, 1.0)
+        slope = problem.f.gradient(x) + one_sided_slopes(problem.separable, x)[1]
+        slope = side * (slope + problem.g.subgradient(x, slope))[free]
+        z, H, found = side * x[free], side[:, None] * problem.f.hessian(free) * side, None
         nu = float(z @ slope)
         while damping < most:
             step = _turning_step(H, slope - nu * z, z, nu, damping)
             if step is not None:
                 found = x.copy()
-                found[free] = _turned(z, step)
+                found[free] = side * _turned(z, step) + 0.0  # −0 becomes 0
                 if problem.objective(found) < objective - tolerance:
                     break
                 found = None

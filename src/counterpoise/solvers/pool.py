@@ -43,7 +43,8 @@ HELPS = 1e-3
 
 def line_pool(problem: Problem) -> Pool | None:
     """Return the pool of a problem on the line with many columns and no AᵀA; None if it is not of that kind."""
-    return Pool(problem) if _by_columns(problem) and problem.f.is_convex and not problem.u.groups else None
+    above = not (problem.separable.lo != 0.0).any()
+    return Pool(problem) if above and _by_columns(problem) and problem.f.is_convex and not problem.u.groups else None
 
 
 def arc_pool(problem: Problem) -> ArcPool | None:
@@ -55,14 +56,7 @@ def arc_pool(problem: Problem) -> ArcPool | None:
 
 def _by_columns(problem: Problem) -> bool:
     f, h = problem.f, problem.separable
-    return (
-        f.quadratic is not None
-        and not f.gram
-        and f.sparse_Q is None
-        and not (h.lo != 0.0).any()
-        and not is_gapped(h)
-        and not h.bend.any()
-    )
+    return f.quadratic is not None and not f.gram and f.sparse_Q is None and not is_gapped(h) and not h.bend.any()
 
 
 class Pool:
@@ -258,7 +252,8 @@ class ArcPool(Pool):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem)
         A = self.f.A
-        self.signed = bool((A.data if is_sparse(A) else A).min(initial=0.0) < 0.0)
+        self.mixed = bool((A.data if is_sparse(A) else A).min(initial=0.0) < 0.0)
+        self.signed = bool(problem.u.signed)
 
     def start(self) -> Vector:
         """Return the unit vector of the longest column."""
@@ -266,21 +261,26 @@ class ArcPool(Pool):
         x[np.argmin(self.f.diagonal)] = 1.0
         return x
 
+    def slopes(self, x: Vector) -> Vector:
+        """Return the slopes of f + h at 0, with signs of the steeper way out of 0."""
+        slopes = super().slopes(x)
+        return np.minimum(slopes, 2.0 * self.zero_slopes - slopes) if self.signed else slopes
+
     def gains(self, x: Vector) -> Vector:
         """Return for every column at 0 what turning a held one towards it gains at most; 0 for those that are held."""
-        h, out, slopes = self.problem.separable, np.zeros(self.problem.n), self._gradient(x)
+        out, slopes = np.zeros(self.problem.n), self._gradient(x)
         self.seen = x.copy(), slopes + self.zero_slopes
-        held, outside = np.flatnonzero(x), int(np.argmin(x))
+        held, outside = np.flatnonzero(x), int(np.argmin(np.abs(x)))
         if x[outside] != 0.0:
             return out
         terms, at = self.restricted(np.append(held, outside)).terms(), np.append(x[held], 0.0)
         sweep.start(terms, at)
         undecided = np.empty(self.problem.n, dtype=bool)
-        may_gain(terms, at, slopes, h.weight, self.f.diagonal, self.signed, undecided)
+        may_gain(terms, at, slopes, self.f.diagonal, self.mixed, undecided)
         undecided[held] = False
         for begin, columns, rows in self._rows(held, np.flatnonzero(undecided)):
             best = out[columns]
-            numbers = slopes[columns], h.weight[columns], self.f.diagonal[columns], rows
+            numbers = slopes[columns], self.f.diagonal[columns], rows
             turning_gains(terms, at, begin, *numbers, best)
             out[columns] = best
         return out
@@ -288,7 +288,7 @@ class ArcPool(Pool):
     def best_pair(self, x: Vector) -> tuple[float, int, int, float, float]:
         """Return (decrease, i, j, dᵢ, dⱼ) of the best of all pairs, (0, −1, −1, 0, 0) if none decreases F."""
         gains = self.gains(x)
-        members = np.union1d(np.flatnonzero(x), [np.argmax(gains), np.argmin(x)])
+        members = np.union1d(np.flatnonzero(x), [np.argmax(gains), np.argmin(np.abs(x))])
         terms, at = self.restricted(members).terms(), x[members]
         sweep.start(terms, at)
         gap, i, j, di, dj = sweep.scan(terms, at, 0.0, np.inf)
@@ -300,7 +300,7 @@ class ArcPool(Pool):
         Towards eₖ, the others in proportion, F falls at the rate bₖ and about ½λ_max of [[xᵀGx, bₖ], [·, G_kk]] is won.
         """
         rate = -self.slopes(x) + (self.lam if np.count_nonzero(x) < self.s else 0.0)
-        rate[x > 0.0] = 0.0
+        rate[x != 0.0] = 0.0
         value = -2.0 * self.f.value(x)
         promise = 0.5 * (_larger_eigenvalue(value, np.maximum(rate, 0.0), -self.f.diagonal) - value)
         best = largest(rate, DESCENDING)
@@ -314,7 +314,7 @@ class ArcPool(Pool):
         held, Gx, diagonal = np.flatnonzero(x), -self._gradient(x), -self.f.diagonal
         value, out = float(x @ Gx), np.full(self.problem.n, -np.inf)
         if len(held) < self.s:
-            out = 0.5 * (_larger_eigenvalue(value, np.maximum(Gx, 0.0), diagonal) - value)
+            out = 0.5 * (_larger_eigenvalue(value, self._reach(Gx), diagonal) - value)
         else:
             for begin, columns, rows in self._rows(held, np.arange(self.problem.n)):
                 best = out[columns]
@@ -323,12 +323,16 @@ class ArcPool(Pool):
                     rest, eigenvalue = 1.0 - v * v, diagonal[columns]
                     if rest > NOTHING:
                         a = (value - 2.0 * v * Gx[j] + v * v * diagonal[j]) / rest
-                        b = np.maximum(Gx[columns] - v * row, 0.0) / math.sqrt(rest)
+                        b = self._reach(Gx[columns] - v * row) / math.sqrt(rest)
                         eigenvalue = _larger_eigenvalue(a, b, eigenvalue)
                     np.maximum(best, 0.5 * (eigenvalue - value), out=best)
                 out[columns] = best
         out[held] = -np.inf
         return out
+
+    def _reach(self, products: Vector) -> Vector:
+        """Return the products with columns that may enter with either sign, or with the positive one alone."""
+        return np.abs(products) if self.signed else np.maximum(products, 0.0)
 
     def to_verify(self, x: Vector, verified: Any, tolerance: float) -> Any:
         """Return the most promising columns no pool has looked at yet; promises are no upper bounds here.
@@ -342,13 +346,13 @@ class ArcPool(Pool):
 
     def exchange_bound(self, x: Vector, floor: float) -> float:
         """Return a bound of what an exchange for any column gains, by eigenvalues."""
-        return components.exchange_bound(self.blocks, x, self.s, floor)[0]
+        return components.exchange_bound(self.blocks, x, self.s, floor, self.signed)[0]
 
     def _bounded(
         self, at: Vector, own: float, best: float, leaves: int, enters: int, bound: float
     ) -> tuple[float, float, int, int, float]:
-        floor = best + 1e-12 * abs(self.f.value(at))
-        more, found, bound = components.largest_exchange(self.blocks, at, self.s, floor)
+        noise = 1e-12 * abs(self.f.value(at))
+        more, found, bound = components.largest_exchange(self.blocks, at, self.s, best, noise, self.signed)
         if found is not None:
             best, (leaves, enters) = more, components.exchanged(at, found, self.s)
         return own, best, leaves, enters, own + max(bound, best)

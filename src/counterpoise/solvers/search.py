@@ -12,6 +12,7 @@ import numpy as np
 
 from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import Vector, number, whole_number, worker_count
+from counterpoise.clock import working_seconds
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.registry import pool_for, serving, strategy_for
 from counterpoise.solvers.baselines import pdca
@@ -90,7 +91,7 @@ class Penalised:
         if rng.random() < 0.3:
             x = self.problem.project(0.5 * (parents[0] + parents[-1]))
         else:
-            high = np.argsort(-x, kind="stable")[: max(1, self._large(x))]
+            high = np.argsort(-np.abs(x) if self.has_corners else -x, kind="stable")[: max(1, self._large(x))]
             for _ in range(int(rng.integers(1, 4))):
                 i, j = int(rng.choice(high)), int(rng.integers(len(x)))
                 x[i], x[j] = x[j], x[i]
@@ -117,7 +118,7 @@ class Penalised:
         The DC method does not handle kinks of h, nor a set that is not convex; there x is returned as it is.
         """
         x = x if self.problem.is_feasible(x) else self.problem.project(x)
-        if len(self.problem.separable.centre) or not self.problem.is_convex_set:
+        if (len(self.problem.separable.centre) and not self.problem.u.signed) or not self.problem.is_convex_set:
             return x
         found: Vector = pdca(self.problem, x, extrapolate=True, max_iter=GLIDE, max_time=self.seconds()).x
         return found if self.has_corners else walk_on_faces(self.problem, found, FACES, self.limits)
@@ -256,7 +257,7 @@ class _Search:
             self.work = self.plan.work
         self.population: list[Member] = []
         self.elite: list[Member] = []
-        self.opened, self.idle = 0, 0
+        self.opened, self.idle, self.longest = 0, 0, 0.0
         self.done = self.begun = self.lost = 0
         for strategy in self.strategies:
             strategy.limits = self.limits
@@ -309,7 +310,7 @@ class _Search:
         best = self.best
         if self.idle >= self.plan.stale:
             self._give_up()
-        status = self.limits.reached()
+        status = self.limits.reached() or (Status.TIME_LIMIT if self._is_late() else None)
         if status is None and self.work is not None and self.done >= self.work:
             status = Status.ITERATION_LIMIT
         return Epoch(best.x, size, int(better), status)
@@ -342,9 +343,11 @@ class _Search:
         if self.workers == 1:
             found: list[Vector | None] = []
             for job in jobs:
-                if found and self.limits.reached():
+                if found and self._is_late():
                     break
+                begun = working_seconds()
                 found.append(self._offered(_perform(*job)))
+                self.longest = max(self.longest, working_seconds() - begun)
             return found
         try:
             if self.threads is not None:
@@ -363,12 +366,19 @@ class _Search:
 
     def _attempt_in_time(self, supervisor: Any, job: tuple[Any, ...]) -> tuple[Vector | None] | None:
         """Perform a job unless time is up."""
-        return None if self.limits.reached() else (self._attempt(supervisor, job),)
+        return None if self._is_late() else (self._attempt(supervisor, job),)
+
+    def _is_late(self) -> bool:
+        """Return whether a job as long as the longest so far would end after the time for jobs."""
+        return self.limits.reached() is not None or self.limits.left() < self.longest
 
     def _attempt(self, supervisor: Any, job: tuple[Any, ...]) -> Vector | None:
         """Perform a job in a thread of this process."""
+        begun = working_seconds()
         with under(supervisor):
-            return self._offered(_attempt(*job))
+            found = self._offered(_attempt(*job))
+        self.longest = max(self.longest, working_seconds() - begun)
+        return found
 
     def _offered(self, x: Vector | None) -> Vector | None:
         """Offer a point to the run before its batch is complete, in case the time limit comes first."""

@@ -1,7 +1,8 @@
 """Local optima over exchanges on the sphere: starts, and children of points that were found before.
 
-In the exact regime a problem with ``TopSum`` and ``Sphere`` is max ½xᵀGx over x ≥ 0, ‖x‖ = 1 with at most s non-zeros,
-G = −Q: at such points the terms of λ cancel. This module proposes points; whoever calls it keeps the best ones.
+In the exact regime a problem with ``TopSum`` and ``Sphere`` is max ½xᵀGx over ‖x‖ = 1 with at most s non-zeros, and
+x ≥ 0 unless it is signed; G = −Q: at such points the terms of λ cancel. This module proposes points; the caller keeps
+the best ones.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class SparseArc:
     Parameters
     ----------
     problem : Problem
-        With g = ``TopSum``, u = ``Sphere`` and a quadratic f without linear term, such as ``NNSPCA``.
+        With g = ``TopSum``, u = ``Sphere`` and a quadratic f without linear term, such as ``NNSPCA`` and ``SPCA``.
 
     Attributes
     ----------
@@ -77,8 +78,9 @@ class SparseArc:
         if serves(problem):
             return None
         return (
-            "supports on the sphere need f(x) = ½xᵀQx and h = Bounds(0, inf) + Linear(lam), as in NNSPCA: the terms of "
-            "λ then cancel on a support. method 'bcd-g' takes any f and h."
+            "supports on the sphere need f(x) = ½xᵀQx and h = λ‖x‖₁, which is Bounds(0, inf) + Linear(lam) as in "
+            "NNSPCA, or with signs AbsoluteDeviation(0, lam) as in SPCA: the terms of λ then cancel on a support. "
+            "method 'bcd-g' takes any f and h."
         )
 
     @staticmethod
@@ -90,6 +92,7 @@ class SparseArc:
 
     def __init__(self, problem: Problem) -> None:
         self.n, self.s, self.limits = problem.n, min(problem.g.s, problem.n), Limits()
+        self.signed = bool(problem.u.signed)
         self._f, self._G = problem.f, _semidefinite(problem.f)
         lengths = np.sqrt(np.einsum("ij,ij->i", self._G, self._G))
         self.noise = 64.0 * float(np.finfo(float).eps) * float(np.abs(np.diag(self._G)).max()) * self.s
@@ -97,7 +100,7 @@ class SparseArc:
         self.starts = max(int(np.count_nonzero(lengths)), 1)
 
     def start(self, k: int, rng: Generator) -> Vector:
-        """Descend from the s largest positive entries of the k-th longest column of G, later of two columns at random.
+        """Descend from the s largest entries of the k-th longest column of G, later of two columns at random.
 
         A column is what a power step makes of a single coordinate.
         """
@@ -121,18 +124,23 @@ class SparseArc:
 
     def descend(self, x: Any) -> Vector:
         """Exchange from the s largest coordinates of x until no exchange that is tried gains; return the point."""
-        point = np.maximum(vector(x, "x", self.n), 0.0)
+        point = vector(x, "x", self.n)
+        point = point.copy() if self.signed else np.maximum(point, 0.0)
         swaps = max(1, SLICE // (self.s * self.n)) if math.isfinite(self.limits.left()) else MOST_SWAPS
-        while swap_arc.descend(self._G, point, self.s, TOLERANCE, swaps) >= swaps and not self.limits.reached():
+        while self._exchange(point, swaps) >= swaps and not self.limits.reached():
             pass
         return point
+
+    def _exchange(self, point: Vector, swaps: int) -> int:
+        """Make at most so many exchanges, in place; return their number."""
+        return int(swap_arc.descend(self._G, point, self.s, TOLERANCE, swaps, self.signed))
 
     def tolerance(self, x: Vector, tol: float) -> float:
         """Return what an exchange has to gain: a share of |f|, without the shift of G, and rounding."""
         return float(tol * abs(self._f.value(x)) + self.noise)
 
     def weighted(self, x: Any) -> Vector:
-        """Return the best weights on the support of x, as far as eigenvectors of its parts tell."""
+        """Return the best weights on the support of x; if x ≥ 0, as far as eigenvectors of its parts tell."""
         return self._best_weights(vector(x, "x", self.n))[0]
 
     def _best_weights(self, x: Vector) -> tuple[Vector, float]:
@@ -141,7 +149,8 @@ class SparseArc:
         inner = self._G[np.ix_(held, held)]
         # Polishing is local: eigenvectors of parts of the support may be better.
         for _ in range(len(held)):
-            better, opened = components.better_weights(inner, float(at @ self._G @ at) + 2.0 * self.noise)
+            ceiling = float(at @ self._G @ at) + 2.0 * self.noise
+            better, opened = components.better_weights(inner, ceiling, self.signed)
             if better is None:
                 break
             at = np.zeros(self.n)
@@ -152,7 +161,7 @@ class SparseArc:
     def _polished(self, x: Vector) -> Vector:
         """Return x polished on its support."""
         at = x.copy()
-        swap_arc.polish(self._G, at)
+        swap_arc.polish(self._G, at, self.signed)
         return at
 
     def advance(self, x: Vector, swaps: int, floor: float) -> tuple[Vector, int, float]:
@@ -161,10 +170,11 @@ class SparseArc:
         The bound is NaN if there may be more exchanges. An exchange that only the proof finds is made, too.
         """
         point = np.array(x)
-        made = int(swap_arc.descend(self._G, point, self.s, TOLERANCE, swaps))
+        made = self._exchange(point, swaps)
         if made >= swaps:
             return point, made, math.nan
-        bound, better = components.exchange_bound(self._blocks, point, self.s, floor)
+        # A hair below the floor, because polishing moves x within rounding, and with it the tolerance of the caller.
+        bound, better = components.exchange_bound(self._blocks, point, self.s, (1.0 - 1e-6) * floor, self.signed)
         if better is not None:
             return self.weighted(better), made + 1, math.nan
         return point, made, bound
@@ -178,10 +188,10 @@ class SparseArc:
         at, opened = self._best_weights(vector(x, "x", self.n))
         value = 0.5 * float(at @ self._G @ at)
         own = max(float(self._f.value(x) - self._f.value(at)), 0.0)  # without the shift of G, which rounding would see
-        gain, leaves, enters = swap_arc.swap_gap(self._G, at, self.s, TRIES)
+        gain, leaves, enters = swap_arc.swap_gap(self._G, at, self.s, TRIES, self.signed)
         if gain <= self.noise:
             gain, leaves, enters = 0.0, -1, -1
-        more, found, bound = components.largest_exchange(self._blocks, at, self.s, max(float(gain), self.noise))
+        more, found, bound = components.largest_exchange(self._blocks, at, self.s, float(gain), self.noise, self.signed)
         if found is not None:
             gain, (leaves, enters) = more, components.exchanged(at, found, self.s)
         bound = max(bound, float(gain), 0.5 * opened - value)
@@ -193,21 +203,28 @@ class SparseArc:
 
     def enumeration(self) -> tuple[str, int, Callable[[Vector], Iterator[int]]]:
         """Return what is enumerated, how many there are, and what goes through them, improving x in place."""
-        return "components", sum(math.comb(self.n, k) for k in range(1, self.s + 1)), self._all_components
+        # With signs the largest supports are enough, because they contain the others.
+        sizes = range(self.s if self.signed else 1, self.s + 1)
+        return "components", sum(math.comb(self.n, k) for k in sizes), self._all_components
 
     def _all_components(self, x: Vector) -> Iterator[int]:
         G = -self._f.Q
         value = float(x @ G @ x) * (1.0 + MARGIN)
         for first in range(self.n):
-            value, solved = enumeration.components_from(G, first, self.s, value, x)
+            value, solved = enumeration.components_from(G, first, self.s, value, self.signed, x)
             yield int(solved)
 
     def _united(self, first: Vector, second: Vector, rng: Generator) -> Vector:
         """Polish on both supports and a few columns more, eliminate down to s, then descend."""
-        x = first + second
+        if self.signed:
+            # x and −x are the same component; entries of both must not cancel.
+            x = np.where(first == 0.0, second if first @ second >= 0.0 else -second, first)
+        else:
+            x = first + second
         strangers = rng.integers(self.n, size=STRANGERS)
-        x[strangers] = np.maximum(x[strangers], 1.0 / np.sqrt(self.s))
-        swap_arc.shrink(self._G, x, self.s)
+        weight = 1.0 / np.sqrt(self.s)
+        x[strangers] = np.where(np.abs(x[strangers]) < weight, weight, x[strangers])
+        swap_arc.shrink(self._G, x, self.s, self.signed)
         return self.descend(x)
 
     def _kicked(self, parent: Vector, rng: Generator) -> Vector:
@@ -222,8 +239,7 @@ class SparseArc:
 
 def serves(problem: Problem) -> bool:
     """Return whether F = ½xᵀQx at every s-sparse point, so that a support has nothing but f to minimise."""
-    pull = problem.g.lam if math.isfinite(problem.g.lam) else 0.0
-    return not np.any(problem.f.p) and bool((problem.separable.weight == pull).all())
+    return not np.any(problem.f.p) and bool(problem.u.cancels(problem.separable, problem.g.lam))
 
 
 class NegativeGram(Quadratic):

@@ -48,9 +48,9 @@ def swap(
     x0 : array of length n, optional
     tol, max_iter, max_time, seed, callback
         As in :func:`counterpoise.solvers.bcd.bcd_g`; ``max_iter`` counts exchanges. SWAP_OPTIMAL means a proof that no
-        exchange gains more than ``tol``·|f + h| plus rounding error, at a point that is CWS as well. On ``Sphere``
+        exchange gains more than ``tol``·|f + h| plus rounding error, at a point that is CWS as well. On ``Sphere()``
         the best weights on a support are not a convex problem; where the proof would take too long, the status is
-        CERTIFIED.
+        CERTIFIED. On ``Sphere(signed=True)`` they are a leading eigenvector, and the proof is quick.
     """
     problem.require_quadratic("swap")
     strategy = serving(problem, "swap")

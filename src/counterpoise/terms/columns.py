@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,6 +30,14 @@ class DataTerm:
         refuse_extreme(self.y, "y")
         self.weights = None if weights is None else _row_weights(weights, self.m)
         self.gram = self.n <= GRAM_LIMIT if gram is None else bool(gram)
+
+    def scaled(self, d: Vector) -> Any:
+        """Return the function of z = A·diag(d)x − y."""
+        other = copy.copy(self)
+        for name in [name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)]:
+            del other.__dict__[name]
+        other.A = self.A.multiply(d[None, :]).tocsc() if is_sparse(self.A) else self.A * d.astype(self.A.dtype)
+        return other
 
     @property
     def cost(self) -> int:

@@ -47,8 +47,8 @@ class TopSum:
         return TopSum(min(self.s, n), self.lam)
 
     def subgradient(self, x: Vector, slope: Vector) -> Vector:
-        """Return −λ sign(x) on the s largest |xᵢ|; among equals those of the largest slope are taken."""
-        top = np.lexsort((-slope, -np.abs(x)))[: self.s]
+        """Return −λ sign(x) on the s largest |xᵢ|; among equals those of the largest slope of |xᵢ| are taken."""
+        top = np.lexsort((np.where(x < 0, slope, -slope), -np.abs(x)))[: self.s]
         result = np.zeros(len(x))
         result[top] = np.where(x[top] < 0, self.lam, -self.lam)
         return result
@@ -69,6 +69,8 @@ class AtMost:
     """
 
     lam = np.inf
+    # Whether g(diag(d)x) = g(x) for every d without zeros.
+    is_scale_free = True
 
     def __init__(self, s: int) -> None:
         self.s = whole_number(s, "s", 1)
@@ -140,6 +142,11 @@ class ConcaveQuadratic:
     def value(self, x: Vector) -> float:
         """Return −λ‖x‖²."""
         return -self.lam * float(x @ x)
+
+    @property
+    def is_scale_free(self) -> bool:
+        """Whether λ = 0, which leaves no g."""
+        return self.lam == 0.0
 
     @property
     def bend(self) -> float:

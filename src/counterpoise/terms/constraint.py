@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.checks import LARGEST, Vector, number
+from counterpoise.checks import LARGEST, Vector, number, real_array, refuse_extreme
 from counterpoise.kernels import concave
 from counterpoise.kernels.arc import Arc
 from counterpoise.kernels.line import GroupedLine, Line
@@ -27,6 +27,9 @@ class Constraint:
     # The verb of g that the pair step calls, if g has to know the geometry; whether u is a sum, with its groups.
     step_verb: Any = None
     is_line = is_sphere = False
+    weights: Vector | None = None
+    # Whether points have signs and h kinks at 0 alone, so that steps on all coordinates at once may shrink towards 0.
+    signed = False
     groups: tuple[Group, ...] = ()
 
     def kernel(self, h: Separable) -> Any:
@@ -54,18 +57,26 @@ class Constraint:
 
 
 class Sum(Constraint):
-    """1ᵀx = c, with limits on the sums over groups if :meth:`within` adds them.
+    """1ᵀx = c, or aᵀx = c; with limits on the sums over groups if :meth:`within` adds them.
 
     Parameters
     ----------
     c : float
+    weights : array of length n, optional
+        a, without zeros. Limits of groups are then on Σ aᵢxᵢ, and g must be ``AtMost`` or none: the problem is solved
+        in zᵢ = aᵢxᵢ, which changes every other g.
     """
 
     step_verb = concave.minimise_on_line
     is_line = True
 
-    def __init__(self, c: float = 1.0) -> None:
+    def __init__(self, c: float = 1.0, weights: Any = None) -> None:
         self.c = number(c, "c", most=LARGEST)
+        self.weights = None if weights is None else real_array(weights, "weights").astype(np.float64)
+        if self.weights is not None:
+            refuse_extreme(self.weights, "weights")
+            if self.weights.ndim != 1 or (self.weights == 0.0).any():
+                raise ValueError("weights must be an array of one number per coordinate, none of them 0.")
         self.groups: tuple[Group, ...] = ()
         self._tree: Tree | None = None
 
@@ -87,7 +98,7 @@ class Sum(Constraint):
         >>> [group.name for group in u.groups]
         ['banks', 'energy', 'financials']
         """
-        made = Sum(self.c)
+        made = Sum(self.c, self.weights)
         made.groups = with_limits(self.groups, groups, limits)
         return made
 
@@ -229,33 +240,69 @@ class Sum(Constraint):
 
 
 class Sphere(Constraint):
-    """‖x‖₂ = 1 with x ≥ 0."""
+    """‖x‖₂ = 1, with x ≥ 0 unless ``signed``.
+
+    Parameters
+    ----------
+    signed : bool
+        Whether coordinates may be negative. h then has no bounds, and its kinks are at 0: ``AbsoluteDeviation(0, lam)``
+        is λ‖x‖₁.
+    """
 
     step_verb = concave.minimise_on_arc
     is_sphere = True
 
+    def __init__(self, signed: bool = False) -> None:
+        if not isinstance(signed, bool | np.bool_):
+            raise TypeError(f"signed is {signed!r}; it must be True or False.")
+        self.signed = bool(signed)
+
     def kernel(self, h: Separable) -> Arc:
         """Return u for kernels."""
-        return Arc(1.0)
-
-    def scale(self, h: Separable) -> float:
-        """Return 1, the largest |xᵢ| of all feasible points."""
-        return 1.0
+        return Arc(1.0, self.signed)
 
     def check(self, h: Separable) -> None:
-        """Refuse all bounds but x ≥ 0, and kinks."""
-        if (h.lo != 0.0).any() or (h.hi < 1.0).any():
+        """Refuse bounds and kinks that would cut a quarter of the circle, and curved pieces."""
+        if not self.signed and ((h.lo != 0.0).any() or (h.hi < 1.0).any()):
             raise ValueError(
-                "Sphere needs h = Bounds(0, inf): other bounds cut the arc, and its pair step "
-                "(kernels/arc.py, _pair_step) would have to minimise on a part of it."
+                "Sphere needs h = Bounds(0, inf), or signed=True for x of any sign: other bounds cut the arc, and its "
+                "pair step (kernels/arc.py, _pair_step) would have to minimise on a part of it."
             )
-        if h.bend.any() or (h.floor > h.lo).any():
+        if h.bend.any() or h.curve.any() or (h.floor > h.lo).any():
             raise ValueError("Sphere takes no Ridge and no SemiContinuous: its pair step knows linear terms only.")
-        if len(h.centre):
+        if self.signed:
+            self._check_signed(h)
+        elif len(h.centre):
             raise ValueError(
                 "Sphere takes no AbsoluteDeviation: its kinks cut the arc, and its pair step "
                 "(kernels/arc.py, _pair_step) would have to minimise between them."
             )
+
+    @staticmethod
+    def _check_signed(h: Separable) -> None:
+        bounded = np.flatnonzero((h.lo > -1.0) | (h.hi < 1.0))
+        if len(bounded):
+            i = int(bounded[0])
+            raise ValueError(
+                f"Sphere(signed=True) takes no bounds, which cut the circle of a pair, but coordinate {i} is between "
+                f"{h.lo[i]:g} and {h.hi[i]:g}; leave Bounds out, or use Sphere() for x ≥ 0."
+            )
+        if (off := np.argwhere((h.centre != 0.0) & (h.cost > 0.0))).size:
+            i, at = int(off[0, 1]), float(h.centre[tuple(off[0])])
+            raise ValueError(
+                f"Sphere(signed=True) takes kinks of h at 0 alone, where the quarters of a pair's circle meet, but "
+                f"coordinate {i} has one at {at:g}; use AbsoluteDeviation(0, cost)."
+            )
+
+    def cancels(self, h: Separable, lam: float) -> bool:
+        """Return whether h is λ‖x‖₁ at feasible points, so that h − λ‖x‖_[s] vanishes where at most s are not 0.
+
+        With λ = ∞, which stands for a constraint, whether h is 0 there.
+        """
+        pull = lam if np.isfinite(lam) else 0.0
+        if self.signed:
+            return bool((h.weight == 0.0).all() and (h.cost.sum(axis=0) == pull).all())
+        return bool((h.weight == pull).all())
 
     def violation(self, x: Vector) -> float:
         """Return |‖x‖ − 1|."""
@@ -263,21 +310,36 @@ class Sphere(Constraint):
         return abs(float(np.sqrt(np.sum(wide * wide)) - 1))
 
     def project(self, z: Vector, h: Separable) -> Vector:
-        """Return a point of {x ≥ 0, ‖x‖ = 1} nearest to z: its positive part, scaled.
+        """Return a feasible point nearest to z: z, or its positive part if x ≥ 0, scaled to length 1.
 
-        Without a positive entry the nearest points are unit vectors at the largest entry; the first is taken.
+        Without a positive entry the nearest points are unit vectors at the largest entry; the first is taken. To z = 0
+        all signed points are equally near; the first unit vector is taken.
         """
-        x = np.maximum(z, 0.0)
-        norm = float(np.linalg.norm(x))
-        if norm == 0.0:
-            x = np.zeros_like(z)
-            x[int(np.argmax(z))] = 1.0
-            return x
-        return np.asarray(x / norm, dtype=np.float64)
+        return _with_signs(_scaled(np.abs(z)), z) if self.signed else _scaled(z)
+
+    def shrink(self, z: Vector, h: Separable) -> Vector:
+        """Return a signed feasible point that minimises −⟨z, x⟩ + Σ costᵢ|xᵢ|: z shrunk towards 0 and scaled."""
+        return _with_signs(_scaled(np.abs(z) - h.cost.sum(axis=0)), z)
 
     def random(self, h: Separable, rng: np.random.Generator) -> Vector:
-        """Return a point uniform on the non-negative part of the sphere."""
-        return self.project(np.abs(rng.standard_normal(len(h.lo))), h)
+        """Return a point that is uniform on the sphere, or on its non-negative part."""
+        drawn = rng.standard_normal(len(h.lo))
+        return self.project(drawn if self.signed else np.abs(drawn), h)
+
+
+def _scaled(sizes: Vector) -> Vector:
+    """Return the positive part of ``sizes`` at length 1, the unit vector at the largest if none is positive."""
+    x = np.maximum(sizes, 0.0)
+    norm = float(np.linalg.norm(x))
+    if norm == 0.0:
+        x = np.zeros_like(sizes)
+        x[int(np.argmax(sizes))] = norm = 1.0
+    return np.asarray(x / norm, dtype=np.float64)
+
+
+def _with_signs(sizes: Vector, z: Vector) -> Vector:
+    """Return sizes with the signs of z, without −0."""
+    return np.where((z < 0.0) & (sizes > 0.0), -sizes, sizes)
 
 
 def _sum_of_others(bounds: Vector) -> Vector:

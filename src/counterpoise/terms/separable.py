@@ -268,6 +268,22 @@ def take(h: SeparableKernel, members: Any) -> SeparableKernel:
     return SeparableKernel(*(part[..., members] for part in h))
 
 
+def scaled(h: SeparableKernel, d: Vector) -> tuple[SeparableKernel, float]:
+    """Return h(diag(d)x) and the constant that it leaves out; a negative dᵢ turns the coordinate around."""
+    if ((h.floor > h.lo) & (d < 0.0)).any():
+        raise ValueError("a semicontinuous coordinate has a negative weight in Sum; its weight must be positive.")
+    turned, inner, size = d < 0.0, h.centre / d, np.abs(d)
+    lo, hi = np.where(turned, h.hi, h.lo) / d, np.where(turned, h.lo, h.hi) / d
+    floor = np.where(h.floor > h.lo, h.floor / d, lo)
+    # Turned around, ½c·max(k − t, 0)² is ½c(t − k)² − ½c·max(t − k, 0)².
+    curve = h.curve * size**2
+    around = np.where(turned, curve, 0.0)
+    bend = h.bend * size**2 + around.sum(axis=0)
+    weight = h.weight * d - (around * inner).sum(axis=0)
+    kernel = SeparableKernel(lo, hi, floor, weight, bend, inner, h.cost * size, np.where(turned, -curve, curve))
+    return kernel, 0.5 * float((around * inner**2).sum())
+
+
 def as_term(h: SeparableKernel, constant: float = 0.0) -> Pieces:
     """Return the term that compiles to h."""
     return Pieces(h.lo, h.hi, h.floor, h.weight, h.bend, list(h.centre), list(h.cost), list(h.curve), constant)

@@ -258,7 +258,6 @@ class Quadratic:
     """
 
     is_known = gram = True
-    is_concave = False  # or not known
     value_at_zero = 0.0
 
     def __init__(self, Q: Any, p: Any = 0.0) -> None:
@@ -319,6 +318,11 @@ class Quadratic:
         return True
 
     @cached_property
+    def is_concave(self) -> bool:
+        """Whether Q has no eigenvalue above rounding."""
+        return Quadratic(-self.Q).is_convex
+
+    @cached_property
     def reach(self) -> Vector:
         """Numbers wᵢ with |Q_ij| ≤ wᵢwⱼ: the roots of the largest entries of the rows."""
         roots: Vector = np.sqrt(np.abs(self.Q).max(axis=1))
@@ -333,6 +337,10 @@ class Quadratic:
     def square(self) -> tuple[Callable[[Any], Any], int]:
         """The product with Q, and its side."""
         return lambda v: self.Q @ v, self.n
+
+    def scaled(self, d: Vector) -> Quadratic:
+        """Return f(diag(d)x)."""
+        return Quadratic(d[:, None] * self.Q * d, d * self.p)
 
     def hessian(self, members: Any) -> Vector:
         """Return the rows and columns of Q that belong to ``members``."""
