@@ -285,6 +285,9 @@ class Examiner:
         )
         if level == "swap" and self.least is not None and certificate.swap_gap is not None:
             best, point = optima.best_exchange(case, x, self.least)
+            if not case.on_line:
+                near = [optima.refined(case, each) for each in (x, point) if each is not None]
+                best, point = min([(best, point), *near], key=lambda pair: pair[0])
             decrease, gap = max(value - best, 0.0), certificate.swap_gap
             room = 2.0 * (noise + case.noise(x if point is None else point)) + 1e-6 * decrease
             bound = getattr(certificate, "swap_bound", gap)

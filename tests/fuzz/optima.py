@@ -13,6 +13,7 @@ import numpy as np
 MOST_STATES = 120_000
 # Candidates may leave their box by so much, relative to the size of the point.
 SLACK = 1e-10
+REFINEMENTS = 4
 
 
 def candidates(case, penalised=True):
@@ -210,6 +211,32 @@ def sparse_best(case):
         return float(values[k]), points[k]
 
     return least
+
+
+def refined(case, x):
+    """A point of the sphere near x, on its support and with no larger F, by Newton steps scaled to the columns.
+
+    Eigenvectors are exact to rounding of the longest column, which may be far from exact for the others.
+    """
+    best, held = case.value(x), np.flatnonzero(x)
+    slope = np.zeros(case.n) + case.w
+    if case.g == "top":
+        slope[np.argsort(-x, kind="stable")[: case.s]] -= case.lam
+    for _ in range(REFINEMENTS if len(held) > 1 else 0):
+        z, total = x[held], (case.gradient(x) + slope)[held]
+        nu = float(z @ total)
+        scale = 1.0 / np.sqrt(np.abs(np.diag(case.Q))[held] + abs(nu) + 1e-300)
+        system = np.zeros((len(held) + 1, len(held) + 1))
+        system[:-1, :-1] = (case.Q[np.ix_(held, held)] - nu * np.eye(len(held))) * np.outer(scale, scale)
+        system[:-1, -1] = system[-1, :-1] = z * scale / np.linalg.norm(z * scale)
+        step = np.linalg.lstsq(system, np.append((nu * z - total) * scale, 0.0), rcond=None)[0][:-1] * scale
+        moved = x.copy()
+        moved[held] = np.maximum(z + step, 0.0)
+        moved /= np.sqrt(moved @ moved)
+        if not np.isfinite(moved).all() or not case.value(moved) < best:
+            break
+        best, x = case.value(moved), moved
+    return best, x
 
 
 def best_exchange(case, x, least, own=True):
