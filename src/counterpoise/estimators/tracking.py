@@ -123,7 +123,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         √(mean of (Rw − r)ₜ²) over the days of the fit, weighted by ``sample_weight``; per day and not annualised. It is
         this number for every ``measure``.
     turnover_ : float
-        Σᵢ |wᵢ − previousᵢ|, buying and selling, sold names included: 1 if all is bought from cash, 2 at most.
+        Σᵢ |wᵢ − previousᵢ|, buying and selling, sold names included: 1 if all is bought from cash.
     cws_gap_ : float
         The largest decrease of the objective that any two weights offer; NaN if the run ended before a scan. With
         another measure than "ete" it is that of an upper bound of the objective, as in :class:`counterpoise.Result`.

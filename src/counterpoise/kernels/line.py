@@ -280,8 +280,8 @@ def _next_good_pair(u, problem, x, theta, floor, row):
 def _violating_pair(u, problem, x, as_printed, rng):
     """Return Algorithm 2's pair: the receiver with the least slope, the giver with the largest S₁.
 
-    S₁ = √L·min((Dᵢ − Dⱼ)/L, room) with L = Q_ii + Q_jj − 2Q_ij (the printed L_ij = Q_ij can be negative)
-    estimates √(2·decrease); where L ≤ 0 that estimate is √(2(Dᵢ − Dⱼ)·room).
+    S₁ = √L·min((Dⱼ − Dᵢ)/L, room) with L = Q_ii + Q_jj − 2Q_ij (the printed L_ij = Q_ij can be negative)
+    estimates √(2·decrease); where L ≤ 0 that estimate is √(2(Dⱼ − Dᵢ)·room).
     """
     f, h, g, n = problem.f, problem.h, problem.g, len(x)
     load_slopes(f)
