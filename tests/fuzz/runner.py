@@ -10,6 +10,8 @@ from multiprocessing.connection import wait
 
 # Seconds without an answer after which a worker is given up: the first use of a kernel compiles it.
 STUCK = 300.0
+# Seconds that waiting for one second may take; if it takes longer, somebody has stopped the processes for a while.
+PAUSED = 30.0
 SHOWN = 5
 # Parts, and how many of their problems belong to one small problem.
 PARTS = {"small": 1.0, "medium": 0.04, "words": 0.001, "estimators": 0.01}
@@ -112,11 +114,17 @@ def run(part, count, seed, seconds, processes, tally, plain=False):
         hand(worker)
     while any(worker.index is not None for worker in workers):
         busy = {worker.pipe: worker for worker in workers if worker.index is not None}
-        for pipe in wait(list(busy), timeout=1.0):
+        asked = time.monotonic()
+        ready = wait(list(busy), timeout=1.0)
+        away = time.monotonic() - asked
+        if away > PAUSED:  # this process was stopped, and the others with it
+            for worker in busy.values():
+                worker.since += away
+        for pipe in ready:
             worker = busy[pipe]
             try:
                 tally.add(part, worker.index, *pipe.recv())
-            except EOFError:
+            except (EOFError, OSError):
                 tally.add(part, worker.index, {}, [("worker died", "process", "the process ended")], {})
                 workers[workers.index(worker)] = worker = _replaced(worker, task)
             hand(worker)
