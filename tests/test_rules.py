@@ -295,7 +295,62 @@ def test_a_sum_with_weights_takes_numbers_of_nonzeros_and_groups():
         assert result.objective - 0.5 * y @ y <= naive.optimum(spec) + 1e-7
     with pytest.raises(TypeError, match="TopSum has no exact pair step on a Sum with weights"):
         cp.Problem(cp.LeastSquares(A, y), cp.Bounds(0, 1), cp.TopSum(2, 1.0), cp.Sum(1, weights=a))
-    with pytest.raises(ValueError, match="none of them 0"):
+    with pytest.raises(ValueError, match="none of them 0 or 1e12 times smaller"):
         cp.Sum(1, weights=[1.0, 0.0])
     with pytest.raises(ValueError, match="its weight must be positive"):
         cp.Problem(cp.LeastSquares(A, y), cp.SemiContinuous(0.1, 1), u=cp.Sum(1, weights=-a))
+
+
+def test_a_knot_out_of_reach_changes_nothing():
+    rng = np.random.default_rng(0)
+    f = cp.LeastSquares(rng.standard_normal((8, 4)), rng.standard_normal(8))
+    plain = cp.minimize(cp.Problem(f, cp.Bounds(0, 1), u=cp.Sum(1)))
+    for knot in (1e4, 1e8, 1e30):
+        far = cp.minimize(cp.Problem(f, cp.Bounds(0, 1) + cp.Pieces(knots=[knot], curve=[1.0]), u=cp.Sum(1)))
+        assert far.status is cp.Status.CERTIFIED
+        assert far.objective == pytest.approx(plain.objective, abs=1e-8) and far.tolerance < 1e-7
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda: cp.Pieces(knots=0.5), "knots is 0.5; give a list"),
+        (lambda: cp.Pieces(knots=[0.5], cost=1.0), "cost is 1.0; give a list"),
+        (lambda: cp.Pieces(knots=None), "knots is None; give a list"),
+        (lambda: cp.Pieces(constant="a"), "constant is 'a'; it must be one real number"),
+        (lambda: cp.Pieces(constant=np.nan), "constant is nan; it must be finite"),
+        (lambda: cp.Pieces(slope=1e308), "slope has entries as large as"),
+        (lambda: cp.Problem(cp.Quadratic(np.eye(3)), u=cp.Sum(1), constant=np.inf), "constant is inf"),
+        (lambda: cp.Sum(1).within({"a": ["x"]}, {"a": 0.5}), "give positions of coordinates"),
+        (lambda: cp.Sum(1).within({"a": [0.5]}, {"a": 0.5}), "give positions of coordinates"),
+        (lambda: cp.Sum(1).within(None, {"a": 0.5}), "groups is None; give the group of every coordinate"),
+        (lambda: cp.Sum(1).within({"a": [0]}, {"b": 0.5}), "limits names group 'b'"),
+        (lambda: cp.Sum(1).within({"a": [0, 1], "b": [1, 2]}, {"a": 0.5, "b": 0.5}), "must be disjoint or nested"),
+        (lambda: cp.Sum(1).within({"a": []}, {"a": 0.5}), "group 'a' is empty"),
+        (lambda: cp.Sum(1).within({"a": [0]}, {"a": (0.5, 0.2)}), "the first must not exceed the second"),
+        (lambda: cp.Ridge(0, -1), "rho contains -1; it must be at least 0"),
+        (lambda: cp.SemiContinuous(-0.1, 1), "lo contains -0.1"),
+        (lambda: bounded(cp.SemiContinuous(0.5, 0.2)), "lo must not exceed hi"),
+        (lambda: bounded(u=cp.Sum(1).within(["a", "b"], {"a": 0.5})), "groups has 2 labels, but there are 3"),
+        (lambda: bounded(u=cp.Sum(1).within({"a": [7]}, {"a": 0.5})), "holds coordinate 7, but there are 3"),
+        (lambda: bounded(u=cp.Sum(1).within({"a": [0]}, {"a": (2, 3)})), "coordinates reach from 0 to 1"),
+        (lambda: bounded(cp.Bounds(0, 1e-13), u=cp.Sum(9e-13)), "no point within the bounds has the sum"),
+        (lambda: cp.AtMost(0), "s is 0"),
+        (lambda: cp.minimize(bounded(g=cp.AtMost(4))), "s is 4, but there are 3 coordinates"),
+        (lambda: cp.path(bounded(g=cp.AtMost(2)), s=2), "s is 2; give a list of values"),
+    ],
+)
+def test_bad_rules_are_refused_in_a_sentence(call, sentence):
+    with pytest.raises((TypeError, ValueError), match=sentence):
+        call()
+
+
+def bounded(h=None, g=None, u=None):
+    return cp.Problem(cp.Quadratic(np.eye(3)), h or cp.Bounds(0, 1), g, u or cp.Sum(1))
+
+
+def test_groups_may_be_masks_sets_and_labels():
+    mask = np.array([False, False, True])
+    for groups in ({"a": mask}, {"a": {2}}, {"a": [2]}, [None, None, "a"]):
+        x = cp.minimize(bounded(u=cp.Sum(1).within(groups, {"a": 0.7}))).x
+        assert x[2] == pytest.approx(0.7)

@@ -93,7 +93,18 @@ _MODULES = {
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 # Submodules that `import counterpoise` makes available, as in earlier versions.
-_SUBMODULES = ("certificates", "checks", "clock", "kernels", "prices", "problem", "solvers", "supervision", "terms")
+_SUBMODULES = (
+    "certificates",
+    "checks",
+    "clock",
+    "kernels",
+    "prices",
+    "problem",
+    "problems",
+    "solvers",
+    "supervision",
+    "terms",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.checks import Vector, random_seed, vector
+from counterpoise.checks import Vector, number, random_seed, vector
 from counterpoise.kernels import concave as concave_kernels
 from counterpoise.kernels.dispatch import has_body
 from counterpoise.kernels.line import ULP as ROUNDED
@@ -88,7 +88,7 @@ class Problem:
         self.f: Any = f
         self.h, self.u = h, as_constraint(u)
         self.g: Any = ConcaveQuadratic(0.0) if g is None else g
-        self.n, self.constant, self.name = f.n, float(constant), name
+        self.n, self.constant, self.name = f.n, number(constant, "constant"), name
         self.separable, self._separable_constant = compile_separable(h, self.n)
         if self.u.weights is not None:
             _ = self.unweighted

@@ -462,8 +462,9 @@ class _Task(NamedTuple):
         try:
             return minimize(problem, x0, **options)
         except InfeasibleError as error:
+            reason = error.reason.replace("non-zeros", "names").replace("values", "weights")
             raise ValueError(
-                f"No portfolio of at most {problem.g.s} names keeps all rules together; {error.reason}."
+                f"No portfolio of at most {problem.g.s} names keeps all rules together; {reason}."
             ) from None
 
     def _only_name(self) -> Result:

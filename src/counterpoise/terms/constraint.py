@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.checks import LARGEST, Vector, number, real_array, refuse_extreme
+from counterpoise.checks import LARGEST, SMALLEST, Vector, number, real_array, refuse_extreme
 from counterpoise.kernels import concave
 from counterpoise.kernels.arc import Arc
 from counterpoise.kernels.line import GroupedLine, Line
@@ -74,9 +74,13 @@ class Sum(Constraint):
         self.c = number(c, "c", most=LARGEST)
         self.weights = None if weights is None else real_array(weights, "weights").astype(np.float64)
         if self.weights is not None:
-            refuse_extreme(self.weights, "weights")
-            if self.weights.ndim != 1 or (self.weights == 0.0).any():
-                raise ValueError("weights must be an array of one number per coordinate, none of them 0.")
+            refuse_extreme(self.weights, "weights", smallest=SMALLEST)
+            size = np.abs(self.weights)
+            if self.weights.ndim != 1 or (size <= 1e-12 * size.max(initial=0.0)).any():
+                raise ValueError(
+                    "weights must be an array of one number per coordinate, none of them 0 or 1e12 times smaller than "
+                    "another."
+                )
         self.groups: tuple[Group, ...] = ()
         self._tree: Tree | None = None
 
@@ -129,8 +133,8 @@ class Sum(Constraint):
 
     def check(self, h: Separable) -> None:
         """Refuse bounds and limits that leave no point, or an unbounded set."""
-        least, most = self.tree(len(h.lo)).reach(h.lo, h.hi, 1e-12 * max(1.0, abs(self.c)))
-        slack = 1e-12 * max(1.0, abs(self.c))
+        slack = 1e-12 * max(self.scale(h), abs(self.c))
+        least, most = self.tree(len(h.lo)).reach(h.lo, h.hi, slack)
         if self.c < least - slack or self.c > most + slack:
             raise ValueError(
                 f"no point within the bounds{' and limits' if self.groups else ''} has the sum {self.c:g}: "

@@ -23,6 +23,7 @@ class Group(NamedTuple):
     members: npt.NDArray[np.int64]
     least: float
     most: float
+    labels: int = 0  # how many coordinates the labels speak of, 0 if members were given
 
 
 def with_limits(before: tuple[Group, ...], groups: Any, limits: Mapping[Any, Any]) -> tuple[Group, ...]:
@@ -32,6 +33,8 @@ def with_limits(before: tuple[Group, ...], groups: Any, limits: Mapping[Any, Any
             f"limits is a {type(limits).__name__}; it must map groups to limits, such as {{'a': (0, 0.3)}}."
         )
     more = [Group(name, _members(groups, name), *_limits(name, pair)) for name, pair in limits.items()]
+    if not isinstance(groups, Mapping) and np.ndim(groups) > 0:
+        more = [group._replace(labels=len(groups)) for group in more]
     together = tuple(sorted((*before, *more), key=lambda group: len(group.members)))
     for k, group in enumerate(together):
         for other in together[k + 1 :]:
@@ -49,7 +52,15 @@ def _members(groups: Any, name: Any) -> npt.NDArray[np.int64]:
     if isinstance(groups, Mapping):
         if name not in groups:
             raise ValueError(f"limits names group {name!r}, which is not among the groups.")
-        members = np.unique(np.asarray(groups[name], dtype=np.int64))
+        given = groups[name]
+        given = np.asarray(sorted(given) if isinstance(given, set | frozenset) else given)
+        if given.dtype == np.bool_:
+            given = np.flatnonzero(given)
+        if given.size and given.dtype.kind not in "iu":
+            raise TypeError(f"group {name!r} holds {groups[name]!r}; give positions of coordinates, counted from 0.")
+        members = np.unique(given.astype(np.int64))
+    elif np.ndim(groups) == 0:
+        raise TypeError(f"groups is {groups!r}; give the group of every coordinate, or a mapping from groups to them.")
     else:
         members = np.flatnonzero([label == name for label in groups]).astype(np.int64)
     if not len(members):
@@ -105,6 +116,10 @@ class Tree:
         self.least = np.array([*(group.least for group in groups), -np.inf])
         self.most = np.array([*(group.most for group in groups), np.inf])
         for k in range(count - 1, -1, -1):  # larger groups first
+            if groups[k].labels not in (0, n):
+                raise ValueError(
+                    f"groups has {groups[k].labels} labels, but there are {n} coordinates; give one label for each."
+                )
             if groups[k].members[-1] >= n:
                 raise ValueError(
                     f"group {groups[k].name!r} holds coordinate {groups[k].members[-1]}, but there are {n} coordinates."

@@ -6,7 +6,16 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.checks import LARGEST, LARGEST_SQUARE, Vector, float_array, real_array, refuse_extreme, spread
+from counterpoise.checks import (
+    LARGEST,
+    LARGEST_SQUARE,
+    Vector,
+    float_array,
+    number,
+    real_array,
+    refuse_extreme,
+    spread,
+)
 from counterpoise.kernels.separable import Separable as SeparableKernel
 
 
@@ -65,17 +74,17 @@ class Pieces(SeparableTerm):
     ) -> None:
         self.lo, self.hi = _bound(lo, "lo"), _bound(hi, "hi")
         self.floor = None if floor is None else _bound(floor, "floor")
-        self.slope, self.bend = real_array(slope, "slope"), real_array(bend, "bend")
-        self.knots = [real_array(knot, "knots") for knot in knots]
+        self.slope, self.bend = _rows([slope], "slope")[0], _rows([bend], "bend")[0]
+        self.knots = _rows(knots, "knots", LARGEST)
         rows = len(self.knots)
-        self.cost = [real_array(row, "cost") for row in ([0.0] * rows if cost is None else cost)]
-        self.curve = [real_array(row, "curve") for row in ([0.0] * rows if curve is None else curve)]
+        self.cost = _rows([0.0] * rows if cost is None else cost, "cost")
+        self.curve = _rows([0.0] * rows if curve is None else curve, "curve")
         if not len(self.cost) == len(self.curve) == rows:
             raise ValueError(
                 f"there are {rows} knots, {len(self.cost)} costs and {len(self.curve)} curves; "
                 "give one of each per knot."
             )
-        self.constant = float(constant)
+        self.constant = number(constant, "constant")
 
     def pieces(self, n: int) -> Pieces:
         """Return the term itself."""
@@ -179,6 +188,16 @@ class AbsoluteDeviation(SeparableTerm):
         x0, buy, sell = spread(self.x0, "x0", n), spread(self.cost, "cost", n), spread(self.sell, "sell", n)
         tilt = 0.5 * (buy - sell)
         return Pieces(slope=tilt, knots=[x0], cost=[0.5 * (buy + sell)], constant=-float(tilt @ x0))
+
+
+def _rows(given: Any, name: str, most: float = LARGEST_SQUARE) -> list[Any]:
+    """Return one array per knot, each checked."""
+    if isinstance(given, str) or not hasattr(given, "__len__") or getattr(given, "ndim", 1) == 0:
+        raise TypeError(f"{name} is {given!r}; give a list with one number or array per knot.")
+    rows = [real_array(row, name) for row in given]
+    for row in rows:
+        refuse_extreme(row, name, most)
+    return rows
 
 
 def _weight(values: Any, name: str) -> Any:
@@ -308,8 +327,8 @@ def separable_value(h: SeparableKernel, x: Vector) -> float:
 
 def separable_size(h: SeparableKernel, x: Vector) -> float:
     """Return the sum of the magnitudes that :func:`separable_value` adds up."""
-    size = np.abs(x) + np.abs(h.centre)
-    kinks = (h.cost * size + 0.5 * np.abs(h.curve) * size**2).sum()
+    size, beyond = np.abs(x) + np.abs(h.centre), np.maximum(x - h.centre, 0.0)
+    kinks = (h.cost * size + np.abs(h.curve) * beyond * size).sum()
     return float((np.abs(h.weight) + 0.5 * h.bend * np.abs(x)) @ np.abs(x) + kinks)
 
 
