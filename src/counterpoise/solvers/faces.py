@@ -143,13 +143,16 @@ def _settle_on_models(problem: Problem, x: Vector, target: float, limits: Limits
     for _ in range(NEWTON_STEPS):
         if gap is None or gap <= target or limits.reached():
             return
-        end = x.copy()
-        settle(problem.model(x, 0.0), end, max(0.5 * target, FORCING * gap), limits)
-        end = _lowest_between(problem, x, end)
+        whole = x.copy()
+        settle(problem.model(x, 0.0), whole, max(0.5 * target, FORCING * gap), limits)
+        level, rounding = problem.value_and_resolution(x)
+        end = _lowest_between(problem, x, whole)
         rest = convex_gap(problem, end)
-        gain, rounding = problem.objective(x) - problem.objective(end), problem.value_and_resolution(x)[1]
-        if gain <= rounding and (rest is None or rest >= gap):
-            return
+        if level - problem.objective(end) <= rounding and (rest is None or rest >= gap):
+            # Near the minimum the slope along the step is rounding, too, and the whole step may still close the gap.
+            end, rest = whole, convex_gap(problem, whole)
+            if rest is None or rest >= gap or problem.objective(whole) > level + rounding:
+                return
         x[:], gap = end, rest
 
 
