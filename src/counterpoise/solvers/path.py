@@ -72,9 +72,10 @@ def path(
     if (s is None) == (lam is None):
         raise ValueError("give either s or lam, a list of values.")
     name: str = "s" if lam is None else "lam"
-    if np.ndim(s if lam is None else lam) != 1:
-        raise TypeError(f"{name} is {s if lam is None else lam!r}; give a list of values.")
-    asked = list(s if lam is None else lam)  # type: ignore[arg-type]
+    given: Any = s if lam is None else lam
+    if np.ndim(given) != 1:
+        raise TypeError(f"{name} is {given!r}; give a list of values.")
+    asked = list(given)
     if not asked:
         raise ValueError(f"{name} is empty; give at least one value.")
     if method in METHODS and "x0" not in inspect.signature(METHODS[method]).parameters:
