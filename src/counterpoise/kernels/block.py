@@ -211,7 +211,7 @@ def _propose_top(g, u, x, block, H, b, lo, hi, ranking, state, z):
 def _change_count(g, x, block, z):
     count = g.count[0]
     for a in range(len(block)):
-        count += (z[a] != 0.0) - (x[block[a]] != 0.0)
+        count += int(z[a] != 0.0) - int(x[block[a]] != 0.0)
     return 0.0 if count <= g.s else np.inf
 
 
@@ -277,7 +277,7 @@ def _places_of_block(g, x, block):
     """Return how many coordinates of a block may be non-zero."""
     places = g.s - g.count[0]
     for a in range(len(block)):
-        places += x[block[a]] != 0.0
+        places += int(x[block[a]] != 0.0)
     return places
 
 

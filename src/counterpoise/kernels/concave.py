@@ -377,24 +377,24 @@ def _curvature_floor_concave(g):
 @kernel
 def spare_places(g, x, i, j):
     """Return how many of the two coordinates of a pair may be non-zero."""
-    return g.s - g.count[0] + (x[i] != 0.0) + (x[j] != 0.0)
+    return g.s - g.count[0] + int(x[i] != 0.0) + int(x[j] != 0.0)
 
 
 @implements(load, AtMost)
 def _load_count(g, x):
     g.count[0] = 0
     for value in x:
-        g.count[0] += value != 0.0
+        g.count[0] += int(value != 0.0)
 
 
 @implements(repositioned, AtMost)
 def _repositioned_count(g, i, old, new):
-    g.count[0] += (new != 0.0) - (old != 0.0)
+    g.count[0] += int(new != 0.0) - int(old != 0.0)
 
 
 @implements(change, AtMost)
 def _change_count(g, x, i, new_i, j, new_j):
-    return 0.0 if (new_i != 0.0) + (new_j != 0.0) <= spare_places(g, x, i, j) else np.inf
+    return 0.0 if int(new_i != 0.0) + int(new_j != 0.0) <= spare_places(g, x, i, j) else np.inf
 
 
 @implements(minimise_on_line, AtMost)
