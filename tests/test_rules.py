@@ -354,3 +354,17 @@ def test_groups_may_be_masks_sets_and_labels():
     for groups in ({"a": mask}, {"a": {2}}, {"a": [2]}, [None, None, "a"]):
         x = cp.minimize(bounded(u=cp.Sum(1).within(groups, {"a": 0.7}))).x
         assert x[2] == pytest.approx(0.7)
+
+
+@pytest.mark.compiled
+def test_the_constant_of_h_is_part_of_every_objective():
+    pytest.importorskip("pyscipopt", reason="pyscipopt is not installed")
+    rng = np.random.default_rng(5)
+    A, y = rng.standard_normal((8, 5)), rng.standard_normal(8)
+    plain, raised = (
+        cp.Problem(cp.LeastSquares(A, y), cp.Bounds(0, 1) + cp.Pieces(constant=c), cp.TopSum(2, 1e3), cp.Sum(1))
+        for c in (0.0, 50.0)
+    )
+    first, second = cp.prove(plain, max_time=20.0), cp.prove(raised, max_time=20.0)
+    assert second.objective == pytest.approx(first.objective + 50.0) and second.bound <= second.objective
+    assert second.bound == pytest.approx(first.bound + 50.0, abs=1e-5)

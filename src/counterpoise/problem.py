@@ -96,6 +96,11 @@ class Problem:
         self.u.check(self.separable)
         self._check_step()
 
+    @property
+    def offset(self) -> float:
+        """What F adds to the values of its terms: ``constant`` and the constant of h."""
+        return float(self.constant + self._separable_constant)
+
     @cached_property
     def unweighted(self) -> Problem:
         """The problem in z = a∘x, for a sum with weights a: 1ᵀz = c."""
@@ -108,8 +113,7 @@ class Problem:
         h, constant = scaled(self.separable, 1.0 / a)
         u = Sum(self.u.c)
         u.groups = self.u.groups
-        offset = self.constant + self._separable_constant + constant
-        return Problem(self.f.scaled(1.0 / a), as_term(h), self.g, u, offset, self.name)
+        return Problem(self.f.scaled(1.0 / a), as_term(h), self.g, u, self.offset + constant, self.name)
 
     def _check_step(self) -> None:
         """Refuse a (u, g) pair that has no exact step, before any kernel runs."""
@@ -188,8 +192,7 @@ class Problem:
         f, g = self.f.value(x), self.g.value(x)
         # The last term is the effect of rounding x itself, which does not vanish with x.
         size = self.f.size(x) + separable_size(h, x) + abs(g) + abs(self.constant) + self._least_size
-        constant = self.constant + self._separable_constant
-        return f + separable_value(h, x) + g + constant, float(np.finfo(float).eps) * size
+        return f + separable_value(h, x) + g + self.offset, float(np.finfo(float).eps) * size
 
     @cached_property
     def _least_size(self) -> float:

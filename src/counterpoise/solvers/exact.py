@@ -213,7 +213,7 @@ def _scip(model: Any, total: Any, problem: Problem, strategy: Any, x: Vector) ->
         warnings.simplefilter("ignore")
         model.optimize()
     # At sparse or binary points g is constant.
-    constant = f.value_at_zero + problem.constant + problem.g.value(strategy.descend(x))
+    constant = f.value_at_zero + problem.offset + problem.g.value(strategy.descend(x))
     point = None
     if model.getNSols():
         held = [model.getVal(one) for one in on]

@@ -96,7 +96,7 @@ class Pool:
         """Return the problem on the pool's columns, with their Gram matrix."""
         p, terms = self.problem, as_term(take(self.problem.separable, pool))
         f, constant = self._restricted_f(pool)
-        return Problem(f, terms, p.g.of(len(pool)), p.u, p.constant + constant, p.name)
+        return Problem(f, terms, p.g.of(len(pool)), p.u, p.offset + constant, p.name)
 
     def _restricted_f(self, pool: Any) -> tuple[LeastSquares | Quadratic, float]:
         """Return f on the pool's columns, and what it leaves out."""
