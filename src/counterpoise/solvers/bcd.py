@@ -17,7 +17,7 @@ from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.registry import pool_for
 from counterpoise.solvers import pool
-from counterpoise.solvers.descent import descend
+from counterpoise.solvers.descent import descend, is_convex
 from counterpoise.solvers.run import Epoch, Progress, Run
 from counterpoise.supervision import supervised
 
@@ -102,11 +102,13 @@ def bcd_g(
 def pair_stage(run: Run, x: Vector, theta: float = 0.0, working_set: Any = "hybrid") -> tuple[Epoch, dict[str, Any]]:
     """Descend from x, in place, by pairs until none gains; return the last report and what is claimed beside it."""
     rule, patience = make_rule(working_set, run.problem.n)
+    if working_set == "hybrid" and is_convex(run.problem, x):
+        rule = rule._replace(code=select.VIOLATING)
     last = np.empty(5)
 
-    def advance(terms: Terms, level: Vector, trials: int, age: Any) -> tuple[int, int, bool]:
+    def advance(terms: Terms, tol: float, level: Vector, trials: int, age: Any) -> tuple[int, int, bool]:
         moved: tuple[int, int, bool] = sweep.epoch(
-            rule, terms, x, theta, run.tol, level, trials, patience, run.rng, age, 0.0, last
+            rule, terms, x, theta, tol, level, trials, patience, run.rng, age, 0.0, last
         )
         return moved
 
@@ -176,9 +178,9 @@ def _descend_by_blocks(
         raise ValueError(f'working_set is {working_set!r}; for blocks it must be "support" or "random".')
     support_aware, patience = working_set != "random", idle_blocks * run.problem.n
 
-    def advance(terms: Terms, level: Vector, trials: int, age: Any) -> tuple[int, int, bool]:
+    def advance(terms: Terms, tol: float, level: Vector, trials: int, age: Any) -> tuple[int, int, bool]:
         where = (terms, run.start, k, kind, support_aware, theta)
-        moved: tuple[int, int, bool] = block.block_epoch(*where, run.tol, level, trials, patience, run.rng, age)
+        moved: tuple[int, int, bool] = block.block_epoch(*where, tol, level, trials, patience, run.rng, age)
         return moved
 
     return run.finish(*descend(run, run.start, theta, advance, certified=kind != block.LINEARISED))

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.certificates import convex_gap
+from counterpoise.certificates import convex_gap, convex_members
 from counterpoise.checks import Vector
 from counterpoise.kernels import sweep
 from counterpoise.kernels.pair import Terms
@@ -15,15 +15,20 @@ from counterpoise.problem import Problem, Status
 from counterpoise.solvers import faces
 from counterpoise.solvers.run import Epoch, Run
 
-# Takes (terms, level, iterations, age); returns the iterations done, accepted steps, and whether it has settled.
-Advance = Callable[[Terms, Vector, int, Any], tuple[int, int, bool]]
+# Takes (terms, tol, level, iterations, age); returns the iterations done, accepted steps, and whether it has settled.
+Advance = Callable[[Terms, float, Vector, int, Any], tuple[int, int, bool]]
 
 # How often the face of a point is settled before its gap is left as it is.
 SETTLINGS = 8
+# Where a convex F is not at its minimum yet, the tolerance of pair steps falls by this factor, so many times.
+FINER, REFINEMENTS = 0.01, 3
 # How many scans in a row may find a decrease without a lower F.
 IDLE_SCANS = 20
 # Iterations before Newton steps are tried on a sphere, and again after twice as many.
 FIRST_TURN = 4096
+# Iterations per coordinate before Newton steps are tried on a face; multiplications of such steps that take as long as
+# a step on a pair takes for each coordinate.
+FACE_EACH, AS_LONG = 2, 16
 # Iterations between two looks at F: at least, and at most per coordinate. A new model is taken when they bring less
 # than this share of all that the model has brought.
 FEWEST, LOOK, RENEWAL = 128, 2, 0.1
@@ -40,6 +45,12 @@ def descend(
     return report, {"convex_gap": way.rest if known else None}
 
 
+def is_convex(problem: Problem, x: Vector) -> bool:
+    """Return whether F is quadratic and convex over all coordinates."""
+    members = convex_members(problem, x) if problem.f.quadratic is not None else None
+    return members is not None and len(members) == problem.n
+
+
 class Descent:
     """Advance by epochs; when one settles, scan all pairs, and end with a certificate or take the best pair.
 
@@ -50,8 +61,10 @@ class Descent:
     def __init__(self, run: Run, x: Vector, theta: float, advance: Advance, certified: bool) -> None:
         self.run, self.x, self.theta, self.advance, self.certified = run, x, theta, advance, certified
         self.rest: float | None = None
+        self.tol = run.tol
+        self.is_convex = is_convex(run.problem, x)
         self.settlings = self.idle_scans = self.turned = 0
-        self.scanned, self.turn_after = np.inf, FIRST_TURN
+        self.scanned, self.turn_after = np.inf, FIRST_TURN if run.problem.u.is_sphere else FACE_EACH * run.problem.n
         self.age, self.level = np.array([0, max(1000, 4 * run.problem.n), 0]), np.array(run.measure(x))
         self.begin(run.problem)
 
@@ -65,11 +78,11 @@ class Descent:
         run, x = self.run, self.x
         # Counted in iterations, so that the steps do not depend on the clock.
         most = min(trials, self.turn_after - self.turned)
-        tried, accepted, settled = self.advance(self.terms, self.level, most, self.age)
+        tried, accepted, settled = self.advance(self.terms, self.tol, self.level, most, self.age)
         self.turned += tried
         if not settled:
             if self.turned >= self.turn_after:
-                self.turned, self.turn_after = 0, 2 * self.turn_after
+                self.turned = 0
                 self.turn()
             return Epoch(x, tried, accepted)
         sweep.start(self.terms, x)
@@ -78,6 +91,9 @@ class Descent:
             return Epoch(x, tried, accepted, Status.STATIONARY)
         self.level[:] = run.measure(x)
         tolerance = run.tol * abs(self.level[0]) + self.level[1]
+        if self.is_convex and self.refines(tolerance):
+            # No pair gains more than the whole face does, so a scan of all pairs can wait.
+            return Epoch(x, tried, accepted)
         # Within the iteration limit the scan's best pair is taken, so that every scan makes progress.
         spare = run.max_iter is None or run.done + tried < run.max_iter
         gap, *_ = sweep.scan(self.terms, x, self.theta, tolerance if spare else np.inf)
@@ -92,29 +108,49 @@ class Descent:
         return Epoch(x, tried, accepted, self.end(tolerance), gap)
 
     def turn(self) -> None:
-        """Shorten the long tail of steps on a sphere whose eigenvalues differ by much."""
-        if self.run.problem.u.is_sphere:
-            self.level[:] = self.run.measure(self.x)
-            tolerance = self.run.tol * abs(self.level[0]) + self.level[1]
-            faces.turn(self.run.problem, self.x, tolerance, self.run.limits)
-            sweep.start(self.terms, self.x)
-            self.level[:], self.age[0], self.age[2] = self.run.measure(self.x), 0, 0
+        """Shorten the long tail of steps: on a sphere whose eigenvalues differ by much, and on a face of many names."""
+        problem, x = self.run.problem, self.x
+        self.level[:] = self.run.measure(x)
+        if problem.u.is_sphere:
+            self.turn_after *= 2
+            faces.turn(problem, x, self.run.tol * abs(self.level[0]) + self.level[1], self.run.limits)
+        else:
+            before = x.copy()
+            work = faces.descend_face(problem, x, self.run.limits)
+            # Half of the time for either kind of step, without a look at the clock.
+            self.turn_after = max(FACE_EACH * problem.n, work // (AS_LONG * problem.n))
+            if self.run.measure(x)[0] > self.level[0]:  # rounding of a face that is nearly singular
+                x[:] = before
+        sweep.start(self.terms, x)
+        self.level[:], self.age[0], self.age[2] = self.run.measure(x), 0, 0
 
     def end(self, tolerance: float) -> Status | None:
         """Return the status of a point at which no pair gains; None if the whole face was worth a step."""
         run, x = self.run, self.x
         objective, noise = self.level
-        self.rest = convex_gap(run.problem, x)
+        if self.refines(tolerance):
+            return None
         if self.rest is None or self.rest <= tolerance:
             return Status.CERTIFIED
         self.settle(0.5 * tolerance, objective + noise)
-        self.rest = convex_gap(run.problem, x)
         self.settlings += 1
+        self.rest = convex_gap(run.problem, x)
         self.level[:] = run.measure(x)
         # The point has moved, so that its pairs are asked again, unless that has brought nothing several times.
         if self.settlings > SETTLINGS and self.rest is not None and self.rest > tolerance:
             return Status.STATIONARY
         return None
+
+    def refines(self, tolerance: float) -> bool:
+        """Take steps on the face, and smaller ones on pairs from now on, where a convex F may still fall by more."""
+        self.rest = convex_gap(self.run.problem, self.x)
+        if self.rest is None or self.rest <= tolerance or self.tol <= self.run.tol * FINER**REFINEMENTS:
+            return False
+        self.tol *= FINER
+        if self.turned >= self.run.problem.n or self.tol <= self.run.tol * FINER**REFINEMENTS:
+            self.turned = 0
+            self.turn()
+        return True
 
     def settle(self, target: float, most: float) -> None:
         """Take Newton steps on the face of x where F is convex on it, unless they end above ``most``."""
@@ -150,7 +186,7 @@ class DescentOnModels(Descent):
             if gap <= tolerance:
                 return Epoch(x, 0, 0, self.end(tolerance) if self.certified else Status.STATIONARY, gap)
             first = 1  # the best pair has been taken, so that every model makes progress
-        more, taken, settled = self.advance(self.terms, self.level, min(trials, self.ahead) - first, self.age)
+        more, taken, settled = self.advance(self.terms, self.tol, self.level, min(trials, self.ahead) - first, self.age)
         self.ahead -= first + more
         if settled or self.ahead <= 0 or self.run.done + first + more == self.run.max_iter:
             self.judge(settled)
