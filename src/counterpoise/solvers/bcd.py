@@ -17,7 +17,7 @@ from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.registry import pool_for
 from counterpoise.solvers import pool
-from counterpoise.solvers.descent import descend, is_convex
+from counterpoise.solvers.descent import descend, has_large_faces
 from counterpoise.solvers.run import Epoch, Progress, Run
 from counterpoise.supervision import supervised
 
@@ -102,7 +102,8 @@ def bcd_g(
 def pair_stage(run: Run, x: Vector, theta: float = 0.0, working_set: Any = "hybrid") -> tuple[Epoch, dict[str, Any]]:
     """Descend from x, in place, by pairs until none gains; return the last report and what is claimed beside it."""
     rule, patience = make_rule(working_set, run.problem.n)
-    if working_set == "hybrid" and is_convex(run.problem, x):
+    by_faces = working_set == "hybrid" and theta == 0.0 and has_large_faces(run.problem)
+    if by_faces:
         rule = rule._replace(code=select.VIOLATING)
     last = np.empty(5)
 
@@ -112,7 +113,7 @@ def pair_stage(run: Run, x: Vector, theta: float = 0.0, working_set: Any = "hybr
         )
         return moved
 
-    return descend(run, x, theta, advance)
+    return descend(run, x, theta, advance, by_faces=by_faces)
 
 
 def _on_pool(theta: float, tol: float, seed: int | None) -> Callable[[Problem, Vector, float | None], Result]:

@@ -20,10 +20,13 @@ Advance = Callable[[Terms, float, Vector, int, Any], tuple[int, int, bool]]
 
 # How often the face of a point is settled before its gap is left as it is.
 SETTLINGS = 8
-# Where a convex F is not at its minimum yet, the tolerance of pair steps falls by this factor, so many times.
-FINER, REFINEMENTS = 0.01, 3
+# Where a convex F is not at its minimum yet, the tolerance of pair steps falls by this factor, to this one; so many
+# steps on a face in a row may bring nothing.
+FINER, FINEST, IDLE_TURNS = 0.01, 1e-6, 2
 # How many scans in a row may find a decrease without a lower F.
 IDLE_SCANS = 20
+# More coordinates than this make a large face; with fewer, scans of all pairs take less time than steps on faces.
+MANY = 80
 # Iterations before Newton steps are tried on a sphere, and again after twice as many.
 FIRST_TURN = 4096
 # Iterations per coordinate before Newton steps are tried on a face; multiplications of such steps that take as long as
@@ -35,20 +38,25 @@ FEWEST, LOOK, RENEWAL = 128, 2, 0.1
 
 
 def descend(
-    run: Run, x: Vector, theta: float, advance: Advance, certified: bool = True
+    run: Run, x: Vector, theta: float, advance: Advance, certified: bool = True, by_faces: bool = False
 ) -> tuple[Epoch, dict[str, Any]]:
-    """Descend from x, in place, until no pair gains; return the last report and what is claimed beside it."""
+    """Descend from x, in place, until no pair gains; return the last report and what is claimed beside it.
+
+    With ``by_faces`` Newton steps on the face are taken whenever ``advance`` settles.
+    """
     kind = DescentOnModels if run.problem.f.quadratic is None else Descent
-    way = kind(run, x, theta, advance, certified)
+    way = kind(run, x, theta, advance, certified, by_faces)
     report = run.stage(way.epoch)
     known = report.status in (Status.CERTIFIED, Status.STATIONARY)
     return report, {"convex_gap": way.rest if known else None}
 
 
-def is_convex(problem: Problem, x: Vector) -> bool:
-    """Return whether F is quadratic and convex over all coordinates."""
-    members = convex_members(problem, x) if problem.f.quadratic is not None else None
-    return members is not None and len(members) == problem.n
+def has_large_faces(problem: Problem) -> bool:
+    """Return whether F is quadratic and convex on faces of many coordinates: all of them, or many that may be held."""
+    if problem.f.quadratic is None or not problem.u.is_line:
+        return False
+    s = getattr(problem.g, "s", 0) if problem.g.lam > 0.0 else problem.n
+    return (s >= problem.n or s > MANY) and convex_members(problem, np.zeros(problem.n)) is not None
 
 
 class Descent:
@@ -58,12 +66,14 @@ class Descent:
     until the bound of F(x) − F* is within the tolerance, too.
     """
 
-    def __init__(self, run: Run, x: Vector, theta: float, advance: Advance, certified: bool) -> None:
+    def __init__(
+        self, run: Run, x: Vector, theta: float, advance: Advance, certified: bool, by_faces: bool
+    ) -> None:
         self.run, self.x, self.theta, self.advance, self.certified = run, x, theta, advance, certified
         self.rest: float | None = None
         self.tol = run.tol
-        self.is_convex = is_convex(run.problem, x)
-        self.settlings = self.idle_scans = self.turned = 0
+        self.by_faces, self.faced = by_faces, False
+        self.settlings = self.idle_scans = self.idle_turns = self.turned = 0
         self.scanned, self.turn_after = np.inf, FIRST_TURN if run.problem.u.is_sphere else FACE_EACH * run.problem.n
         self.age, self.level = np.array([0, max(1000, 4 * run.problem.n), 0]), np.array(run.measure(x))
         self.begin(run.problem)
@@ -80,9 +90,9 @@ class Descent:
         most = min(trials, self.turn_after - self.turned)
         tried, accepted, settled = self.advance(self.terms, self.tol, self.level, most, self.age)
         self.turned += tried
+        self.faced = self.faced and not accepted
         if not settled:
             if self.turned >= self.turn_after:
-                self.turned = 0
                 self.turn()
             return Epoch(x, tried, accepted)
         sweep.start(self.terms, x)
@@ -91,8 +101,9 @@ class Descent:
             return Epoch(x, tried, accepted, Status.STATIONARY)
         self.level[:] = run.measure(x)
         tolerance = run.tol * abs(self.level[0]) + self.level[1]
-        if self.is_convex and self.refines(tolerance):
-            # No pair gains more than the whole face does, so a scan of all pairs can wait.
+        if self.by_faces and not self.faced:
+            # Steps on the whole face come before a scan of all pairs, which takes longer.
+            self.faced = not self.refines(tolerance)
             return Epoch(x, tried, accepted)
         # Within the iteration limit the scan's best pair is taken, so that every scan makes progress.
         spare = run.max_iter is None or run.done + tried < run.max_iter
@@ -104,17 +115,18 @@ class Descent:
             if self.idle_scans > IDLE_SCANS:
                 return Epoch(x, tried + spare, accepted + spare, Status.STATIONARY)
             self.level[0] -= gap if spare else 0.0
+            self.faced = False
             return Epoch(x, tried + spare, accepted + spare)
         return Epoch(x, tried, accepted, self.end(tolerance), gap)
 
     def turn(self) -> None:
         """Shorten the long tail of steps: on a sphere whose eigenvalues differ by much, and on a face of many names."""
-        problem, x = self.run.problem, self.x
+        problem, x, self.turned = self.run.problem, self.x, 0
         self.level[:] = self.run.measure(x)
         if problem.u.is_sphere:
             self.turn_after *= 2
             faces.turn(problem, x, self.run.tol * abs(self.level[0]) + self.level[1], self.run.limits)
-        else:
+        elif self.theta == 0.0:
             before = x.copy()
             work = faces.descend_face(problem, x, self.run.limits)
             # Half of the time for either kind of step, without a look at the clock.
@@ -142,15 +154,18 @@ class Descent:
         return None
 
     def refines(self, tolerance: float) -> bool:
-        """Take steps on the face, and smaller ones on pairs from now on, where a convex F may still fall by more."""
-        self.rest = convex_gap(self.run.problem, self.x)
-        if self.rest is None or self.rest <= tolerance or self.tol <= self.run.tol * FINER**REFINEMENTS:
+        """Take steps on the face, or smaller ones on pairs from now on, where a convex F may still fall by more."""
+        problem = self.run.problem
+        self.rest = convex_gap(problem, self.x)
+        if self.rest is None or self.rest <= tolerance or problem.f.quadratic is None:
             return False
-        self.tol *= FINER
-        if self.turned >= self.run.problem.n or self.tol <= self.run.tol * FINER**REFINEMENTS:
-            self.turned = 0
-            self.turn()
-        return True
+        if self.by_faces and problem.g.lam == 0.0 and self.turned < problem.n and self.tol > FINEST * self.run.tol:
+            self.tol *= FINER
+            return True
+        before = self.run.measure(self.x)[0]
+        self.turn()
+        self.idle_turns = 0 if float(self.level[0]) < before else self.idle_turns + 1
+        return self.idle_turns < IDLE_TURNS
 
     def settle(self, target: float, most: float) -> None:
         """Take Newton steps on the face of x where F is convex on it, unless they end above ``most``."""

@@ -22,6 +22,8 @@ RIDGE = 1e-12
 FREED, FREED_EACH = 16, 0.125
 # Coordinates fixed before Q_FF is factored again.
 MOST_FIXED = 48
+# Rounds in which a step is bent to meet several walls.
+PROJECTIONS = 12
 # A step as long as this share of the best length on its line is what the factor is good for.
 SOUND = 0.9
 
@@ -81,7 +83,7 @@ class Face:
         """Step with one factor; return how many whole steps came last, −1 if there is no step."""
         slope = (self.gradient + one_sided_slopes(self.h, self.z)[1])[free]
         below, above = self._cells(free)
-        whole = 0
+        whole, is_bold = 0, not self.tree.groups
         while whole < 2 and len(factor.fixed) < MOST_FIXED and not limits.reached():
             self.work += 4 * len(free) ** 2
             step = factor.step(slope)
@@ -102,14 +104,16 @@ class Face:
                 self.z[free] = end
                 return 0
             gain = length * (fall - 0.5 * length * bend)
-            if np.count_nonzero(room < 1.0) > 1 and not self.tree.groups:
+            if is_bold and np.count_nonzero(room < 1.0) > 1:
                 # Several walls at once, if that gains more.
-                bold = _onto_sum(z + step, np.where(factor.active, below, z), np.where(factor.active, above, z), z)
-                along = bold - z
-                pull = factor.H @ along
-                if -float(slope @ along) - 0.5 * float(along @ pull) > gain:
-                    end, met = bold, factor.active & ((bold == below) | (bold == above))
-                    length = 0.0 if met.any() else 1.0
+                bold, at = factor.step_within(slope, step, below - z, above - z)
+                is_bold = bold is not None and -float(slope @ bold) - 0.5 * float(bold @ (factor.H @ bold)) > gain
+                if bold is not None and is_bold:
+                    met = np.zeros(len(free), dtype=np.bool_)
+                    met[at] = True
+                    end = np.clip(z + bold, below, above)
+                    end[at] = np.where(bold > 0.0, above, below)[at]
+                    length = 1.0
             self.z[free] = end
             slope = slope + factor.H @ (end - z)
             factor.fix(np.flatnonzero(met))
@@ -211,40 +215,60 @@ class _Factor:
         if len(places):
             self.active[places] = False
             self.fixed = np.concatenate([self.fixed, places])
-            units = np.zeros((len(self.H), len(places)))
-            units[places, np.arange(len(places))] = 1.0
-            self.columns = np.hstack([self.columns, self._solved(units)])
+            self.columns = np.hstack([self.columns, self._solved(self._units(places))])
 
-    def _rows_of(self, values: Vector) -> Vector:
+    def _units(self, places: Any) -> Vector:
+        units = np.zeros((len(self.H), len(places)))
+        units[places, np.arange(len(places))] = 1.0
+        return units
+
+    def _rows_of(self, values: Vector, fixed: Any) -> Vector:
         """Return the sums over the cells, then the values at the fixed coordinates."""
-        many = values.reshape(len(values), -1)
-        sums = np.vstack([np.bincount(self.cell, column, self.cells) for column in many.T]).T
-        return np.vstack([sums, many[self.fixed]])
+        if self.cells == 1:
+            sums = values.sum(axis=0, keepdims=True)
+        else:
+            sums = np.vstack([np.bincount(self.cell, column, self.cells) for column in values.T]).T
+        return np.concatenate([sums, values[fixed]])
 
     def step(self, slope: Vector) -> Vector | None:
         """Return the step to the minimiser on the face; None if it cannot be computed."""
-        size = np.bincount(self.cell, self.active, self.cells)
-        mean = np.bincount(self.cell, np.where(self.active, slope, 0.0), self.cells) / np.maximum(size, 1)
-        relative = np.where(self.active, slope - mean[self.cell], 0.0)
-        plain = self._solved(relative)
+        return self._step(slope, self.columns, self.fixed, self.active, np.zeros(self.columns.shape[1]))
+
+    def step_within(self, slope: Vector, step: Vector, least: Vector, most: Vector) -> tuple[Vector | None, Any]:
+        """Return a step that meets all walls which the minimiser is beyond, and who meets one; None if there is none.
+
+        They go to their walls and the others to their minimiser, until none of these is beyond a wall.
+        """
+        columns, at, active, moves = self.columns, self.fixed[:0], self.active, np.zeros(self.columns.shape[1])
+        for _ in range(PROJECTIONS):
+            beyond = np.flatnonzero(active & ((step < least) | (step > most)))
+            if len(beyond) == 0:
+                return step, at
+            at, active = np.concatenate([at, beyond]), active.copy()
+            active[beyond] = False
+            if not active.any():
+                break
+            columns = np.hstack([columns, self._solved(self._units(beyond))])
+            moves = np.concatenate([moves, np.where(step > most, most, least)[beyond]])
+            found = self._step(slope, columns, np.concatenate([self.fixed, at]), active, moves)
+            if found is None:
+                break
+            step = found
+        return None, at
+
+    def _step(self, slope: Vector, columns: Vector, fixed: Any, active: Any, moves: Vector) -> Vector | None:
+        """Return the minimising step with given ``moves``: 0 for the sums of the cells, then those of the fixed."""
+        size = np.maximum(np.bincount(self.cell, active, self.cells), 1)
+        mean = np.bincount(self.cell, np.where(active, slope, 0.0), self.cells) / size
+        relative = np.where(active, slope - mean[self.cell], 0.0)
+        plain = self._solved(relative[:, None])
         try:
-            shared = np.linalg.solve(self._rows_of(self.columns), self._rows_of(plain))
+            shared = np.linalg.solve(self._rows_of(columns, fixed), moves + self._rows_of(plain, fixed)[:, 0])
         except np.linalg.LinAlgError:
             return None
-        step: Vector = np.where(self.active, self.columns @ shared[:, 0] - plain.ravel(), 0.0)
-        rest = np.bincount(self.cell, step, self.cells) / np.maximum(size, 1)
-        step[self.active] -= rest[self.cell[self.active]]
-        return step if np.isfinite(step).all() and float(relative @ step) < 0.0 else None
-
-
-def _onto_sum(target: Vector, lo: Vector, hi: Vector, z: Vector) -> Vector:
-    """Return a point near ``target`` within the bounds with the sum of z, which is within them."""
-    total, end = float(z.sum()), np.clip(target, lo, hi)
-    for _ in range(20):
-        missing = total - float(end.sum())
-        inside = (end > lo) & (end < hi)
-        if missing == 0.0 or not inside.any():
-            break
-        end = np.where(inside, np.clip(end + missing / int(inside.sum()), lo, hi), end)
-    missing, inside = total - float(end.sum()), (end > lo) & (end < hi)
-    return end if abs(missing) <= 1e-14 * max(float(np.abs(end).sum()), 1e-300) else z
+        step: Vector = columns @ shared - plain[:, 0]
+        step[fixed] = moves[self.cells :]
+        rest = np.bincount(self.cell, step, self.cells) / size
+        step[active] -= rest[self.cell[active]]
+        usable = np.isfinite(step).all() and (moves.any() or float(relative @ step) < 0.0)
+        return step if usable else None

@@ -105,13 +105,31 @@ def settle(problem: Problem, x: Vector, target: float, limits: Limits) -> None:
 
 
 def descend_face(problem: Problem, x: Vector, limits: Limits) -> int:
-    """Lower F in place by some rounds of :func:`settle`; return how many multiplications they took."""
-    face = _face(problem, x) if problem.f.quadratic is not None else None
-    if face is None:
+    """Lower F in place by some rounds of :func:`settle`; return how many multiplications they took.
+
+    Where F is not convex, but f is, the steps are those of F with g replaced by its tangent, which lies above it.
+    """
+    if problem.f.quadratic is None:
         return 0
+    face = _face(problem, x)
+    if face is None:
+        return _descend_tangent(problem, x, limits)
     for _ in range(FEW_ROUNDS):
         if not _round(face, x, limits) or limits.reached():
             break
+    return face.work
+
+
+def _descend_tangent(problem: Problem, x: Vector, limits: Limits) -> int:
+    """Take Newton steps on the non-zeros of x between their bounds, with the tangent of g at x in its place."""
+    h, members = problem.separable, np.flatnonzero(x)
+    if not (problem.u.is_line and 2 <= len(members) <= LARGEST_FACE and problem.g.lam < np.inf and problem.f.is_convex):
+        return 0
+    face = Face(problem, x, members)
+    face.refresh(x)
+    face.gradient += problem.g.subgradient(x, problem.f.gradient(x) + one_sided_slopes(h, x)[1])[members]
+    face.take_newton_steps(limits)
+    x[members] = face.z
     return face.work
 
 

@@ -21,6 +21,7 @@ from counterpoise.solvers.faces import walk_on_faces
 from counterpoise.solvers.run import Epoch, Population, Progress, Run
 from counterpoise.solvers.swap import swap
 from counterpoise.supervision import Limits, supervised, supervision, under, warn
+from counterpoise.terms.separable import is_gapped
 
 # A search among many columns takes this many by slope and this many by promise.
 POOLED = 600
@@ -30,8 +31,10 @@ ELITE, ELITE_SHARE = 8, 0.2
 PAIRS_EACH, GLIDE, FACES = 200, 300, 40
 # Share of the time reserved for the last descent and the certificate, below and above the exactness threshold.
 LAST_SHARE, LAST_SHARE_EXACT = 0.15, 0.03
-# Share of the time that the first descent by pairs may take.
+# Share of the time that the first descent by pairs may take, and that the minimum without g may.
 FIRST_SHARE = 0.2
+# The minimum without g is looked at where at least one coordinate in so many may be held.
+ONE_IN = 10
 # Jobs after which a search below the exactness threshold settles on one of its two strategies.
 SETTLED = 16
 # Points whose objectives differ by less than this, relative to |F|, count as the same.
@@ -43,6 +46,8 @@ class Strategy(Protocol):
 
     plan: Population
     limits: Limits
+    # The minimiser without g, for starts, where it is known.
+    dense: Vector | None
 
     def start(self, k: int, rng: np.random.Generator) -> Vector:
         """Return a local optimum, from the k-th start."""
@@ -186,7 +191,38 @@ def search(
     columns = pool_for(problem)
     if columns is not None:
         return _on_pool(run, columns, work, n_jobs, x0 is not None)
-    return _Search(run, work, n_jobs, x0 is not None).result()
+    dense = _dense_minimum(run)
+    if dense is not None:
+        proved = _proved(run, dense)
+        if proved is not None:
+            return proved
+    return _Search(run, work, n_jobs, x0 is not None, dense).result()
+
+
+def _dense_minimum(run: Run) -> Result | None:
+    """Return the minimum if all coordinates may be held, where F is then convex and so many are likely to be."""
+    problem, h = run.problem, run.problem.separable
+    s = getattr(problem.g, "s", None)
+    if s is None or ONE_IN * s < problem.n or not problem.u.is_line or problem.f.quadratic is None:
+        return None
+    if is_gapped(h) or (h.lo < 0.0).any() or not problem.f.is_convex:
+        return None
+    left = None if run.max_time is None else FIRST_SHARE * run.limits.left()
+    dense = bcd_g(problem.variant(s=problem.n), tol=run.tol, max_time=left, seed=run.seed)
+    return dense if dense.status is Status.CERTIFIED else None
+
+
+def _proved(run: Run, dense: Result) -> Result | None:
+    """Return the minimum without a limit on the non-zeros if it keeps the limit: g is nowhere less than there."""
+    if np.count_nonzero(dense.x) > run.problem.g.s or not run.problem.is_feasible(dense.x):
+        return None
+    left = None if run.max_time is None else run.limits.left()
+    last = bcd_g(run.problem, dense.x, tol=run.tol, max_time=left, seed=run.seed)
+    gap = None if dense.convex_gap is None else dense.convex_gap + max(last.objective - dense.objective, 0.0)
+    if last.status is not Status.CERTIFIED or gap is None or gap > last.tolerance:
+        return None
+    end = Epoch(last.x, dense.nit, dense.nacc, Status.OPTIMAL, last.cws_gap)
+    return run.finish(end._replace(status=run.record(end)), {"convex_gap": gap})
 
 
 def _on_pool(run: Run, columns: Any, work: int | None, n_jobs: int | None, given: bool) -> Result:
@@ -224,7 +260,7 @@ def strategy_of(problem: Problem, method: str) -> Any:
 class _Search:
     """A search: batches of jobs on a population, each batch a slice of the run."""
 
-    def __init__(self, run: Run, work: int | None, n_jobs: int | None, given: bool) -> None:
+    def __init__(self, run: Run, work: int | None, n_jobs: int | None, given: bool, dense: Result | None) -> None:
         self.run, self.problem, self.work, self.n_jobs = run, run.problem, work, n_jobs
         # joblib would create its threads again for every batch, which takes as long as the batch itself.
         self.threads: ThreadPoolExecutor | None = None
@@ -242,6 +278,8 @@ class _Search:
         # Without a seed each search draws one, so that its jobs still agree with each other.
         self.root = int(np.random.SeedSequence(run.seed).generate_state(1)[0])
         self.exact = _exact_strategy(self.problem)
+        if dense is not None and self.exact is not None:
+            self.exact.dense = dense.x
         threshold = exactness_threshold(self.problem)
         self.is_exact = threshold is not None and self.problem.g.lam > threshold and self.exact is not None
         # Reserve time for the last descent and the certificate; they take longer if λ is small.
