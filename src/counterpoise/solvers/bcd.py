@@ -102,7 +102,7 @@ def bcd_g(
 def pair_stage(run: Run, x: Vector, theta: float = 0.0, working_set: Any = "hybrid") -> tuple[Epoch, dict[str, Any]]:
     """Descend from x, in place, by pairs until none gains; return the last report and what is claimed beside it."""
     rule, patience = make_rule(working_set, run.problem.n)
-    by_faces = working_set == "hybrid" and theta == 0.0 and has_large_faces(run.problem)
+    by_faces = has_large_faces(run.problem) if working_set == "hybrid" and theta == 0.0 else None
     if by_faces:
         rule = rule._replace(code=select.VIOLATING)
     last = np.empty(5)
@@ -184,7 +184,8 @@ def _descend_by_blocks(
         moved: tuple[int, int, bool] = block.block_epoch(*where, tol, level, trials, patience, run.rng, age)
         return moved
 
-    return run.finish(*descend(run, run.start, theta, advance, certified=kind != block.LINEARISED))
+    by_faces = None if kind == block.LINEARISED or theta > 0.0 else False
+    return run.finish(*descend(run, run.start, theta, advance, kind != block.LINEARISED, by_faces))
 
 
 def make_rule(working_set: Any, n: int) -> tuple[Any, int]:

@@ -13,7 +13,7 @@ from counterpoise.kernels import sweep
 from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem, Status
 from counterpoise.solvers import faces
-from counterpoise.solvers.run import Epoch, Run
+from counterpoise.solvers.run import MOST_ITERATIONS, Epoch, Run
 
 # Takes (terms, tol, level, iterations, age); returns the iterations done, accepted steps, and whether it has settled.
 Advance = Callable[[Terms, float, Vector, int, Any], tuple[int, int, bool]]
@@ -29,20 +29,21 @@ IDLE_SCANS = 20
 MANY = 80
 # Iterations before Newton steps are tried on a sphere, and again after twice as many.
 FIRST_TURN = 4096
-# Iterations per coordinate before Newton steps are tried on a face; multiplications of such steps that take as long as
-# a step on a pair takes for each coordinate.
-FACE_EACH, AS_LONG = 2, 16
+# Iterations per coordinate, and at least, before Newton steps are tried on a face; multiplications of such steps that
+# take as long as a step on a pair takes for each coordinate.
+FACE_EACH, FACE_AFTER, AS_LONG = 2, 500, 16
 # Iterations between two looks at F: at least, and at most per coordinate. A new model is taken when they bring less
 # than this share of all that the model has brought.
 FEWEST, LOOK, RENEWAL = 128, 2, 0.1
 
 
 def descend(
-    run: Run, x: Vector, theta: float, advance: Advance, certified: bool = True, by_faces: bool = False
+    run: Run, x: Vector, theta: float, advance: Advance, certified: bool = True, by_faces: bool | None = None
 ) -> tuple[Epoch, dict[str, Any]]:
     """Descend from x, in place, until no pair gains; return the last report and what is claimed beside it.
 
-    With ``by_faces`` Newton steps on the face are taken whenever ``advance`` settles.
+    With ``by_faces`` Newton steps on the face are taken whenever ``advance`` settles; if it is False, now and then; if
+    it is None, only where no pair gains any more.
     """
     kind = DescentOnModels if run.problem.f.quadratic is None else Descent
     way = kind(run, x, theta, advance, certified, by_faces)
@@ -66,15 +67,16 @@ class Descent:
     until the bound of F(x) − F* is within the tolerance, too.
     """
 
-    def __init__(
-        self, run: Run, x: Vector, theta: float, advance: Advance, certified: bool, by_faces: bool
-    ) -> None:
+    def __init__(self, run: Run, x: Vector, theta: float, advance: Advance, certified: bool, by_faces: bool) -> None:
         self.run, self.x, self.theta, self.advance, self.certified = run, x, theta, advance, certified
         self.rest: float | None = None
         self.tol = run.tol
-        self.by_faces, self.faced = by_faces, False
+        self.by_faces, self.faced = bool(by_faces), False
         self.settlings = self.idle_scans = self.idle_turns = self.turned = 0
-        self.scanned, self.turn_after = np.inf, FIRST_TURN if run.problem.u.is_sphere else FACE_EACH * run.problem.n
+        self.scanned, self.turn_after = np.inf, FIRST_TURN
+        if not run.problem.u.is_sphere:
+            # Other rules than the default are those of the paper, on pairs alone until they settle.
+            self.turn_after = max(FACE_EACH * run.problem.n, FACE_AFTER) if by_faces is not None else MOST_ITERATIONS
         self.age, self.level = np.array([0, max(1000, 4 * run.problem.n), 0]), np.array(run.measure(x))
         self.begin(run.problem)
 
@@ -121,20 +123,22 @@ class Descent:
 
     def turn(self) -> None:
         """Shorten the long tail of steps: on a sphere whose eigenvalues differ by much, and on a face of many names."""
-        problem, x, self.turned = self.run.problem, self.x, 0
+        problem, x, before, self.turned = self.run.problem, self.x, self.x.copy(), 0
         self.level[:] = self.run.measure(x)
         if problem.u.is_sphere:
             self.turn_after *= 2
             faces.turn(problem, x, self.run.tol * abs(self.level[0]) + self.level[1], self.run.limits)
-        elif self.theta == 0.0:
-            before = x.copy()
+        else:
             work = faces.descend_face(problem, x, self.run.limits)
             # Half of the time for either kind of step, without a look at the clock.
-            self.turn_after = max(FACE_EACH * problem.n, work // (AS_LONG * problem.n))
-            if self.run.measure(x)[0] > self.level[0]:  # rounding of a face that is nearly singular
+            self.turn_after = max(2 * self.turn_after, work // (AS_LONG * problem.n))
+            if self.run.measure(x)[0] >= self.level[0]:
                 x[:] = before
-        sweep.start(self.terms, x)
-        self.level[:], self.age[0], self.age[2] = self.run.measure(x), 0, 0
+            else:
+                self.turn_after = max(FACE_EACH * problem.n, FACE_AFTER, work // (AS_LONG * problem.n))
+        if not np.array_equal(x, before):
+            sweep.start(self.terms, x)
+            self.level[:], self.age[0], self.age[2] = self.run.measure(x), 0, 0
 
     def end(self, tolerance: float) -> Status | None:
         """Return the status of a point at which no pair gains; None if the whole face was worth a step."""

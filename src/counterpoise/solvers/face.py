@@ -1,8 +1,8 @@
 """A face of the box and its groups: the coordinates at no bound and no kink of h, and Newton steps over them.
 
-On a face F is a quadratic. Its minimiser subject to the sum is one linear system, [[Q_FF, 1], [1ᵀ, 0]]; the step towards
-it ends at the first bound or kink on its way, a *wall*, where the coordinate stays. The factor of Q_FF serves the
-smaller faces, too: a coordinate that is fixed is one more row of the system, whose Schur complement is small.
+On a face F is a quadratic. Its minimiser subject to the sum is one linear system, [[Q_FF, 1], [1ᵀ, 0]]; the step
+towards it ends at the first bound or kink on its way, a *wall*, where the coordinate stays. The factor of Q_FF serves
+the smaller faces, too: a coordinate that is fixed is one more row of the system, whose Schur complement is small.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from counterpoise.terms.separable import bends, one_sided_slopes, take
 RIDGE = 1e-12
 # Pair steps of one round of :meth:`Face.free_pairs`: at least, and per free coordinate.
 FREED, FREED_EACH = 16, 0.125
-# Coordinates fixed before Q_FF is factored again.
-MOST_FIXED = 48
+# Coordinates fixed before Q_FF is factored again, and how often it is at most, besides once for each coordinate.
+MOST_FIXED, MOST_FACTORS = 48, 8
 # Rounds in which a step is bent to meet several walls.
 PROJECTIONS = 12
 # A step as long as this share of the best length on its line is what the factor is good for.
@@ -59,8 +59,9 @@ class Face:
 
     def take_newton_steps(self, limits: Limits) -> None:
         """Take Newton steps on the face until two full steps in a row meet no wall."""
-        whole = 0
-        while whole < 2 and not limits.reached():
+        for _ in range(MOST_FACTORS + len(self.z)):
+            if limits.reached():
+                return
             free = np.flatnonzero(~(self.walls == self.z).any(axis=0))
             factor = self._factor(free) if len(free) > 1 else None
             if factor is None:
@@ -68,7 +69,7 @@ class Face:
             before = self.z[free]
             whole = self._steps_of(factor, free, limits)
             self.gradient += (self.z[free] - before) @ self.H[free]
-            if whole < 0:
+            if whole < 0 or whole >= 2:
                 return
 
     def _factor(self, free: np.ndarray) -> _Factor | None:
@@ -118,7 +119,9 @@ class Face:
             slope = slope + factor.H @ (end - z)
             factor.fix(np.flatnonzero(met))
             whole = whole + 1 if length >= min(1.0, best) and not met.any() else 0
-            if best < SOUND or factor.active.sum() < 2:
+            if best < SOUND and not met.any():  # rounding of a face that is nearly singular
+                return -1
+            if best < SOUND or np.count_nonzero(factor.active) < 2:
                 break
         return whole
 
@@ -152,7 +155,8 @@ class Face:
                 break
             pair = np.array([i, j])
             below, above = self._cells(pair)
-            bend = float(self.H[i, i] + self.H[j, j] - 2.0 * self.H[i, j] + bends(take(self.h, pair), self.z[pair]).sum())
+            bend = float(self.H[i, i] + self.H[j, j] - 2.0 * self.H[i, j])
+            bend += float(bends(take(self.h, pair), self.z[pair]).sum())
             longest = min(float(above[0] - self.z[i]), float(self.z[j] - below[1]), most)
             step = min(descent / bend, longest) if bend > 0.0 else longest
             if not (np.isfinite(step) and self.z[i] + step > self.z[i]):

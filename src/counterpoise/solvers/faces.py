@@ -14,6 +14,8 @@ the faces may cycle, so the best point found is returned, never one worse than t
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from counterpoise.certificates import convex_gap, convex_members
@@ -138,9 +140,9 @@ def _face(problem: Problem, x: Vector) -> Face | None:
     members = convex_members(problem, x)
     if members is None:
         return None
-    room, h = np.inf, problem.separable
+    room, h = math.inf, problem.separable
     if problem.g.lam > 0.0 and problem.g.s < problem.n:
-        room = int(problem.g.s) - np.count_nonzero(x)
+        room = float(problem.g.s - np.count_nonzero(x))
         if room > 0:
             members = np.flatnonzero((x != 0.0) | (h.floor <= h.lo))
     return Face(problem, x, members, room) if 2 <= len(members) <= LARGEST_FACE else None

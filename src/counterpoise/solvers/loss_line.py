@@ -21,7 +21,7 @@ from counterpoise.rules import near_point
 from counterpoise.solvers.loss_support import LEAST_CURVATURE, LossSupports, Solved
 from counterpoise.solvers.pool import entering
 from counterpoise.solvers.run import Population
-from counterpoise.solvers.sparse_line import RANDOM_SHARE, SparseLine, joined, short_steps, walk
+from counterpoise.solvers.sparse_line import SparseLine, joined, random_size, short_steps, walk
 from counterpoise.terms.separable import one_sided_slopes, separable_value
 
 # A support is solved when its gap is at most this share of F, in a search and for a claim.
@@ -124,7 +124,7 @@ class LossLine(LossSupports):
         if k < MODEL_STARTS:
             return self._walked(self._reference, rng)
         n = self.problem.n
-        few = rng.choice(n, min(n, RANDOM_SHARE * self.s), replace=False)
+        few = rng.choice(n, min(n, random_size(self.s)), replace=False)
         return self._walked(self._reduced(self._reference, few), rng)
 
     @cached_property

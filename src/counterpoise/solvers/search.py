@@ -46,8 +46,6 @@ class Strategy(Protocol):
 
     plan: Population
     limits: Limits
-    # The minimiser without g, for starts, where it is known.
-    dense: Vector | None
 
     def start(self, k: int, rng: np.random.Generator) -> Vector:
         """Return a local optimum, from the k-th start."""
@@ -279,7 +277,7 @@ class _Search:
         self.root = int(np.random.SeedSequence(run.seed).generate_state(1)[0])
         self.exact = _exact_strategy(self.problem)
         if dense is not None and self.exact is not None:
-            self.exact.dense = dense.x
+            self.exact.dense = dense.x  # type: ignore[attr-defined]
         threshold = exactness_threshold(self.problem)
         self.is_exact = threshold is not None and self.problem.g.lam > threshold and self.exact is not None
         # Reserve time for the last descent and the certificate; they take longer if λ is small.

@@ -27,8 +27,8 @@ MARGIN = 1e-12
 MOST_SWAPS = 10_000
 # Exchanges between two looks at the clock, times sn.
 SLICE = 2_000_000
-# Starts from one coordinate; the others reduce a random set of so many times s coordinates.
-FORWARD_STARTS, RANDOM_SHARE = 1, 3
+# Starts from one coordinate; the others reduce a random set of so many times s coordinates, or so many more than s.
+FORWARD_STARTS, RANDOM_SHARE, MOST_RANDOM = 1, 3, 120
 # New coordinates that a child gets besides those of its parents, as a share of s, and at least.
 FRESH_SHARE, LEAST_FRESH = 0.5, 3
 # The share of children that lose a part of one parent instead of joining two.
@@ -36,11 +36,11 @@ KICKS = 0.25
 # Steps of the walk of every start and child, times the sn exchanges that each scores; limits of the steps, and how many
 # there may be for each coordinate.
 WALK_WORK, LEAST_STEPS, MOST_STEPS, STEPS_EACH = 3_500_000, 60, 250, 4
-# Where more than FEW may be held, valleys are few and deep: walks have STEPS_HELD steps for each that may be held, at
-# most LONGEST, and every child is one point of a population of four without a share of its names between LOST.
-FEW, STEPS_HELD, LONGEST, LOST = 30, 7, 500, (0.15, 0.35)
+# Where more than FEW may be held, valleys are few and deep: walks have STEPS_HELD steps for each that may be held, as
+# far as LONG_WORK goes, and every child is one point of a population of four without a share of its names between LOST.
+FEW, STEPS_HELD, LONG_WORK, LOST = 30, 7, 24_000_000, (0.15, 0.35)
 # Exchanges that are scored in all jobs of a search without limits, and the fewest and most jobs.
-WORK, LEAST_JOBS, MOST_JOBS = 440_000_000, 12, 32
+WORK, LEAST_JOBS, MOST_JOBS = 300_000_000, 8, 32
 # Steps for which a newcomer has to stay, at most and as a share of s, and for which who left has to stay away.
 STAY, STAY_SHARE, AWAY = 5, 0.5, 12
 
@@ -102,7 +102,7 @@ class SparseLine:
             if k == FORWARD_STARTS and self.dense is not None:
                 few = np.flatnonzero(self.dense)
             else:
-                few = np.sort(rng.choice(n, min(n, RANDOM_SHARE * self.s), replace=False)).astype(np.int64)
+                few = np.sort(rng.choice(n, min(n, random_size(self.s)), replace=False)).astype(np.int64)
             held = np.flatnonzero(self.problem.separable.lo > 0.0)
             swap_line.reduce_to(self.support, self.s, np.union1d(few, held), x)
         return self._walked(self._feasible(x) if x.any() else self.problem.start(k), rng)
@@ -230,7 +230,14 @@ def plan_of(s: int, n: int) -> Population:
 
 def steps_of(s: int, n: int) -> int:
     """Return the steps of a walk."""
-    return short_steps(s, n) if s <= FEW else min(STEPS_HELD * s, LONGEST, STEPS_EACH * n)
+    if s <= FEW:
+        return short_steps(s, n)
+    return min(STEPS_HELD * s, max(LONG_WORK // (s * n), LEAST_STEPS), STEPS_EACH * n)
+
+
+def random_size(s: int) -> int:
+    """Return the size of a random set that becomes a start."""
+    return min(RANDOM_SHARE * s, s + MOST_RANDOM)
 
 
 def short_steps(s: int, n: int) -> int:
