@@ -2,12 +2,12 @@
 
 import itertools
 
-import naive
 import numpy as np
 import pytest
-from conftest import scaled
 
 import counterpoise as cp
+import naive
+from conftest import scaled
 from counterpoise.certificates import convex_gap
 from counterpoise.solvers import faces
 from counterpoise.supervision import Limits
