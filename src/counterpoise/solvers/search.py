@@ -10,18 +10,18 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from counterpoise.certificates import exactness_threshold
+from counterpoise.certificates import convex_gap, exactness_threshold
 from counterpoise.checks import Vector, number, whole_number, worker_count
 from counterpoise.clock import working_seconds
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.registry import pool_for, serving, strategy_for
 from counterpoise.solvers.baselines import pdca
 from counterpoise.solvers.bcd import bcd_g
+from counterpoise.solvers.dense import dense_answer
 from counterpoise.solvers.faces import walk_on_faces
 from counterpoise.solvers.run import Epoch, Population, Progress, Run
 from counterpoise.solvers.swap import swap
 from counterpoise.supervision import Limits, supervised, supervision, under, warn
-from counterpoise.terms.separable import is_gapped
 
 # A search among many columns takes this many by slope and this many by promise.
 POOLED = 600
@@ -31,10 +31,8 @@ ELITE, ELITE_SHARE = 8, 0.2
 PAIRS_EACH, GLIDE, FACES = 200, 300, 40
 # Share of the time reserved for the last descent and the certificate, below and above the exactness threshold.
 LAST_SHARE, LAST_SHARE_EXACT = 0.15, 0.03
-# Share of the time that the first descent by pairs may take, and that the minimum without g may.
+# Share of the time that the first descent by pairs may take.
 FIRST_SHARE = 0.2
-# The minimum without g is looked at where at least one coordinate in so many may be held.
-ONE_IN = 10
 # Jobs after which a search below the exactness threshold settles on one of its two strategies.
 SETTLED = 16
 # Points whose objectives differ by less than this, relative to |F|, count as the same.
@@ -189,38 +187,9 @@ def search(
     columns = pool_for(problem)
     if columns is not None:
         return _on_pool(run, columns, work, n_jobs, x0 is not None)
-    dense = _dense_minimum(run)
-    if dense is not None:
-        proved = _proved(run, dense)
-        if proved is not None:
-            return proved
-    return _Search(run, work, n_jobs, x0 is not None, dense).result()
-
-
-def _dense_minimum(run: Run) -> Result | None:
-    """Return the minimum if all coordinates may be held, where F is then convex and so many are likely to be."""
-    problem, h = run.problem, run.problem.separable
-    s = getattr(problem.g, "s", None)
-    if s is None or ONE_IN * s < problem.n or not problem.u.is_line or problem.f.quadratic is None:
-        return None
-    if is_gapped(h) or (h.lo < 0.0).any() or not problem.f.is_convex:
-        return None
-    left = None if run.max_time is None else FIRST_SHARE * run.limits.left()
-    dense = bcd_g(problem.variant(s=problem.n), tol=run.tol, max_time=left, seed=run.seed)
-    return dense if dense.status is Status.CERTIFIED else None
-
-
-def _proved(run: Run, dense: Result) -> Result | None:
-    """Return the minimum without a limit on the non-zeros if it keeps the limit: g is nowhere less than there."""
-    if np.count_nonzero(dense.x) > run.problem.g.s or not run.problem.is_feasible(dense.x):
-        return None
-    left = None if run.max_time is None else run.limits.left()
-    last = bcd_g(run.problem, dense.x, tol=run.tol, max_time=left, seed=run.seed)
-    gap = None if dense.convex_gap is None else dense.convex_gap + max(last.objective - dense.objective, 0.0)
-    if last.status is not Status.CERTIFIED or gap is None or gap > last.tolerance:
-        return None
-    end = Epoch(last.x, dense.nit, dense.nacc, Status.OPTIMAL, last.cws_gap)
-    return run.finish(end._replace(status=run.record(end)), {"convex_gap": gap})
+    exact = _exact_strategy(problem)
+    proved = dense_answer(run, exact)
+    return _Search(run, exact, work, n_jobs, x0 is not None).result() if proved is None else proved
 
 
 def _on_pool(run: Run, columns: Any, work: int | None, n_jobs: int | None, given: bool) -> Result:
@@ -258,7 +227,7 @@ def strategy_of(problem: Problem, method: str) -> Any:
 class _Search:
     """A search: batches of jobs on a population, each batch a slice of the run."""
 
-    def __init__(self, run: Run, work: int | None, n_jobs: int | None, given: bool, dense: Result | None) -> None:
+    def __init__(self, run: Run, exact: Strategy | None, work: int | None, n_jobs: int | None, given: bool) -> None:
         self.run, self.problem, self.work, self.n_jobs = run, run.problem, work, n_jobs
         # joblib would create its threads again for every batch, which takes as long as the batch itself.
         self.threads: ThreadPoolExecutor | None = None
@@ -275,9 +244,7 @@ class _Search:
             points += _first_points(run)
         # Without a seed each search draws one, so that its jobs still agree with each other.
         self.root = int(np.random.SeedSequence(run.seed).generate_state(1)[0])
-        self.exact = _exact_strategy(self.problem)
-        if dense is not None and self.exact is not None:
-            self.exact.dense = dense.x  # type: ignore[attr-defined]
+        self.exact = exact
         threshold = exactness_threshold(self.problem)
         self.is_exact = threshold is not None and self.problem.g.lam > threshold and self.exact is not None
         # Reserve time for the last descent and the certificate; they take longer if λ is small.
@@ -312,6 +279,9 @@ class _Search:
             warn(f"{self.lost} of {self.done} jobs were lost with their workers; the rest is complete.")
         if self.run.limits.reached() is not None or report.status is Status.STOPPED_BY_CALLBACK:
             return self.run.finish(report)
+        gaps = self._gaps(self.run.best)
+        if gaps is not None:
+            return self.run.finish(Epoch(self.run.best, 0, 0, Status.CERTIFIED, gaps[0]), {"convex_gap": gaps[1]})
         left = None if self.run.max_time is None else self.run.limits.left()
         last = bcd_g(self.problem, self.run.best, tol=self.run.tol, max_time=left)
         certified = last.status is Status.CERTIFIED
@@ -320,6 +290,15 @@ class _Search:
         )
         self.run.record(end)
         return self.run.finish(end, {"convex_gap": last.convex_gap} if certified else None)
+
+    def _gaps(self, x: Vector) -> tuple[float, float | None] | None:
+        """Return the pair gap and the convex gap of a point where they certify it and need no pair kernels."""
+        pair_gap, (objective, noise) = getattr(self.exact, "pair_gap", lambda x: None), self.run.measure(x)
+        tolerance, gap = self.run.tol * abs(objective) + noise, pair_gap(x)
+        if gap is None or gap > tolerance:
+            return None
+        rest = convex_gap(self.problem, x)
+        return (gap, rest) if rest is None or rest <= tolerance else None
 
     @property
     def best(self) -> Member:
