@@ -16,8 +16,8 @@ from counterpoise.kernels.dispatch import allocating, has_body, implements
 from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.registry import pool_for
-from counterpoise.solvers import pool
-from counterpoise.solvers.descent import descend, has_large_faces
+from counterpoise.solvers import faces, pool
+from counterpoise.solvers.descent import descend, has_large_faces, is_convex
 from counterpoise.solvers.run import Epoch, Progress, Run
 from counterpoise.supervision import supervised
 
@@ -96,6 +96,8 @@ def bcd_g(
     columns = pool_for(problem) if working_set is None else None
     if columns is not None:
         return pool.pooled(run, columns, _on_pool(theta, run.tol, seed), x0 is not None, Status.CERTIFIED)
+    if x0 is None and working_set is None and theta == 0.0 and max_iter is None and is_convex(problem):
+        faces.settle_from_vertex(problem, run.start, run.tol, run.limits)
     return run.finish(*pair_stage(run, run.start, theta, "hybrid" if working_set is None else working_set))
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from counterpoise.certificates import convex_gap
-from counterpoise.checks import Vector
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import faces
 from counterpoise.solvers.bcd import bcd_g
@@ -30,13 +29,13 @@ def dense_answer(run: Run, exact: Any) -> Result | None:
     if exact is None or not _has_dense_minimum(problem):
         return None
     limits = Limits(None if run.max_time is None else SHARE * run.limits.left(), run.limits)
-    x = dense_minimum(problem.variant(s=problem.n), run.tol, limits)
-    if x is None:
+    relaxed, x = problem.variant(s=problem.n), np.zeros(problem.n)
+    if not faces.settle_from_vertex(relaxed, x, run.tol, limits):
         return None
     exact.dense = x
     if np.count_nonzero(x) > problem.g.s or not problem.is_feasible(x):
         return None
-    gap, (objective, noise) = convex_gap(problem.variant(s=problem.n), x), run.measure(x)
+    gap, (objective, noise) = convex_gap(relaxed, x), run.measure(x)
     pair_gap = exact.pair_gap(x)
     if pair_gap is None:
         left = None if run.max_time is None else run.limits.left()
@@ -56,19 +55,3 @@ def _has_dense_minimum(problem: Problem) -> bool:
     if not problem.u.is_line or problem.f.quadratic is None or is_gapped(h) or bool((h.lo < 0.0).any()):
         return False
     return bool(problem.f.is_convex)
-
-
-def dense_minimum(problem: Problem, tol: float, limits: Limits) -> Vector | None:
-    """Return the minimiser of a convex F, by Newton steps on growing faces; None if they do not reach it in time."""
-    alone, h = np.zeros(problem.n), problem.separable
-    c = float(problem.u.c)
-    worth = 0.5 * c * c * (problem.f.diagonal + h.bend) + c * (problem.f.p + h.weight)
-    alone[int(np.argmin(worth))] = c
-    x: Vector = problem.project(alone)
-    objective, resolution = problem.value_and_resolution(x)
-    for _ in range(2):  # the tolerance follows F
-        faces.settle(problem, x, 0.5 * (tol * abs(objective) + 64.0 * resolution), limits)
-        objective, resolution = problem.value_and_resolution(x)
-    x = problem.project(x) if not problem.is_feasible(x) else x
-    gap = convex_gap(problem, x)
-    return x if gap is not None and gap <= tol * abs(objective) + 64.0 * resolution else None

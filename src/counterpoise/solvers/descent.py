@@ -52,6 +52,14 @@ def descend(
     return report, {"convex_gap": way.rest if known else None}
 
 
+def is_convex(problem: Problem) -> bool:
+    """Return whether F is quadratic and convex over all coordinates."""
+    if problem.f.quadratic is None or (problem.g.lam > 0.0 and getattr(problem.g, "s", 0) < problem.n):
+        return False
+    members = convex_members(problem, np.zeros(problem.n))
+    return members is not None and len(members) == problem.n
+
+
 def has_large_faces(problem: Problem) -> bool:
     """Return whether F is quadratic and convex on faces of many coordinates: all of them, or many that may be held."""
     if problem.f.quadratic is None or not problem.u.is_line:
@@ -67,7 +75,9 @@ class Descent:
     until the bound of F(x) − F* is within the tolerance, too.
     """
 
-    def __init__(self, run: Run, x: Vector, theta: float, advance: Advance, certified: bool, by_faces: bool) -> None:
+    def __init__(
+        self, run: Run, x: Vector, theta: float, advance: Advance, certified: bool, by_faces: bool | None
+    ) -> None:
         self.run, self.x, self.theta, self.advance, self.certified = run, x, theta, advance, certified
         self.rest: float | None = None
         self.tol = run.tol
@@ -131,14 +141,17 @@ class Descent:
         else:
             work = faces.descend_face(problem, x, self.run.limits)
             # Half of the time for either kind of step, without a look at the clock.
-            self.turn_after = max(2 * self.turn_after, work // (AS_LONG * problem.n))
-            if self.run.measure(x)[0] >= self.level[0]:
-                x[:] = before
-            else:
-                self.turn_after = max(FACE_EACH * problem.n, FACE_AFTER, work // (AS_LONG * problem.n))
-        if not np.array_equal(x, before):
-            sweep.start(self.terms, x)
-            self.level[:], self.age[0], self.age[2] = self.run.measure(x), 0, 0
+            self.turn_after = max(FACE_EACH * problem.n, FACE_AFTER, work // (AS_LONG * problem.n))
+        if np.array_equal(x, before):
+            return
+        reached = self.run.measure(x)
+        if not problem.u.is_sphere and reached[0] >= self.level[0]:  # rounding; look again later
+            self.turn_after *= 2
+            x[:] = before
+        else:
+            self.level[:] = reached
+            self.age[0] = self.age[2] = 0
+        sweep.start(self.terms, x)
 
     def end(self, tolerance: float) -> Status | None:
         """Return the status of a point at which no pair gains; None if the whole face was worth a step."""
@@ -166,7 +179,7 @@ class Descent:
         if self.by_faces and problem.g.lam == 0.0 and self.turned < problem.n and self.tol > FINEST * self.run.tol:
             self.tol *= FINER
             return True
-        before = self.run.measure(self.x)[0]
+        before = float(self.level[0])
         self.turn()
         self.idle_turns = 0 if float(self.level[0]) < before else self.idle_turns + 1
         return self.idle_turns < IDLE_TURNS

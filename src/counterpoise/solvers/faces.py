@@ -106,6 +106,25 @@ def settle(problem: Problem, x: Vector, target: float, limits: Limits) -> None:
             break
 
 
+def settle_from_vertex(problem: Problem, x: Vector, tol: float, limits: Limits) -> bool:
+    """Write the minimiser of a convex F, by :func:`settle` from the best single coordinate; return whether it is one.
+
+    From there a face holds no more coordinates than it needs.
+    """
+    h, c = problem.separable, float(problem.u.c)
+    x[:] = 0.0
+    x[int(np.argmin(0.5 * c * c * (problem.f.diagonal + h.bend) + c * (problem.f.p + h.weight)))] = c
+    x[:] = problem.project(x)
+    for _ in range(2):  # the tolerance follows F
+        objective, resolution = problem.value_and_resolution(x)
+        settle(problem, x, 0.5 * (tol * abs(objective) + 64.0 * resolution), limits)
+    if not problem.is_feasible(x):
+        x[:] = problem.project(x)
+    objective, resolution = problem.value_and_resolution(x)
+    gap = convex_gap(problem, x)
+    return gap is not None and gap <= tol * abs(objective) + 64.0 * resolution
+
+
 def descend_face(problem: Problem, x: Vector, limits: Limits) -> int:
     """Lower F in place by some rounds of :func:`settle`; return how many multiplications they took.
 
