@@ -559,3 +559,17 @@ def loss_model(kind, A, y, v, x, delta=1.0):
 def frank_wolfe_gap(gradient, x, lo, hi, c):
     """A bound of F(x) − min F for a convex F on {lo ≤ x ≤ hi, 1ᵀx = c}."""
     return float(gradient @ (x - least_on_line(gradient, lo, hi, c)))
+
+
+def least_squares_on_simplex(A, y):
+    """Return the x ≥ 0 with sum 1 of least ½‖Ax − y‖², by SciPy's nnls.
+
+    There Ax − y = Bx with B = A − y1ᵀ. For x = tw with w on the simplex, ‖Bx‖² + (1ᵀx − 1)² is least over t at
+    q/(1 + q), q = ‖Bw‖², so that the direction of its non-negative minimiser is the answer.
+    """
+    from scipy.optimize import nnls
+
+    B = A - np.asarray(y)[:, None]
+    size = max(float(np.abs(B).max()), 1e-300)
+    x, _ = nnls(np.vstack([B / size, np.ones(A.shape[1])]), np.append(np.zeros(len(B)), 1.0))
+    return x / x.sum()

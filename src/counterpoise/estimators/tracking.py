@@ -40,7 +40,7 @@ from counterpoise.problem import Problem, Result, Status
 from counterpoise.rules import InfeasibleError
 from counterpoise.solvers import minimize
 from counterpoise.solvers.run import Progress
-from counterpoise.solvers.sparse_line import SparseLine
+from counterpoise.solvers.sparse_line import plan_of
 from counterpoise.terms.concave import AtMost
 from counterpoise.terms.constraint import Sum
 from counterpoise.terms.separable import AbsoluteDeviation, Bounds, SemiContinuous, SeparableTerm
@@ -216,7 +216,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         task = self._task(returns, index, sample_weight, 3 + FRAMES)
         size = whole_number(self.n_assets, "n_assets", 1)
         problem = task.problem(size)
-        tasks = Tasks.of_fit(self, task.batches(), returns, index, sample_weight)
+        tasks = Tasks.of_fit(self, task.batches(size), returns, index, sample_weight)
         result = task.solve(problem, callback=tasks.follow("batch", lambda x: {"coef_": x}))
         task.warn(result.x)
         warn_if_interrupted([result], 2 + FRAMES)
@@ -481,11 +481,12 @@ class _Task(NamedTuple):
             seed=self.options["seed"], convex_gap=0.0, swap_gap=None, **fields,
         )  # fmt: skip
 
-    def batches(self) -> int | None:
-        """Return how often a search reports at most, None if that is not known."""
+    def batches(self, size: int) -> int | None:
+        """Return how often a search of ``size`` names reports at most, None if that is not known."""
+        n = len(self.names.labels)
         if self.options["method"] != "search":
             return None
-        return batches(self.options["work"], self.options["max_time"], SparseLine.plan)
+        return batches(self.options["work"], self.options["max_time"], plan_of(min(size, n), n))
 
     def tracking_error(self, x: Vector) -> float:
         """Return the root mean square of the difference."""

@@ -26,6 +26,8 @@ RANDOM = 2
 GREEDY = 3
 # The paper's Algorithms 2 and 3: a random pair and the most violating pair in turn.
 SEMI_GREEDY = 4
+# The most violating pair while it helps: where F is convex, what it leaves is for steps on a whole face.
+VIOLATING = 5
 OPENING = 1000.0
 
 # Near the end very many pairs of a smooth g gain alike and very little: a good pair is found in a row or two.
@@ -110,15 +112,16 @@ def _next_step(rule, problem, x, theta, floor, rng):
             counter[0] = 1  # the opening is over
         if code == CYCLIC:
             i, j = _next_live_pair(problem, x, counter)
-        elif (code == HYBRID and left == 1) or (code == SEMI_GREEDY and counter[0] % 2 == 0):
+        elif (code == HYBRID and left == 1) or code == VIOLATING or (code == SEMI_GREEDY and counter[0] % 2 == 0):
             i, j = violating_pair(problem.u, problem, x, code == SEMI_GREEDY, rng)
         if i < 0 and (left > 1 or code == RANDOM or code == SEMI_GREEDY):
             i, j = random_pair(n, rng)
-        if i >= 0 and (code != HYBRID or is_live(problem.u, problem, x, i, j)):
+        picky = code == HYBRID or code == VIOLATING
+        if i >= 0 and (not picky or is_live(problem.u, problem, x, i, j)):
             new_i, new_j, gain = pair_step(problem.u, problem, x, i, j, theta)
-            if code != HYBRID or gain > (floor if left == 1 else OPENING * floor):
+            if not picky or gain > (floor if left == 1 else OPENING * floor):
                 return i, j, new_i, new_j, gain
-        if code == CYCLIC:
-            return i, j, 0.0, 0.0, 0.0
+        if code == CYCLIC or code == VIOLATING:
+            return -1, -1, 0.0, 0.0, 0.0
     gain, i, j, new_i, new_j = closing_pair(problem.g, problem, x, theta, floor, code == GREEDY, counter[1:])
     return i, j, new_i, new_j, gain

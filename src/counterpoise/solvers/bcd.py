@@ -16,8 +16,8 @@ from counterpoise.kernels.dispatch import allocating, has_body, implements
 from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.registry import pool_for
-from counterpoise.solvers import pool
-from counterpoise.solvers.descent import descend
+from counterpoise.solvers import faces, pool
+from counterpoise.solvers.descent import descend, has_large_faces, is_convex
 from counterpoise.solvers.run import Epoch, Progress, Run
 from counterpoise.supervision import supervised
 
@@ -96,21 +96,26 @@ def bcd_g(
     columns = pool_for(problem) if working_set is None else None
     if columns is not None:
         return pool.pooled(run, columns, _on_pool(theta, run.tol, seed), x0 is not None, Status.CERTIFIED)
+    if x0 is None and working_set is None and theta == 0.0 and max_iter is None and is_convex(problem):
+        faces.settle_from_vertex(problem, run.start, run.tol, run.limits)
     return run.finish(*pair_stage(run, run.start, theta, "hybrid" if working_set is None else working_set))
 
 
 def pair_stage(run: Run, x: Vector, theta: float = 0.0, working_set: Any = "hybrid") -> tuple[Epoch, dict[str, Any]]:
     """Descend from x, in place, by pairs until none gains; return the last report and what is claimed beside it."""
     rule, patience = make_rule(working_set, run.problem.n)
+    by_faces = has_large_faces(run.problem) if working_set == "hybrid" and theta == 0.0 else None
+    if by_faces:
+        rule = rule._replace(code=select.VIOLATING)
     last = np.empty(5)
 
-    def advance(terms: Terms, level: Vector, trials: int, age: Any) -> tuple[int, int, bool]:
+    def advance(terms: Terms, tol: float, level: Vector, trials: int, age: Any) -> tuple[int, int, bool]:
         moved: tuple[int, int, bool] = sweep.epoch(
-            rule, terms, x, theta, run.tol, level, trials, patience, run.rng, age, 0.0, last
+            rule, terms, x, theta, tol, level, trials, patience, run.rng, age, 0.0, last
         )
         return moved
 
-    return descend(run, x, theta, advance)
+    return descend(run, x, theta, advance, by_faces=by_faces)
 
 
 def _on_pool(theta: float, tol: float, seed: int | None) -> Callable[[Problem, Vector, float | None], Result]:
@@ -176,12 +181,13 @@ def _descend_by_blocks(
         raise ValueError(f'working_set is {working_set!r}; for blocks it must be "support" or "random".')
     support_aware, patience = working_set != "random", idle_blocks * run.problem.n
 
-    def advance(terms: Terms, level: Vector, trials: int, age: Any) -> tuple[int, int, bool]:
+    def advance(terms: Terms, tol: float, level: Vector, trials: int, age: Any) -> tuple[int, int, bool]:
         where = (terms, run.start, k, kind, support_aware, theta)
-        moved: tuple[int, int, bool] = block.block_epoch(*where, run.tol, level, trials, patience, run.rng, age)
+        moved: tuple[int, int, bool] = block.block_epoch(*where, tol, level, trials, patience, run.rng, age)
         return moved
 
-    return run.finish(*descend(run, run.start, theta, advance, certified=kind != block.LINEARISED))
+    by_faces = None if kind == block.LINEARISED or theta > 0.0 else False
+    return run.finish(*descend(run, run.start, theta, advance, kind != block.LINEARISED, by_faces))
 
 
 def make_rule(working_set: Any, n: int) -> tuple[Any, int]:

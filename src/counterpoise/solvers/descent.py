@@ -7,37 +7,65 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.certificates import convex_gap
+from counterpoise.certificates import convex_gap, convex_members
 from counterpoise.checks import Vector
 from counterpoise.kernels import sweep
 from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem, Status
 from counterpoise.solvers import faces
-from counterpoise.solvers.run import Epoch, Run
+from counterpoise.solvers.run import MOST_ITERATIONS, Epoch, Run
 
-# Takes (terms, level, iterations, age); returns the iterations done, accepted steps, and whether it has settled.
-Advance = Callable[[Terms, Vector, int, Any], tuple[int, int, bool]]
+# Takes (terms, tol, level, iterations, age); returns the iterations done, accepted steps, and whether it has settled.
+Advance = Callable[[Terms, float, Vector, int, Any], tuple[int, int, bool]]
 
 # How often the face of a point is settled before its gap is left as it is.
 SETTLINGS = 8
+# Where a convex F is not at its minimum yet, the tolerance of pair steps falls by this factor, to this one; so many
+# steps on a face in a row may bring nothing.
+FINER, FINEST, IDLE_TURNS = 0.01, 1e-6, 2
 # How many scans in a row may find a decrease without a lower F.
 IDLE_SCANS = 20
+# More coordinates than this make a large face; with fewer, scans of all pairs take less time than steps on faces.
+MANY = 80
 # Iterations before Newton steps are tried on a sphere, and again after twice as many.
 FIRST_TURN = 4096
+# Iterations per coordinate, and at least, before Newton steps are tried on a face; multiplications of such steps that
+# take as long as a step on a pair takes for each coordinate.
+FACE_EACH, FACE_AFTER, AS_LONG = 2, 500, 16
 # Iterations between two looks at F: at least, and at most per coordinate. A new model is taken when they bring less
 # than this share of all that the model has brought.
 FEWEST, LOOK, RENEWAL = 128, 2, 0.1
 
 
 def descend(
-    run: Run, x: Vector, theta: float, advance: Advance, certified: bool = True
+    run: Run, x: Vector, theta: float, advance: Advance, certified: bool = True, by_faces: bool | None = None
 ) -> tuple[Epoch, dict[str, Any]]:
-    """Descend from x, in place, until no pair gains; return the last report and what is claimed beside it."""
+    """Descend from x, in place, until no pair gains; return the last report and what is claimed beside it.
+
+    With ``by_faces`` Newton steps on the face are taken whenever ``advance`` settles; if it is False, now and then; if
+    it is None, only where no pair gains any more.
+    """
     kind = DescentOnModels if run.problem.f.quadratic is None else Descent
-    way = kind(run, x, theta, advance, certified)
+    way = kind(run, x, theta, advance, certified, by_faces)
     report = run.stage(way.epoch)
     known = report.status in (Status.CERTIFIED, Status.STATIONARY)
     return report, {"convex_gap": way.rest if known else None}
+
+
+def is_convex(problem: Problem) -> bool:
+    """Return whether F is quadratic and convex over all coordinates."""
+    if problem.f.quadratic is None or (problem.g.lam > 0.0 and getattr(problem.g, "s", 0) < problem.n):
+        return False
+    members = convex_members(problem, np.zeros(problem.n))
+    return members is not None and len(members) == problem.n
+
+
+def has_large_faces(problem: Problem) -> bool:
+    """Return whether F is quadratic and convex on faces of many coordinates: all of them, or many that may be held."""
+    if problem.f.quadratic is None or not problem.u.is_line:
+        return False
+    s = getattr(problem.g, "s", 0) if problem.g.lam > 0.0 else problem.n
+    return (s >= problem.n or s > MANY) and convex_members(problem, np.zeros(problem.n)) is not None
 
 
 class Descent:
@@ -47,11 +75,18 @@ class Descent:
     until the bound of F(x) − F* is within the tolerance, too.
     """
 
-    def __init__(self, run: Run, x: Vector, theta: float, advance: Advance, certified: bool) -> None:
+    def __init__(
+        self, run: Run, x: Vector, theta: float, advance: Advance, certified: bool, by_faces: bool | None
+    ) -> None:
         self.run, self.x, self.theta, self.advance, self.certified = run, x, theta, advance, certified
         self.rest: float | None = None
-        self.settlings = self.idle_scans = self.turned = 0
+        self.tol = run.tol
+        self.by_faces, self.faced = bool(by_faces), False
+        self.settlings = self.idle_scans = self.idle_turns = self.turned = 0
         self.scanned, self.turn_after = np.inf, FIRST_TURN
+        if not run.problem.u.is_sphere:
+            # Other rules than the default are those of the paper, on pairs alone until they settle.
+            self.turn_after = max(FACE_EACH * run.problem.n, FACE_AFTER) if by_faces is not None else MOST_ITERATIONS
         self.age, self.level = np.array([0, max(1000, 4 * run.problem.n), 0]), np.array(run.measure(x))
         self.begin(run.problem)
 
@@ -65,11 +100,11 @@ class Descent:
         run, x = self.run, self.x
         # Counted in iterations, so that the steps do not depend on the clock.
         most = min(trials, self.turn_after - self.turned)
-        tried, accepted, settled = self.advance(self.terms, self.level, most, self.age)
+        tried, accepted, settled = self.advance(self.terms, self.tol, self.level, most, self.age)
         self.turned += tried
+        self.faced = self.faced and not accepted
         if not settled:
             if self.turned >= self.turn_after:
-                self.turned, self.turn_after = 0, 2 * self.turn_after
                 self.turn()
             return Epoch(x, tried, accepted)
         sweep.start(self.terms, x)
@@ -78,6 +113,10 @@ class Descent:
             return Epoch(x, tried, accepted, Status.STATIONARY)
         self.level[:] = run.measure(x)
         tolerance = run.tol * abs(self.level[0]) + self.level[1]
+        if self.by_faces and not self.faced:
+            # Steps on the whole face come before a scan of all pairs, which takes longer.
+            self.faced = not self.refines(tolerance)
+            return Epoch(x, tried, accepted)
         # Within the iteration limit the scan's best pair is taken, so that every scan makes progress.
         spare = run.max_iter is None or run.done + tried < run.max_iter
         gap, *_ = sweep.scan(self.terms, x, self.theta, tolerance if spare else np.inf)
@@ -88,33 +127,62 @@ class Descent:
             if self.idle_scans > IDLE_SCANS:
                 return Epoch(x, tried + spare, accepted + spare, Status.STATIONARY)
             self.level[0] -= gap if spare else 0.0
+            self.faced = False
             return Epoch(x, tried + spare, accepted + spare)
         return Epoch(x, tried, accepted, self.end(tolerance), gap)
 
     def turn(self) -> None:
-        """Shorten the long tail of steps on a sphere whose eigenvalues differ by much."""
-        if self.run.problem.u.is_sphere:
-            self.level[:] = self.run.measure(self.x)
-            tolerance = self.run.tol * abs(self.level[0]) + self.level[1]
-            faces.turn(self.run.problem, self.x, tolerance, self.run.limits)
-            sweep.start(self.terms, self.x)
-            self.level[:], self.age[0], self.age[2] = self.run.measure(self.x), 0, 0
+        """Shorten the long tail of steps: on a sphere whose eigenvalues differ by much, and on a face of many names."""
+        problem, x, before, self.turned = self.run.problem, self.x, self.x.copy(), 0
+        self.level[:] = self.run.measure(x)
+        if problem.u.is_sphere:
+            self.turn_after *= 2
+            faces.turn(problem, x, self.run.tol * abs(self.level[0]) + self.level[1], self.run.limits)
+        else:
+            work = faces.descend_face(problem, x, self.run.limits)
+            # Half of the time for either kind of step, without a look at the clock.
+            self.turn_after = max(FACE_EACH * problem.n, FACE_AFTER, work // (AS_LONG * problem.n))
+        if np.array_equal(x, before):
+            return
+        reached = self.run.measure(x)
+        if not problem.u.is_sphere and reached[0] >= self.level[0]:  # rounding; look again later
+            self.turn_after *= 2
+            x[:] = before
+        else:
+            self.level[:] = reached
+            self.age[0] = self.age[2] = 0
+        sweep.start(self.terms, x)
 
     def end(self, tolerance: float) -> Status | None:
         """Return the status of a point at which no pair gains; None if the whole face was worth a step."""
         run, x = self.run, self.x
         objective, noise = self.level
-        self.rest = convex_gap(run.problem, x)
+        if self.refines(tolerance):
+            return None
         if self.rest is None or self.rest <= tolerance:
             return Status.CERTIFIED
         self.settle(0.5 * tolerance, objective + noise)
-        self.rest = convex_gap(run.problem, x)
         self.settlings += 1
+        self.rest = convex_gap(run.problem, x)
         self.level[:] = run.measure(x)
         # The point has moved, so that its pairs are asked again, unless that has brought nothing several times.
         if self.settlings > SETTLINGS and self.rest is not None and self.rest > tolerance:
             return Status.STATIONARY
         return None
+
+    def refines(self, tolerance: float) -> bool:
+        """Take steps on the face, or smaller ones on pairs from now on, where a convex F may still fall by more."""
+        problem = self.run.problem
+        self.rest = convex_gap(problem, self.x)
+        if self.rest is None or self.rest <= tolerance or problem.f.quadratic is None:
+            return False
+        if self.by_faces and problem.g.lam == 0.0 and self.turned < problem.n and self.tol > FINEST * self.run.tol:
+            self.tol *= FINER
+            return True
+        before = float(self.level[0])
+        self.turn()
+        self.idle_turns = 0 if float(self.level[0]) < before else self.idle_turns + 1
+        return self.idle_turns < IDLE_TURNS
 
     def settle(self, target: float, most: float) -> None:
         """Take Newton steps on the face of x where F is convex on it, unless they end above ``most``."""
@@ -150,7 +218,7 @@ class DescentOnModels(Descent):
             if gap <= tolerance:
                 return Epoch(x, 0, 0, self.end(tolerance) if self.certified else Status.STATIONARY, gap)
             first = 1  # the best pair has been taken, so that every model makes progress
-        more, taken, settled = self.advance(self.terms, self.level, min(trials, self.ahead) - first, self.age)
+        more, taken, settled = self.advance(self.terms, self.tol, self.level, min(trials, self.ahead) - first, self.age)
         self.ahead -= first + more
         if settled or self.ahead <= 0 or self.run.done + first + more == self.run.max_iter:
             self.judge(settled)

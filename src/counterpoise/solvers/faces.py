@@ -14,13 +14,16 @@ the faces may cycle, so the best point found is returned, never one worse than t
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from counterpoise.certificates import convex_gap, convex_members
 from counterpoise.checks import Vector
 from counterpoise.problem import Problem
+from counterpoise.solvers.face import Face
 from counterpoise.supervision import Limits
-from counterpoise.terms.separable import bends, one_sided_slopes, take
+from counterpoise.terms.separable import one_sided_slopes
 
 # Added to the diagonal, relative to its mean, so that a singular Q still gives a step.
 RIDGE = 1e-10
@@ -28,9 +31,10 @@ RIDGE = 1e-10
 AT_BOUND = 1e-9
 # The walk ends after this many steps in a row without a better point.
 PATIENCE = 12
-# Rounds of :func:`settle` are ROUNDS plus ROUNDS_EACH per coordinate; pair steps per round; the most coordinates it
-# takes.
-ROUNDS_EACH, ROUNDS, FREED, LARGEST_FACE = 0.2, 40, 16, 3000
+# Rounds of :func:`settle` are ROUNDS plus ROUNDS_EACH per coordinate; the most coordinates it takes.
+ROUNDS_EACH, ROUNDS, LARGEST_FACE = 0.2, 40, 3000
+# Rounds of :func:`descend_face`, between steps on pairs.
+FEW_ROUNDS = 4
 # Newton steps of :func:`turn`, its most coordinates, and its damping: the first, its factor, and the most.
 TURNS, LARGEST_TURN, DAMPINGS = 50, 500, (1.0 / 512.0, 8.0, 1e15)
 
@@ -93,17 +97,83 @@ def settle(problem: Problem, x: Vector, target: float, limits: Limits) -> None:
     if problem.f.quadratic is None:
         _settle_on_models(problem, x, target, limits)
         return
-    members = convex_members(problem, x)
-    if members is None or len(members) < 2 or len(members) > LARGEST_FACE:
+    face = _face(problem, x)
+    if face is None:
         return
-    face = _Face(problem, x, members)
-    for _ in range(int(ROUNDS + ROUNDS_EACH * len(members))):
-        face.refresh(x)
-        face.take_newton_steps(limits)
-        freed = face.free_pairs()
-        x[members] = face.z
+    for _ in range(int(ROUNDS + ROUNDS_EACH * len(face.members))):
+        freed = _round(face, x, limits)
         if not freed or limits.reached() or (convex_gap(problem, x) or 0.0) <= target:
             break
+
+
+def settle_from_vertex(problem: Problem, x: Vector, tol: float, limits: Limits) -> bool:
+    """Write the minimiser of a convex F, by :func:`settle` from the best single coordinate; return whether it is one.
+
+    From there a face holds no more coordinates than it needs.
+    """
+    h, c = problem.separable, float(problem.u.c)
+    x[:] = 0.0
+    x[int(np.argmin(0.5 * c * c * (problem.f.diagonal + h.bend) + c * (problem.f.p + h.weight)))] = c
+    x[:] = problem.project(x)
+    for _ in range(2):  # the tolerance follows F
+        objective, resolution = problem.value_and_resolution(x)
+        settle(problem, x, 0.5 * (tol * abs(objective) + 64.0 * resolution), limits)
+    if not problem.is_feasible(x):
+        x[:] = problem.project(x)
+    objective, resolution = problem.value_and_resolution(x)
+    gap = convex_gap(problem, x)
+    return gap is not None and gap <= tol * abs(objective) + 64.0 * resolution
+
+
+def descend_face(problem: Problem, x: Vector, limits: Limits) -> int:
+    """Lower F in place by some rounds of :func:`settle`; return how many multiplications they took.
+
+    Where F is not convex, but f is, the steps are those of F with g replaced by its tangent, which lies above it.
+    """
+    if problem.f.quadratic is None:
+        return 0
+    face = _face(problem, x)
+    if face is None:
+        return _descend_tangent(problem, x, limits)
+    for _ in range(FEW_ROUNDS):
+        if not _round(face, x, limits) or limits.reached():
+            break
+    return face.work
+
+
+def _descend_tangent(problem: Problem, x: Vector, limits: Limits) -> int:
+    """Take Newton steps on the non-zeros of x between their bounds, with the tangent of g at x in its place."""
+    h, members = problem.separable, np.flatnonzero(x)
+    if not (problem.u.is_line and 2 <= len(members) <= LARGEST_FACE and problem.g.lam < np.inf and problem.f.is_convex):
+        return 0
+    face = Face(problem, x, members)
+    face.refresh(x)
+    face.gradient += problem.g.subgradient(x, problem.f.gradient(x) + one_sided_slopes(h, x)[1])[members]
+    face.take_newton_steps(limits)
+    x[members] = face.z
+    return face.work
+
+
+def _face(problem: Problem, x: Vector) -> Face | None:
+    """Return the coordinates over which F is convex; zeros, too, while g admits more non-zeros."""
+    members = convex_members(problem, x)
+    if members is None:
+        return None
+    room, h = math.inf, problem.separable
+    if problem.g.lam > 0.0 and problem.g.s < problem.n:
+        room = float(problem.g.s - np.count_nonzero(x))
+        if room > 0:
+            members = np.flatnonzero((x != 0.0) | (h.floor <= h.lo))
+    return Face(problem, x, members, room) if 2 <= len(members) <= LARGEST_FACE else None
+
+
+def _round(face: Face, x: Vector, limits: Limits) -> bool:
+    """Take Newton steps on a face, then free pairs of coordinates; return whether any was freed."""
+    face.refresh(x)
+    face.take_newton_steps(limits)
+    freed = face.free_pairs()
+    x[face.members] = face.z
+    return freed
 
 
 class Trust:
@@ -171,131 +241,6 @@ def _lowest_between(problem: Problem, x: Vector, end: Vector) -> Vector:
         middle = 0.5 * (low + high)
         low, high = (middle, high) if falls(middle) else (low, middle)
     return x + low * step
-
-
-class _Face:
-    """The coordinates that may move, the bounds and kinks of h (the walls) of each, and the gradient of f."""
-
-    def __init__(self, problem: Problem, x: Vector, members: np.ndarray) -> None:
-        self.problem, self.members, self.z = problem, members, x[members].copy()
-        h = take(problem.separable, members)
-        # A semicontinuous member is above its floor, and stays there.
-        self.h = h._replace(lo=np.maximum(h.lo, h.floor))
-        self.H = problem.f.hessian(members)
-        self.x, self.tree = x, problem.u.tree(problem.n)
-        self.walls = np.sort(np.vstack([self.h.lo, np.clip(self.h.centre, self.h.lo, self.h.hi), self.h.hi]), axis=0)
-
-    def refresh(self, x: Vector) -> None:
-        """Recompute the gradient of f."""
-        self.gradient = self.problem.f.gradient(x)[self.members]
-
-    def _cells(self) -> tuple[Vector, Vector]:
-        """Return the nearest wall strictly below and strictly above every coordinate."""
-        below = np.where(self.walls < self.z, self.walls, -np.inf).max(axis=0)
-        above = np.where(self.walls > self.z, self.walls, np.inf).min(axis=0)
-        return below, above
-
-    def take_newton_steps(self, limits: Limits) -> None:
-        """Take Newton steps on the face until two full steps in a row meet no wall."""
-        whole = 0
-        while whole < 2 and not limits.reached():
-            free = np.flatnonzero(~(self.walls == self.z).any(axis=0))
-            if len(free) < 2:
-                return
-            step = self._newton(free)
-            if step is None:
-                return
-            below, above = self._cells()
-            z = self.z[free]
-            with np.errstate(divide="ignore", invalid="ignore"):
-                room = np.where(step > 0.0, (above[free] - z) / step, (below[free] - z) / step)
-            room[step == 0.0] = np.inf
-            first = int(np.argmin(room))
-            length = min(1.0, float(room[first]), self._room_of_groups(free, step))
-            self._move(free, length * step)
-            if length == float(room[first]) < 1.0:
-                self.z[free[first]] = above[free[first]] if step[first] > 0.0 else below[free[first]]
-                whole = 0
-            else:
-                whole = whole + 1 if length == 1.0 else 0
-
-    def _point(self) -> Vector:
-        self.x[self.members] = self.z
-        return self.x
-
-    def _room_of_groups(self, free: np.ndarray, step: Vector) -> float:
-        """Return how much of a step the limits of the groups leave."""
-        if not self.tree.groups:
-            return np.inf
-        along = np.zeros(len(self.x))
-        along[self.members[free]] = step
-        sums, shifts = self.tree.sums(self._point()), self.tree.sums(along)
-        # What rounding adds to a group that keeps its sum is no way towards a limit.
-        shifts[np.abs(shifts) <= 1e-12 * float(np.abs(step).sum())] = 0.0
-        with np.errstate(divide="ignore", invalid="ignore"):
-            room = np.where(shifts > 0.0, (self.tree.most - sums) / shifts, (self.tree.least - sums) / shifts)
-        return max(float(np.min(room[shifts != 0.0], initial=np.inf)), 0.0)
-
-    def _newton(self, free: np.ndarray) -> Vector | None:
-        """Return the step from z to the minimiser on the face, with 1ᵀstep = 0; None if it cannot be computed."""
-        from scipy.linalg import cho_factor, cho_solve
-
-        H = self.H[np.ix_(free, free)]
-        H[np.diag_indices(len(free))] += bends(self.h, self.z)[free]
-        H[np.diag_indices(len(free))] += RIDGE * 1e-2 * float(np.abs(np.diag(H)).max()) + 1e-300
-        # The sum of every cell stays: its slopes count relative to their mean.
-        _, cell = np.unique(self.tree.cells(self._point(), self.problem.scale)[self.members[free]], return_inverse=True)
-        size = np.bincount(cell)
-        slope = (self.gradient + one_sided_slopes(self.h, self.z)[1])[free]
-        slope = slope - (np.bincount(cell, slope) / size)[cell]
-        try:
-            factor = cho_factor(H, check_finite=False)
-        except np.linalg.LinAlgError:
-            return None
-        rows = (cell == np.arange(len(size))[:, None]).astype(np.float64)
-        both = cho_solve(factor, np.column_stack([slope, rows.T]), check_finite=False)
-        try:
-            shared = np.linalg.solve(rows @ both[:, 1:], rows @ both[:, 0])
-        except np.linalg.LinAlgError:
-            return None
-        step: Vector = both[:, 1:] @ shared - both[:, 0]
-        step -= (np.bincount(cell, step) / size)[cell]
-        return step if np.isfinite(step).all() and float(slope @ step) < 0.0 else None
-
-    def free_pairs(self) -> bool:
-        """Step on the pairs that violate optimality most, as far as the next wall; return whether any moved."""
-        moved = False
-        for _ in range(FREED):
-            i, j, descent, most = self._best_transfer()
-            if i < 0:
-                break
-            below, above = self._cells()
-            bend = float(self.H[i, i] + self.H[j, j] - 2.0 * self.H[i, j] + bends(self.h, self.z)[[i, j]].sum())
-            longest = min(float(above[i] - self.z[i]), float(self.z[j] - below[j]), most)
-            step = min(descent / bend, longest) if bend > 0.0 else longest
-            if not (np.isfinite(step) and self.z[i] + step > self.z[i]):
-                break
-            end_i = above[i] if step == above[i] - self.z[i] else self.z[i] + step
-            end_j = below[j] if step == self.z[j] - below[j] else self.z[j] - step
-            self._move(np.array([i, j]), np.array([step, -step]))
-            self.z[i], self.z[j], moved = end_i, end_j, True
-        return moved
-
-    def _best_transfer(self) -> tuple[int, int, float, float]:
-        """Return who takes and who gives, at which rate F falls, and how much the groups allow; −1 if none gains."""
-        left, right = one_sided_slopes(self.h, self.z)
-        rising, falling = np.full(len(self.x), np.inf), np.full(len(self.x), -np.inf)
-        rising[self.members] = np.where(self.z < self.h.hi, self.gradient + right, np.inf)
-        falling[self.members] = np.where(self.z > self.h.lo, self.gradient + left, -np.inf)
-        best = self.tree.best_transfer(self._point(), rising, falling, self.problem.scale)
-        if best.i < 0 or best.i == best.j:
-            return -1, -1, 0.0, 0.0
-        i, j = (int(np.searchsorted(self.members, k)) for k in (best.i, best.j))
-        return i, j, best.rate, self._room_of_groups(np.array([i, j]), np.array([1.0, -1.0]))
-
-    def _move(self, places: np.ndarray, step: Vector) -> None:
-        self.z[places] += step
-        self.gradient += self.H[:, places] @ step
 
 
 def turn(problem: Problem, x: Vector, tolerance: float, limits: Limits) -> None:

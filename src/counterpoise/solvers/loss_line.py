@@ -21,7 +21,7 @@ from counterpoise.rules import near_point
 from counterpoise.solvers.loss_support import LEAST_CURVATURE, LossSupports, Solved
 from counterpoise.solvers.pool import entering
 from counterpoise.solvers.run import Population
-from counterpoise.solvers.sparse_line import RANDOM_SHARE, SparseLine, joined, reduce_to, walk
+from counterpoise.solvers.sparse_line import SparseLine, joined, random_size, reduce_to, short_steps, walk
 from counterpoise.terms.separable import one_sided_slopes, separable_value
 
 # A support is solved when its gap is at most this share of F, in a search and for a claim.
@@ -124,7 +124,7 @@ class LossLine(LossSupports):
         if k < MODEL_STARTS:
             return self._walked(self._reference, rng)
         n = self.problem.n
-        few = rng.choice(n, min(n, RANDOM_SHARE * self.s), replace=False)
+        few = rng.choice(n, min(n, random_size(self.s)), replace=False)
         return self._walked(self._reduced(self._reference, few), rng)
 
     @cached_property
@@ -167,7 +167,8 @@ class LossLine(LossSupports):
                 entering = [enters for _, enters in self.proposals(at.x, 10 * MODELLED)]
                 members = np.union1d(self._held(at.x), list(dict.fromkeys(entering))[:MODELLED])
             end, others = np.zeros(n), at.x[members]
-            walk(self._model(members, at.x, z, self._averaged(z)), others, self.s, rng)
+            model = self._model(members, at.x, z, self._averaged(z))
+            walk(model, others, self.s, rng, short_steps(self.s, len(members)))
             end[members] = others
             found = self.solve(end, self._held(end), SOLVED, at.value)
             if found is None or found.value >= at.value - TOL * abs(at.value):

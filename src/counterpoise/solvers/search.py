@@ -17,6 +17,7 @@ from counterpoise.problem import Problem, Result, Status
 from counterpoise.registry import pool_for, serving, strategy_for
 from counterpoise.solvers.baselines import pdca
 from counterpoise.solvers.bcd import bcd_g
+from counterpoise.solvers.dense import dense_answer
 from counterpoise.solvers.faces import walk_on_faces
 from counterpoise.solvers.run import Epoch, Population, Progress, Run
 from counterpoise.solvers.swap import swap
@@ -186,7 +187,9 @@ def search(
     columns = pool_for(problem)
     if columns is not None:
         return _on_pool(run, columns, work, n_jobs, x0 is not None)
-    return _Search(run, work, n_jobs, x0 is not None).result()
+    exact = _exact_strategy(problem)
+    proved = dense_answer(run, exact)
+    return _Search(run, exact, work, n_jobs, x0 is not None).result() if proved is None else proved
 
 
 def _on_pool(run: Run, columns: Any, work: int | None, n_jobs: int | None, given: bool) -> Result:
@@ -224,7 +227,7 @@ def strategy_of(problem: Problem, method: str) -> Any:
 class _Search:
     """A search: batches of jobs on a population, each batch a slice of the run."""
 
-    def __init__(self, run: Run, work: int | None, n_jobs: int | None, given: bool) -> None:
+    def __init__(self, run: Run, exact: Strategy | None, work: int | None, n_jobs: int | None, given: bool) -> None:
         self.run, self.problem, self.work, self.n_jobs = run, run.problem, work, n_jobs
         # joblib would create its threads again for every batch, which takes as long as the batch itself.
         self.threads: ThreadPoolExecutor | None = None
@@ -241,7 +244,7 @@ class _Search:
             points += _first_points(run)
         # Without a seed each search draws one, so that its jobs still agree with each other.
         self.root = int(np.random.SeedSequence(run.seed).generate_state(1)[0])
-        self.exact = _exact_strategy(self.problem)
+        self.exact = exact
         threshold = exactness_threshold(self.problem)
         self.is_exact = threshold is not None and self.problem.g.lam > threshold and self.exact is not None
         # Reserve time for the last descent and the certificate; they take longer if λ is small.

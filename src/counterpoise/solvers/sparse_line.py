@@ -27,8 +27,8 @@ MARGIN = 1e-12
 MOST_SWAPS = 10_000
 # Exchanges between two looks at the clock, times sn.
 SLICE = 2_000_000
-# Starts from one coordinate; the others reduce a random set of so many times s coordinates.
-FORWARD_STARTS, RANDOM_SHARE = 1, 3
+# Starts from one coordinate; the others reduce a random set of so many times s coordinates, or so many more than s.
+FORWARD_STARTS, RANDOM_SHARE, MOST_RANDOM = 1, 3, 120
 # New coordinates that a child gets besides those of its parents, as a share of s, and at least.
 FRESH_SHARE, LEAST_FRESH = 0.5, 3
 # The share of children that lose a part of one parent instead of joining two.
@@ -36,15 +36,18 @@ KICKS = 0.25
 # Steps of the walk of every start and child, times the sn exchanges that each scores; limits of the steps, and how many
 # there may be for each coordinate.
 WALK_WORK, LEAST_STEPS, MOST_STEPS, STEPS_EACH = 3_500_000, 60, 250, 4
+# Where more than FEW may be held, valleys are few and deep: walks have STEPS_HELD steps for each that may be held, as
+# far as LONG_WORK goes, and every child is one point of a population of four without a share of its names between LOST.
+FEW, STEPS_HELD, LONG_WORK, LOST = 30, 7, 24_000_000, (0.15, 0.35)
+# Exchanges that are scored in all jobs of a search without limits, what small programs count as, times s³, and the
+# fewest and most jobs.
+WORK, SOLVED, LEAST_JOBS, MOST_JOBS = 300_000_000, 2, 4, 32
 # Steps for which a newcomer has to stay, at most and as a share of s, and for which who left has to stay away.
 STAY, STAY_SHARE, AWAY = 5, 0.5, 12
 
 
 class SparseLine:
     """Supports of at most s coordinates, f + h minimised on each: the problem of ``TopSum`` with a large λ."""
-
-    # A walk takes several milliseconds and ends in good company: few are enough.
-    plan = Population(first=4, size=6, stale=24, batch=4, work=32)
 
     has_supports = True
     for_losses = "counterpoise.solvers.loss_line:LossLine"
@@ -86,22 +89,36 @@ class SparseLine:
         self.ruled = is_gapped(h) or bool(problem.u.groups)
         self.support = swap_line.Support(Q, b, self._knots, problem.u.kernel(h), noise, self.ruled)
         self._unused = np.empty(5)
+        self.plan, self.steps = plan_of(self.s, problem.n), steps_of(self.s, problem.n)
+        # The minimiser without a limit on the number of names, where a search has found it.
+        self.dense: Vector | None = None
         self.order = np.argsort(0.5 * c * c * diagonal + c * self.support.b, kind="stable")
 
     def start(self, k: int, rng: np.random.Generator) -> Vector:
-        """Begin with the best single coordinate, later reduce random sets, which differ; then walk."""
+        """Begin with the best single coordinate, then reduce the dense minimiser, then random sets; walk from there."""
         n, x = self.problem.n, np.zeros(self.problem.n)
         if k < FORWARD_STARTS:
             x[self.order[k % n]] = self.problem.u.c
         else:
-            few = np.sort(rng.choice(n, min(n, RANDOM_SHARE * self.s), replace=False)).astype(np.int64)
+            if k == FORWARD_STARTS and self.dense is not None:
+                few = np.flatnonzero(self.dense)
+            else:
+                few = np.sort(rng.choice(n, min(n, random_size(self.s)), replace=False)).astype(np.int64)
             held = np.flatnonzero(self.problem.separable.lo > 0.0)
             reduce_to(self.support, self.s, np.union1d(few, held), x)
         return self._walked(self._feasible(x) if x.any() else self.problem.start(k), rng)
 
     def child(self, parents: list[Vector], rng: np.random.Generator) -> Vector:
-        """Take the union of the parents' supports, or a part of one, and a few more; reduce it to s, then walk."""
+        """Take the union of the parents' supports, or a part of one, and a few more; reduce it to s, then walk.
+
+        Where many may be held, take a part of one; the walk fills it up.
+        """
         n, must = self.problem.n, np.flatnonzero(self.problem.separable.lo > 0.0)
+        if self.s > FEW:
+            x = parents[0].copy()
+            members = np.flatnonzero((x != 0.0) & (self.problem.separable.lo <= 0.0))
+            x[rng.choice(members, int(rng.uniform(*LOST) * len(members)), replace=False)] = 0.0
+            return self._walked(self._feasible(x) if x.any() else parents[0], rng)
         held, more = joined(parents, self.s, n, rng)
         x = np.zeros(n)
         reduce_to(self.support, self.s, np.union1d(np.union1d(held, must), more).astype(np.int64), x)
@@ -207,7 +224,7 @@ class SparseLine:
         """Return the end of a descent from the best support of a walk."""
         at = np.array(x)
         if not self.limits.reached():
-            walk(self.support, at, self.s, rng)
+            walk(self.support, at, self.s, rng, self.steps)
         return self._descended(at, SEARCH_TRIES)
 
     def _descended(self, x: Vector, tries: int) -> Vector:
@@ -223,10 +240,35 @@ class SparseLine:
                 return at
 
 
-def walk(support: swap_line.Support, x: Vector, s: int, rng: np.random.Generator) -> None:
+def plan_of(s: int, n: int) -> Population:
+    """Return how a search spends its jobs; a walk ends in good company, so that few are enough."""
+    if s <= FEW:
+        return Population(first=4, size=6, stale=24, batch=4, work=MOST_JOBS)
+    each = steps_of(s, n) * s * n + SOLVED * s**3
+    jobs = min(max(WORK // each, LEAST_JOBS), MOST_JOBS)
+    return Population(first=4, size=4, stale=32, batch=4, work=jobs)
+
+
+def steps_of(s: int, n: int) -> int:
+    """Return the steps of a walk."""
+    if s <= FEW:
+        return short_steps(s, n)
+    return min(STEPS_HELD * s, max(LONG_WORK // (s * n), LEAST_STEPS), STEPS_EACH * n)
+
+
+def random_size(s: int) -> int:
+    """Return the size of a random set that becomes a start."""
+    return min(RANDOM_SHARE * s, s + MOST_RANDOM)
+
+
+def short_steps(s: int, n: int) -> int:
+    """Return the steps of a walk among few names, or on a model of f."""
+    return min(max(WALK_WORK // (s * n), LEAST_STEPS), MOST_STEPS, STEPS_EACH * n)
+
+
+def walk(support: swap_line.Support, x: Vector, s: int, rng: np.random.Generator, steps: int) -> None:
     """Go from x, in place, to the best support of a walk over exchanges."""
     n = len(x)
-    steps: int = min(max(WALK_WORK // (s * n), LEAST_STEPS), MOST_STEPS, STEPS_EACH * n)
     steps += max(0, s - int(np.count_nonzero(x)))  # to fill up
     stay, away = max(1, min(STAY, math.ceil(STAY_SHARE * s))), max(1, min(AWAY, (n - s) // 2))
     tabu_line.walk(support, x, s, steps, stay, away, rng)

@@ -162,9 +162,12 @@ class LeastSquares(DataTerm):
         return lambda v: scale * (A.T @ scaled(scaled(A @ v))), self.n
 
     def hessian(self, members: Any) -> Vector:
-        """Return the rows and columns of Q that belong to ``members``, without the rest of Q if it is not kept."""
+        """Return the rows and columns of Q that belong to ``members``, without the rest of Q if it is not kept.
+
+        Q itself if these are all.
+        """
         if self.gram and not self._passing:
-            return np.ascontiguousarray(self.Q[np.ix_(members, members)])
+            return submatrix(self.Q, members)
         return self.scale * self.gram_of(self.A[:, members])
 
     @cached_property
@@ -343,9 +346,14 @@ class Quadratic:
         return Quadratic(d[:, None] * self.Q * d, d * self.p)
 
     def hessian(self, members: Any) -> Vector:
-        """Return the rows and columns of Q that belong to ``members``."""
-        return np.ascontiguousarray(self.Q[np.ix_(members, members)])
+        """Return the rows and columns of Q that belong to ``members``; Q itself if these are all."""
+        return submatrix(self.Q, members)
 
     def kernel(self) -> Gram:
         """Return f for kernels, with a gradient of its own."""
         return Gram(self.Q, self.p, self.diagonal, np.empty(self.n))
+
+
+def submatrix(Q: Vector, members: Any) -> Vector:
+    """Return the rows and columns of ``members``, in ascending order; Q itself if these are all."""
+    return Q if len(members) == len(Q) else Q[members][:, members]
