@@ -16,7 +16,7 @@ from counterpoise.kernels import concave as concave_kernels
 from counterpoise.kernels.dispatch import has_body
 from counterpoise.kernels.line import ULP as ROUNDED
 from counterpoise.kernels.pair import WORK_ROWS, Terms, pair_step, repair
-from counterpoise.terms.concave import ConcaveQuadratic, ConcaveTerm
+from counterpoise.terms.concave import AtMost, ConcaveQuadratic, ConcaveTerm
 from counterpoise.terms.constraint import Sum, as_constraint
 from counterpoise.terms.losses import Loss
 from counterpoise.terms.separable import (
@@ -90,6 +90,8 @@ class Problem:
         self.g: Any = ConcaveQuadratic(0.0) if g is None else g
         self.n, self.constant, self.name = f.n, number(constant, "constant"), name
         self.separable, self._separable_constant = compile_separable(h, self.n)
+        if g is None and is_gapped(self.separable):
+            self.g = AtMost(self.n)  # exchanges know who may be 0
         if self.u.weights is not None:
             _ = self.unweighted
             return

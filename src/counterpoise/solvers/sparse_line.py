@@ -12,6 +12,7 @@ from counterpoise import exactness
 from counterpoise.checks import Vector
 from counterpoise.kernels import enumerate as enumeration
 from counterpoise.kernels import swap_line, tabu_line
+from counterpoise.kernels.anneal_line import anneal
 from counterpoise.problem import Problem
 from counterpoise.rules import near_point
 from counterpoise.solvers.run import Population
@@ -42,6 +43,9 @@ FEW, STEPS_HELD, LONG_WORK, LOST = 30, 7, 24_000_000, (0.15, 0.35)
 # Exchanges that are scored in all jobs of a search without limits, what small programs count as, times s³, and the
 # fewest and most jobs.
 WORK, SOLVED, LEAST_JOBS, MOST_JOBS = 300_000_000, 2, 4, 32
+# Floors are tight if fewer than so many times s names fit into the sum. Then a job is ANNEALED // s² random moves, in
+# slices, at temperatures that fall from HOT to COLD, in units of the mean rise of a move.
+TIGHT, ANNEALED, ANNEAL_SLICE, HOT, COLD = 2, 7_000_000, 2048, 0.15, 0.003
 # Steps for which a newcomer has to stay, at most and as a share of s, and for which who left has to stay away.
 STAY, STAY_SHARE, AWAY = 5, 0.5, 12
 
@@ -77,7 +81,11 @@ class SparseLine:
 
     def __init__(self, problem: Problem) -> None:
         h = problem.separable
-        self.problem, self.s, self.limits = problem, min(int(problem.g.s), problem.n), Limits()
+        self.problem, self.limits = problem, Limits()
+        # No more can be held than have floors that fit into the sum.
+        fits = int((np.cumsum(np.sort(np.maximum(h.floor, h.lo))) <= problem.u.c * (1.0 + MARGIN)).sum())
+        self.s = min(int(problem.g.s), problem.n, max(fits, 1))
+        self.tight = is_gapped(h) and fits < TIGHT * self.s
         Q, b, c = problem.f.Q, problem.f.p + h.weight, problem.u.c
         if h.bend.any():
             Q = Q + np.diag(h.bend)
@@ -90,6 +98,8 @@ class SparseLine:
         self.support = swap_line.Support(Q, b, self._knots, problem.u.kernel(h), noise, self.ruled)
         self._unused = np.empty(5)
         self.plan, self.steps = plan_of(self.s, problem.n), steps_of(self.s, problem.n)
+        if self.tight:
+            self.plan, self.steps = self.plan._replace(work=LEAST_JOBS), max(ANNEALED // self.s**2, ANNEAL_SLICE)
         # The minimiser without a limit on the number of names, where a search has found it.
         self.dense: Vector | None = None
         self.order = np.argsort(0.5 * c * c * diagonal + c * self.support.b, kind="stable")
@@ -223,9 +233,23 @@ class SparseLine:
     def _walked(self, x: Vector, rng: np.random.Generator) -> Vector:
         """Return the end of a descent from the best support of a walk."""
         at = np.array(x)
-        if not self.limits.reached():
+        if self.tight:
+            at = self._annealed(at, rng)
+        elif not self.limits.reached():
             walk(self.support, at, self.s, rng, self.steps)
         return self._descended(at, SEARCH_TRIES)
+
+    def _annealed(self, x: Vector, rng: np.random.Generator) -> Vector:
+        """Return the best point of random moves from x, at temperatures that fall from slice to slice."""
+        best_x, slices = np.array(x), -(-self.steps // ANNEAL_SLICE)
+        best, rise = anneal(self.support, x, best_x, np.inf, self.s, ANNEAL_SLICE // 8, 0.0, 0.0, rng)
+        cooling = (COLD / HOT) ** (1.0 / slices)
+        for k in range(slices if rise > 0.0 else 0):
+            if self.limits.reached():
+                break
+            hot = rise * HOT * cooling**k
+            best, _ = anneal(self.support, x, best_x, best, self.s, ANNEAL_SLICE, hot, hot * cooling, rng)
+        return best_x
 
     def _descended(self, x: Vector, tries: int) -> Vector:
         """Return the end of exchanges from x, made in slices if there is a time limit."""
