@@ -3,10 +3,8 @@
 On the index sets: a default ``IndexTracker(s).fit`` and ``search`` under time limits, for s from 5 to all names, beside
 forward selection and the convex program cut to s names and solved again. Then convex problems: simplex least squares,
 BCD-g with hundreds of names, and the dual of a support vector machine beside LIBSVM. Gaps are relative to the best
-value
-of this run and of earlier ones (``BEST_SEEN``). Seconds are those of the clock and, in brackets, of the processor,
-which
-tell how busy the machine was. Sets are found in the folder named by COUNTERPOISE_DATA.
+value of this run and of earlier ones (``BEST_SEEN``). Seconds are those of the clock and, in brackets, of the
+processor, which tell how busy the machine was. Sets are found in the folder named by COUNTERPOISE_DATA.
 """
 
 from __future__ import annotations

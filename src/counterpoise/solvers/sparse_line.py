@@ -49,6 +49,8 @@ STAY, STAY_SHARE, AWAY = 5, 0.5, 12
 class SparseLine:
     """Supports of at most s coordinates, f + h minimised on each: the problem of ``TopSum`` with a large λ."""
 
+    plan = Population(first=4, size=6, stale=24, batch=4, work=32)
+
     has_supports = True
     for_losses = "counterpoise.solvers.loss_line:LossLine"
     threshold = staticmethod(exactness.sparse_on_line)
@@ -243,7 +245,7 @@ class SparseLine:
 def plan_of(s: int, n: int) -> Population:
     """Return how a search spends its jobs; a walk ends in good company, so that few are enough."""
     if s <= FEW:
-        return Population(first=4, size=6, stale=24, batch=4, work=MOST_JOBS)
+        return SparseLine.plan
     each = steps_of(s, n) * s * n + SOLVED * s**3
     jobs = min(max(WORK // each, LEAST_JOBS), MOST_JOBS)
     return Population(first=4, size=4, stale=32, batch=4, work=jobs)
