@@ -108,7 +108,8 @@ def names(asked: argparse.Namespace) -> list[Row]:
                 cp.minimize(problem, method="search", max_time=asked.long, seed=90 + k, n_jobs=-1).objective
                 for k in range(asked.runs)
             ]
-            best = min(BEST_SEEN.get(f"{name} {s}", math.inf), *long, *(np.nanmin(each) for each in values.values()))
+            found = [value for each in values.values() for value in each if not math.isnan(value)]
+            best = min(BEST_SEEN.get(f"{name} {s}", math.inf), *long, *found)
             # The worst seed counts.
             gaps = {what: max(max(each) / best - 1.0, 0.0) for what, each in values.items()}
             rows.append(Row(name, s, fit, gaps))
