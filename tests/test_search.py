@@ -24,7 +24,8 @@ LARGE = 1e6
 def instance(name, rng, n=9, s=3, lam=LARGE):
     A, y = rng.standard_normal((14, n)), rng.standard_normal(14)
     if name == "SIT":
-        return SIT(A, y, s, lam)
+        # Near the mean of all columns, so that the minimum without a limit holds more than s.
+        return SIT(A, A.mean(axis=1) + 0.1 * y, s, lam)
     if name == "NNSPCA":
         return NNSPCA(A, s, lam)
     return {"DCPB1": DCPB1, "DCPB2": DCPB2}[name](A, y, float(n % 2), lam)

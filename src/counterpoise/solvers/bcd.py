@@ -56,8 +56,10 @@ def bcd_g(
     Where f is not quadratic, steps are exact on quadratic models of F, and those that do not lower F are taken back.
     The last scan, its gap and its certificate are those of ``problem.model(x)``, an upper bound of F.
 
-    Where pairs need very many steps, Newton steps over several coordinates join in: on ``Sum`` at the end, if F is
-    convex; on ``Sphere`` after 4096 iterations.
+    Where pairs need very many steps, Newton steps over several coordinates join in. On ``Sum`` these are steps on the
+    face of x, where f is quadratic and convex: after some iterations, and where no pair gains any more; where F is
+    convex as a whole and no x0 is given, they come first. With another ``working_set`` or a θ they come at the end
+    only. On ``Sphere`` they come after 4096 iterations.
 
     Parameters
     ----------

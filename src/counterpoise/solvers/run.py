@@ -49,7 +49,8 @@ class Population(NamedTuple):
 
     ``first`` starts seed the population, which holds ``size`` points; after ``stale`` jobs in a row without an
     improvement it is replaced by a new one. The population changes only every ``batch`` jobs, so that results do not
-    depend on the number of workers. ``work`` is the number of jobs of a call without limits.
+    depend on the number of workers. ``work`` is the number of jobs of a call without limits. If ``eager`` a child's
+    first parent is more often one of the best.
     """
 
     first: int = 8
@@ -57,6 +58,7 @@ class Population(NamedTuple):
     stale: int = 80
     batch: int = 8
     work: int = 128
+    eager: bool = True
 
 
 class Epoch(NamedTuple):

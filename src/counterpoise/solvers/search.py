@@ -336,8 +336,8 @@ class _Search:
         if self.opened < self._opening() or len(self.population) < 3:
             self.begun += 1
             return strategy, (self.begun - 1) // len(self.strategies), None, rng
-        # The first parent is more often one of the best; the second may be the best of an earlier population.
-        first = int(rng.integers(len(self.population), size=2).min())
+        # The first parent may be more often one of the best; the second may be the best of an earlier population.
+        first = int(rng.integers(len(self.population), size=2 if self.plan.eager else 1).min())
         second = self.population[int(rng.integers(len(self.population)))]
         if self.elite and rng.random() < ELITE_SHARE:
             second = self.elite[int(rng.integers(len(self.elite)))]

@@ -38,11 +38,11 @@ KICKS = 0.25
 # there may be for each coordinate.
 WALK_WORK, LEAST_STEPS, MOST_STEPS, STEPS_EACH = 3_500_000, 60, 250, 4
 # Where more than FEW may be held, valleys are few and deep: walks have STEPS_HELD steps for each that may be held, as
-# far as LONG_WORK goes, and every child is one point of a population of four without a share of its names between LOST.
+# far as LONG_WORK goes, and every child is one point of a population of three without a share of its names between LOST.
 FEW, STEPS_HELD, LONG_WORK, LOST = 30, 7, 24_000_000, (0.15, 0.35)
 # Exchanges that are scored in all jobs of a search without limits, what small programs count as, times s³, and the
 # fewest and most jobs.
-WORK, SOLVED, LEAST_JOBS, MOST_JOBS = 300_000_000, 2, 4, 32
+WORK, SOLVED, LEAST_JOBS, MOST_JOBS = 360_000_000, 2, 4, 32
 # Floors are tight if fewer than so many times s names fit into the sum. Then a job is ANNEALED // s² random moves, in
 # slices, at temperatures that fall from HOT to COLD, in units of the mean rise of a move.
 TIGHT, ANNEALED, ANNEAL_SLICE, HOT, COLD = 2, 7_000_000, 2048, 0.15, 0.003
@@ -52,6 +52,8 @@ STAY, STAY_SHARE, AWAY = 5, 0.5, 12
 
 class SparseLine:
     """Supports of at most s coordinates, f + h minimised on each: the problem of ``TopSum`` with a large λ."""
+
+    plan = Population(first=4, size=6, stale=24, batch=4, work=32)
 
     has_supports = True
     for_losses = "counterpoise.solvers.loss_line:LossLine"
@@ -267,10 +269,10 @@ class SparseLine:
 def plan_of(s: int, n: int) -> Population:
     """Return how a search spends its jobs; a walk ends in good company, so that few are enough."""
     if s <= FEW:
-        return Population(first=4, size=6, stale=24, batch=4, work=MOST_JOBS)
+        return SparseLine.plan
     each = steps_of(s, n) * s * n + SOLVED * s**3
     jobs = min(max(WORK // each, LEAST_JOBS), MOST_JOBS)
-    return Population(first=4, size=4, stale=32, batch=4, work=jobs)
+    return Population(first=4, size=3, stale=32, batch=4, work=jobs, eager=False)
 
 
 def steps_of(s: int, n: int) -> int:
