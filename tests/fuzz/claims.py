@@ -46,7 +46,8 @@ def build(spec):
     total = cp.Sum(u["c"], weights=None if u.get("a") is None else np.array(u["a"]))
     for k, (members, *limits) in enumerate(u.get("groups") or []):
         limits = [None if np.isinf(limit) else limit for limit in limits]
-        total = total.within({f"group {k}": members}, {f"group {k}": limits[0] if limits[0] == limits[1] else limits})
+        fixed = limits[0] is not None and limits[0] == limits[1]
+        total = total.within({f"group {k}": members}, {f"group {k}": limits[0] if fixed else limits})
     return cp.Problem(_smooth(spec["f"]), h, concave, total)
 
 

@@ -68,9 +68,7 @@ class Descent:
         tried, accepted, settled = self.advance(self.terms, self.level, most, self.age)
         self.turned += tried
         if not settled:
-            if self.turned >= self.turn_after:
-                self.turned, self.turn_after = 0, 2 * self.turn_after
-                self.turn()
+            self.turn_in_time()
             return Epoch(x, tried, accepted)
         sweep.start(self.terms, x)
         self.age[0] = self.age[2] = 0
@@ -90,6 +88,12 @@ class Descent:
             self.level[0] -= gap if spare else 0.0
             return Epoch(x, tried + spare, accepted + spare)
         return Epoch(x, tried, accepted, self.end(tolerance), gap)
+
+    def turn_in_time(self) -> None:
+        """Turn after some iterations, and again after twice as many."""
+        if self.turned >= self.turn_after:
+            self.turned, self.turn_after = 0, 2 * self.turn_after
+            self.turn()
 
     def turn(self) -> None:
         """Shorten the long tail of steps on a sphere whose eigenvalues differ by much."""
@@ -152,8 +156,10 @@ class DescentOnModels(Descent):
             first = 1  # the best pair has been taken, so that every model makes progress
         more, taken, settled = self.advance(self.terms, self.level, min(trials, self.ahead) - first, self.age)
         self.ahead -= first + more
+        self.turned += first + more
         if settled or self.ahead <= 0 or self.run.done + first + more == self.run.max_iter:
             self.judge(settled)
+            self.turn_in_time()
         # Until F has been looked at, the point of the last look counts.
         return Epoch(self.seen[2], first + more, first + taken)
 
@@ -176,6 +182,13 @@ class DescentOnModels(Descent):
             if self.is_current or self.trust.mix >= 1.0:
                 return gap, tolerance
             self.trust.give_up()
+
+    def turn(self) -> None:
+        """Do the same on F itself; the next model is taken where that leads."""
+        if self.run.problem.u.is_sphere:
+            super().turn()
+            self.is_current = False
+            self.start_look()
 
     def start_look(self) -> None:
         """Note where F is looked at."""

@@ -313,7 +313,7 @@ def turn(problem: Problem, x: Vector, tolerance: float, limits: Limits) -> None:
         side = np.where(x[free] < 0.0, -1.0, 1.0)
         slope = problem.f.gradient(x) + one_sided_slopes(problem.separable, x)[1]
         slope = side * (slope + problem.g.subgradient(x, slope))[free]
-        z, H, found = side * x[free], side[:, None] * problem.f.hessian(free) * side, None
+        z, H, found = side * x[free], side[:, None] * problem.model(x, 0.0).f.hessian(free) * side, None
         nu = float(z @ slope)
         while damping < most:
             step = _turning_step(H, slope - nu * z, z, nu, damping)
