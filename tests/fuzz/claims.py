@@ -47,7 +47,9 @@ def build(spec):
     for k, (members, *limits) in enumerate(u.get("groups") or []):
         limits = [None if np.isinf(limit) else limit for limit in limits]
         fixed = limits[0] is not None and limits[0] == limits[1]
-        total = total.within({f"group {k}": members}, {f"group {k}": limits[0] if fixed else limits})
+        # A mapping from names to members, or the name of the group of every coordinate.
+        groups = {k: members} if spec.get("index", 0) % 2 else [k if i in members else None for i in range(spec["n"])]
+        total = total.within(groups, {k: limits[0] if fixed else limits})
     return cp.Problem(_smooth(spec["f"]), h, concave, total)
 
 
@@ -149,7 +151,9 @@ class Examiner:
             )
             if self.brute and NO_POINT.search(text):
                 some = optima.some_point(self.case)
-                self.made("nothing feasible", some is None, run, f"{text} But {None if some is None else some.tolist()}")
+                self.made(
+                    "nothing feasible", some is None, run, f"{text} But {None if some is None else some.tolist()}"
+                )
             key = f"{run.split('(')[0]}: {text[:90]}"
             self.refusals[key] = self.refusals.get(key, 0) + 1
             self.made(
@@ -269,7 +273,9 @@ class Examiner:
             # Coordinates with floors stay 0, or at or above them.
             best, point = self.optimum
             if case.gapped.any():
-                best, point = (np.inf, None) if self.least is None else self.least(np.flatnonzero(~case.gapped | (x != 0.0)))
+                best, point = (
+                    (np.inf, None) if self.least is None else self.least(np.flatnonzero(~case.gapped | (x != 0.0)))
+                )
         elif case.sparse and self.least is not None and np.count_nonzero(x) <= case.s:
             best, point = self.least(np.flatnonzero(x))
         else:
@@ -288,7 +294,9 @@ class Examiner:
         """The least F on a support, or None where that is not defined or too much work."""
         if self._least is None and self.brute:
             case = self.case
-            fits = (case.sparse or (case.free and case.on_line)) and (case.g != "top" or (case.lo >= 0.0).all() or not case.on_line)
+            fits = (case.sparse or (case.free and case.on_line)) and (
+                case.g != "top" or (case.lo >= 0.0).all() or not case.on_line
+            )
             self._least = (optima.sparse_best(case) if fits else None) or False
         return self._least or None
 

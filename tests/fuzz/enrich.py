@@ -33,7 +33,11 @@ def _on_line(made, rng):
         g |= {"kind": "at most", "lam": 0.0, "s": max(s, bound) if rng.random() < 0.95 else s}
     if rng.random() < 0.3:
         x0 = _within(made, rng) if rng.random() < 0.7 else rng.standard_normal(n)
-        rho = size * 10.0 ** rng.uniform(-4, 1) * (np.ones(n) if rng.random() < 0.4 else rng.random(n) * (rng.random(n) < 0.7))
+        rho = (
+            size
+            * 10.0 ** rng.uniform(-4, 1)
+            * (np.ones(n) if rng.random() < 0.4 else rng.random(n) * (rng.random(n) < 0.7))
+        )
         made["ridge"] = [x0, rho]
     made["kinks"] = [_with_sell(kink, rng) for kink in made["kinks"]]
     if rng.random() < 0.3 and ((made["lo"] >= 0.0).all() or rng.random() < 0.05):
@@ -132,7 +136,9 @@ def _floors(made, rng):
     floor = np.where(rng.random(n) < 0.2, 0.0, floor)
     at = rng.random(n)
     full = np.isfinite(made["hi"]) & (made["hi"] > 0.0) & (at < 0.08)
-    made["floor"] = np.where(full, made["hi"], np.where(at > 0.97, 10.0 * c, np.minimum(floor, np.maximum(made["hi"], 0.0))))
+    made["floor"] = np.where(
+        full, made["hi"], np.where(at > 0.97, 10.0 * c, np.minimum(floor, np.maximum(made["hi"], 0.0)))
+    )
 
 
 def _weights(made, rng):

@@ -109,7 +109,9 @@ def _stretched(spec, t):
     groups = [[members, t * least, t * most] for members, least, most in spec["u"].get("groups") or []]
     other |= {"f": f, "g": {**g, "lam": lam}, "u": {**spec["u"], "c": t * spec["u"]["c"], "groups": groups}}
     other |= {"lo": t * np.array(spec["lo"]), "hi": t * np.array(spec["hi"]), "w": np.array(spec["w"]) / t}
-    other["kinks"] = [[t * np.array(centre), *(np.array(cost) / t for cost in costs)] for centre, *costs in spec["kinks"]]
+    other["kinks"] = [
+        [t * np.array(centre), *(np.array(cost) / t for cost in costs)] for centre, *costs in spec["kinks"]
+    ]
     if spec.get("ridge"):
         other["ridge"] = [t * np.array(spec["ridge"][0]), np.array(spec["ridge"][1]) / t**2]
     if spec.get("floor"):
@@ -141,7 +143,12 @@ def _more_columns(one, x, rng):
     """With more columns to choose from, a search that starts at x ends no higher."""
     spec, more = one.spec, int(rng.integers(1, 6))
     u, others = spec["u"], ("ridge", "floor")
-    if not one.case.sparse or spec["f"]["kind"] == "quad" or spec["kinks"] or (one.case.on_line and min(spec["lo"]) < 0.0):
+    if (
+        not one.case.sparse
+        or spec["f"]["kind"] == "quad"
+        or spec["kinks"]
+        or (one.case.on_line and min(spec["lo"]) < 0.0)
+    ):
         return
     if any(spec.get(key) for key in others) or u.get("a") is not None or u.get("groups"):
         return

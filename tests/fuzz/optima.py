@@ -269,7 +269,7 @@ def best_exchange(case, x, least, own=True):
     leavers = [i for i in held if case.lo[i] <= 0.0]
     staying = [np.setdiff1d(held, [i]) for i in leavers] + ([held] if len(held) < case.s else [])
     for rest in staying:
-        for enters in np.setdiff1d(np.arange(case.n), held):
+        for enters in np.setdiff1d(np.flatnonzero((case.high > 0.0) | (case.low < 0.0)), held):
             found = least([*rest, enters])
             best = min(best, found, key=lambda pair: pair[0])
     return best

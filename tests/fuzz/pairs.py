@@ -55,11 +55,16 @@ class Pairs:
         case, x, i, j = self.case, self.x, self.i, self.j
         if not case.on_line:
             return np.full(len(i), -np.pi if case.signed else 0.0), np.full(len(i), np.pi if case.signed else np.pi / 2)
-        low, high = np.maximum(case.low[i] - x[i], x[j] - case.high[j]), np.minimum(case.high[i] - x[i], x[j] - case.low[j])
+        low, high = (
+            np.maximum(case.low[i] - x[i], x[j] - case.high[j]),
+            np.minimum(case.high[i] - x[i], x[j] - case.low[j]),
+        )
         for members, least, most in case.groups:
             inside, total = np.isin(np.arange(case.n), members), float(x[members].astype(WIDE).sum())
             gets, gives = inside[i] & ~inside[j], inside[j] & ~inside[i]
-            high = np.where(gets, np.minimum(high, most - total), np.where(gives, np.minimum(high, total - least), high))
+            high = np.where(
+                gets, np.minimum(high, most - total), np.where(gives, np.minimum(high, total - least), high)
+            )
             low = np.where(gets, np.maximum(low, least - total), np.where(gives, np.maximum(low, total - most), low))
         return np.minimum(low, 0.0), np.maximum(high, 0.0)
 
@@ -81,7 +86,9 @@ class Pairs:
         """Both coordinates at a parameter, the step of i on the line or the angle on the arc."""
         xi, xj = self.x[self.i][:, None], self.x[self.j][:, None]
         if self.case.on_line:
-            return xi + t, xj - t
+            # What rounding of the sum leaves of a coordinate is 0, which matters where that has to be 0.
+            rounding = 4.0 * EPS * self.case.extent
+            return tuple(np.where(np.abs(new) <= rounding, 0.0, new) for new in (xi + t, xj - t))
         v, sine, cosine = np.hypot(xi, xj), np.sin(t), np.cos(t)
         return v * np.where(np.abs(sine) < 1e-15, 0.0, sine), v * np.where(np.abs(cosine) < 1e-15, 0.0, cosine)
 

@@ -140,7 +140,9 @@ class Case:
             return -self.lam * np.sort(np.abs(points), axis=1)[:, ::-1][:, : self.s].sum(axis=1)
         squares = (points * points).sum(axis=1)
         none = 0.0 * squares
-        return {None: none, "at most": none, "norm": -self.lam * np.sqrt(squares), "square": -self.lam * squares}[self.g]
+        return {None: none, "at most": none, "norm": -self.lam * np.sqrt(squares), "square": -self.lam * squares}[
+            self.g
+        ]
 
     def size(self, x):
         """The size of what is added up in F(x): |x|ᵀ|Q||x| and the like."""
@@ -223,6 +225,13 @@ def in_sums(spec):
         f |= {"Q": np.array(f["Q"], dtype=float) / np.outer(a, a), "p": np.array(f["p"], dtype=float) / a}
     ends = a * case.lo, a * case.hi
     other |= {"f": f, "u": {**spec["u"], "a": None}, "lo": np.minimum(*ends), "hi": np.maximum(*ends)}
-    other |= {"constant": case.constant, "w": case.w / a, "kinks": [(a * centre, cost / size) for centre, cost in case.kinks]}
-    other |= {"ridge": (a * case.x0, case.rho / a**2), "floor": (a * case.floor).tolist() if case.gapped.any() else None}
+    other |= {
+        "constant": case.constant,
+        "w": case.w / a,
+        "kinks": [(a * centre, cost / size) for centre, cost in case.kinks],
+    }
+    other |= {
+        "ridge": (a * case.x0, case.rho / a**2),
+        "floor": (a * case.floor).tolist() if case.gapped.any() else None,
+    }
     return other

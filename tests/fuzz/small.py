@@ -61,9 +61,7 @@ def _certificates(one, last, rng):
         one.certificate(start, "certify(start)", scan="all" if rng.random() < 0.5 else "pruned")
     if last is not None:
         level = (
-            "swap"
-            if one.case.sparse and np.count_nonzero(last.x) <= one.case.s and one.least is not None
-            else "pair"
+            "swap" if one.case.sparse and np.count_nonzero(last.x) <= one.case.s and one.least is not None else "pair"
         )
         one.certificate(last.x, f"certify(end of a run, level={level!r})", level)
     if one.case.sparse and one.least is not None:
