@@ -243,6 +243,8 @@ class LossLine(LossSupports):
         Then who leaves (−1: nobody has to) and who enters (−1: no exchange gains), and a bound of what both together
         can gain. All exchanges are verified, one by one.
         """
+        if not x.any():  # the only feasible point, for bounds are at least 0
+            return 0.0, 0.0, -1, -1, 0.0
         count = self._exchanges(x)
         if count > PROVED:
             raise ValueError(

@@ -148,6 +148,8 @@ class SparseLine:
         Then who leaves (−1: nobody has to) and who enters (−1: no exchange gains), and a bound of what both together
         can gain.
         """
+        if not x.any():  # the only feasible point, for bounds are at least 0
+            return 0.0, 0.0, -1, -1, 0.0
         tries, found = CLAIM_TRIES, np.empty(5)
         while True:
             at = np.array(x)
