@@ -203,6 +203,8 @@ class Examiner:
         self.made("objective", off <= noise + FEASIBLE * 0.0, label, f"says {result.objective!r}, is {value!r}")
         self.known.append((value, x.copy()))
         self._check_history(result, label, method, noise)
+        if method == "exact":
+            self.made("proved", status is Status.OPTIMAL, label, f"{status.name}, F {value!r}")
         self.made("success", result.success == (status in CLAIMS), label, f"{status.name}, success {result.success}")
         if x0 is not None and method != "psg":
             before, spare = self.outer.value(x0), noise + case.noise(self.inner(x0))

@@ -66,7 +66,9 @@ class Pairs:
                 gets, np.minimum(high, most - total), np.where(gives, np.minimum(high, total - least), high)
             )
             low = np.where(gets, np.maximum(low, least - total), np.where(gives, np.maximum(low, total - most), low))
-        return np.minimum(low, 0.0), np.maximum(high, 0.0)
+        # What restoring the sum may move is no room.
+        rounding = 2.0 * (32 + case.n) * EPS * case.extent
+        return np.where(low < -rounding, low, 0.0), np.where(high > rounding, high, 0.0)
 
     def _rank(self):
         """Sums of the largest of the others, for the top sum; how many others are not 0."""
@@ -88,7 +90,8 @@ class Pairs:
         if self.case.on_line:
             # What rounding of the sum leaves of a coordinate is 0, which matters where that has to be 0.
             rounding = 4.0 * EPS * self.case.extent
-            return tuple(np.where(np.abs(new) <= rounding, 0.0, new) for new in (xi + t, xj - t))
+            moved = (xi, xi + t), (xj, xj - t)
+            return tuple(np.where((np.abs(new) <= rounding) & (old != 0.0), 0.0, new) for old, new in moved)
         v, sine, cosine = np.hypot(xi, xj), np.sin(t), np.cos(t)
         return v * np.where(np.abs(sine) < 1e-15, 0.0, sine), v * np.where(np.abs(cosine) < 1e-15, 0.0, cosine)
 
