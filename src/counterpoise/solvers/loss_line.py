@@ -265,15 +265,15 @@ class LossLine(LossSupports):
 
     def _verified(self, at: Solved) -> _Look:
         """Solve the support of every exchange, as far as that is needed to tell whether it gains most."""
-        held = self._held(at.x)
-        outside = np.flatnonzero((at.x == 0.0) & (self.problem.separable.hi > 0.0) & ~self.must)
+        held, h = self._held(at.x), self.problem.separable
+        outside = np.flatnonzero((at.x == 0.0) & (h.hi > 0.0) & ~self.must)
         look = _Look(0.0, -1, -1, at.gap, at)
         for leaves, enters in itertools.product(self._leavers(held).tolist(), outside):
             if self.limits.reached():
                 return look._replace(bound=math.inf)
             found = self.exchanged(at.x, leaves, int(enters), CLAIMED, at.value - look.gain)
-            if found is None:
-                continue
+            if found is None or (found.x[enters] == 0.0 and h.floor[enters] > h.lo[enters]):
+                continue  # its floor does not fit
             look = look._replace(bound=max(look.bound, at.value - found.value + found.gap))
             if at.value - found.value > look.gain:
                 look = look._replace(gain=at.value - found.value, leaves=leaves, enters=int(enters), best=found)
