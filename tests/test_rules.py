@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import counterpoise as cp
-from conftest import scaled
 import naive
+from conftest import scaled
 from counterpoise.kernels import sweep
 from counterpoise.rules import InfeasibleError, rules_of
 
