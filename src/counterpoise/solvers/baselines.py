@@ -225,9 +225,12 @@ class Model:
             point = u.project(x - G / L, h)
             return point
         if u.groups:  # only a line has groups
-            spare = np.minimum(h.hi - h.lo, u.c - float(h.lo.sum()))
-            point = u.tree(self.f.n).cheapest(G, spare, np.arange(self.f.n), h.lo, u.c)
-            return point
+            n, tree = self.f.n, u.tree(self.f.n)
+            if np.isfinite(h.lo).all():
+                spare = np.minimum(h.hi - h.lo, u.c - float(h.lo.sum()))
+                return tree.cheapest(G, spare, np.arange(n), h.lo, u.c)
+            spare = np.minimum(h.hi - h.lo, float(h.hi.sum()) - u.c)
+            return -tree.mirrored().cheapest(-G, spare, np.arange(n), -h.hi, -u.c)
         point = greedy_fill(G, h, u.c, x) if u.is_line else u.project(-G, h)
         return point
 

@@ -22,7 +22,7 @@ Advance = Callable[[Terms, Vector, int, Any], tuple[int, int, bool]]
 SETTLINGS = 8
 # How many scans in a row may find a decrease without a lower F.
 IDLE_SCANS = 20
-# Iterations before Newton steps are tried on a sphere, and again after twice as many.
+# Iterations before Newton steps are tried on a sphere, and on faces if f is not quadratic; again after twice as many.
 FIRST_TURN = 4096
 # Iterations between two looks at F: at least, and at most per coordinate. A new model is taken when they bring less
 # than this share of all that the model has brought.
@@ -184,11 +184,14 @@ class DescentOnModels(Descent):
             self.trust.give_up()
 
     def turn(self) -> None:
-        """Do the same on F itself; the next model is taken where that leads."""
+        """Do the same on F itself, and where F is convex on a face of the line; the next model is taken there."""
         if self.run.problem.u.is_sphere:
             super().turn()
-            self.is_current = False
-            self.start_look()
+        else:
+            objective, noise = self.run.measure(self.x)
+            self.settle(0.5 * (self.run.tol * abs(objective) + noise), objective + noise)
+        self.is_current = False
+        self.start_look()
 
     def start_look(self) -> None:
         """Note where F is looked at."""
