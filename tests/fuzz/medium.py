@@ -46,9 +46,12 @@ def examine(seed, index, plain=False, rich=True):
 
 
 def _stays(one, first):
-    """A descent from a certified point stays: it gains no more than the pairs that rounding hid."""
+    """A descent from a certified point stays: it gains no more than the pairs that rounding hid.
+
+    Of a loss only the upper bound is certified, and F may go on falling.
+    """
     again = one.run("bcd-g", x0=first.x)
-    if again is None:
+    if again is None or one.case.loss:
         return
     spare = first.tolerance + again.tolerance + 2.0 * one.case.noise(one.inner(first.x))
     gained = first.objective - again.objective

@@ -75,7 +75,8 @@ def _warm(one, last):
     """A descent from a certified point stays there or goes lower."""
     x, case = last.x, one.case
     again = one.run("bcd-g", x0=x)
-    if again is not None and again.status is Status.CERTIFIED and last.status is not Status.CERTIFIED:
+    claimed = last.status is not Status.CERTIFIED and not case.loss  # of a loss only the upper bound is certified
+    if again is not None and again.status is Status.CERTIFIED and claimed:
         spare = again.tolerance + last.tolerance + 2.0 * case.noise(one.inner(x))
         one.made(
             "stays",
