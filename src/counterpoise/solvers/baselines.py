@@ -228,9 +228,11 @@ class Model:
             n, tree = self.f.n, u.tree(self.f.n)
             if np.isfinite(h.lo).all():
                 spare = np.minimum(h.hi - h.lo, u.c - float(h.lo.sum()))
-                return tree.cheapest(G, spare, np.arange(n), h.lo, u.c)
-            spare = np.minimum(h.hi - h.lo, float(h.hi.sum()) - u.c)
-            return -tree.mirrored().cheapest(-G, spare, np.arange(n), -h.hi, -u.c)
+                point = tree.cheapest(G, spare, np.arange(n), h.lo, u.c)
+            else:
+                spare = np.minimum(h.hi - h.lo, float(h.hi.sum()) - u.c)
+                point = -tree.mirrored().cheapest(-G, spare, np.arange(n), -h.hi, -u.c)
+            return point
         point = greedy_fill(G, h, u.c, x) if u.is_line else u.project(-G, h)
         return point
 
