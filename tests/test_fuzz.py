@@ -28,11 +28,11 @@ FOUND = (
     *((1001, 6553, False), (1001, 9780, False), (1002, 3030, False), (1003, 5699, False), (1005, 9370, False)),
 )
 # The same with those terms: search for a loss on the sphere, slow tails of pairs and blocks there and of losses on a face,
-# exchanges under floors while there is room, zeros that got the rounding of a group's limit, an exchange for what does
-# not fit, and groups below infinite bounds.
+# exchanges under floors while there is room, zeros that got the rounding of a group's limit, and an exchange for what
+# does not fit.
 FOUND_RICH = (
-    *((5000, 74, True), (5000, 388, True), (5000, 538, True), (5001, 459, True), (5010, 491, True)),
-    *((5010, 2824, True), (5010, 3014, True), (5010, 3429, True)),
+    *((5000, 132, True), (5000, 388, True), (5000, 538, True), (5001, 459, True), (5010, 491, True)),
+    *((5010, 2824, True), (5010, 3014, True)),
 )
 # Trackers: exchanges under floors that admit no further name, and names with one weight.
 FOUND_TRACKERS = ((1003, 26), (1004, 80), (1005, 88), (1500, 220), (1500, 280))
@@ -43,12 +43,18 @@ def told(one, index):
     return [f"fuzz index {index}, {check}, {run}: {detail}" for check, run, detail in one.findings]
 
 
+def is_common(index):
+    """Whether a problem needs no kernel that hardly any other test needs, so that the quick part compiles few."""
+    spec = generator.spec(SEED, index, plain=True)
+    g, u = spec["g"]["kind"], spec["u"]
+    return g != "at most" if u["kind"] == "sphere" else not u.get("groups") or g in (None, "at most")
+
+
 @pytest.mark.parametrize("chunk", parts(8, quick=2))
 def test_small_problems_against_brute_force(chunk):
     size = scaled(60, 3)
-    found = [
-        line for k in range(chunk * size, (chunk + 1) * size) for line in told(small.examine(SEED, k, plain=True), k)
-    ]
+    indices = [k for k in range(chunk * size, (chunk + 1) * size) if chunk > 1 or is_common(k)]
+    found = [line for k in indices for line in told(small.examine(SEED, k, plain=True), k)]
     assert not found, "\n".join(found)
 
 
