@@ -10,7 +10,7 @@ import scipy.optimize
 import scipy.sparse as sp
 
 import counterpoise as cp
-from conftest import make_problem
+from conftest import make_problem, scaled
 from counterpoise.certificates import critical_residual
 from counterpoise.problems import NNSPCA, SIT
 from counterpoise.solvers import baselines
@@ -148,6 +148,25 @@ def test_greedy_fill_solves_the_linear_program(trial, rng):
     assert G @ z == pytest.approx(solved.fun, abs=1e-9)
     assert problem.violation(z) <= 1e-12
     np.testing.assert_allclose(greedy_fill(G, problem.separable, c, z), z, atol=1e-12)
+
+
+@pytest.mark.parametrize("below", [False, True])
+def test_linear_programs_with_groups(below, rng):
+    """Also where all lower bounds are infinite."""
+    for _ in range(scaled(20, 5)):
+        G, hi = rng.standard_normal(5), rng.random(5)
+        h = cp.Bounds(-np.inf, hi) if below else cp.Bounds(-hi, 2.0 * hi)
+        z = hi - 0.3 * rng.random(5)
+        limits = {"a": (float(z[:2].sum()) - 0.1, None), "b": (None, float(z[:3].sum()) + 0.1)}
+        u = cp.Sum(float(z.sum())).within({"a": [0, 1], "b": [0, 1, 2]}, limits)
+        problem = cp.Problem(cp.LeastSquares(np.eye(5), 0.0), h, u=u)
+        found = Model(problem).argmin(z, G, 0.0)
+        rows, ends = np.array([[-1, -1, 0, 0, 0], [1, 1, 1, 0, 0]]), [-limits["a"][0], limits["b"][1]]
+        lo = problem.separable.lo
+        bounds = list(zip(lo, problem.separable.hi, strict=True))
+        expected = scipy.optimize.linprog(G, rows, ends, np.ones((1, 5)), [u.c], bounds)
+        assert problem.violation(found) <= 1e-12
+        assert G @ found == pytest.approx(expected.fun, abs=1e-9)
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

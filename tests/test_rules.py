@@ -230,6 +230,20 @@ def test_first_points_exist_whenever_the_rules_allow_one():
     assert found > scaled(100, 8) and refused > scaled(20, 1)
 
 
+def test_a_feasible_point_is_its_own_projection():
+    """Rounding of the sum gives no zero a floor, in any unit."""
+    rng = np.random.default_rng(0)
+    floor = np.where(np.arange(15) % 3 == 0, 1.0, rng.uniform(0.4, 0.95, 15))
+    x = np.array([1.0] * 8 + [0.9990123456789, 0.8510987654321, 0.1498888888890] + [0.0] * 4)
+    floor[8:11] = 0.1
+    x[10] = 10.0 - x[:10].sum()
+    for unit in 10.0 ** rng.uniform(-3, 3, scaled(200, 20)):
+        h = cp.Bounds(0, unit) + cp.SemiContinuous(unit * floor)
+        problem = cp.Problem(cp.LeastSquares(np.eye(15), 0.0), h, cp.AtMost(12), cp.Sum(10.0 * unit))
+        assert np.array_equal(problem.project(unit * x) == 0.0, x == 0.0)
+        assert np.abs(problem.project(unit * x) - unit * x).max() <= 1e-13 * unit
+
+
 def test_projection_with_groups_is_the_nearest_point():
     from scipy.optimize import minimize
 

@@ -385,3 +385,38 @@ def test_a_walk_over_degenerate_columns(rng):
                 x = line.start(1, np.random.default_rng(seed))
                 tabu_line.walk(line.support, x, 3, 40, 2, 2, rng)
                 assert np.isfinite(x).all() and problem.violation(x) < 1e-9 and (x > 0.0).sum() <= 3
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_an_enumeration_finds_the_optimum_from_any_point(rng, variant):
+    """Supports are left out only if a bound allows it, with kinks that reward holding as well."""
+    for trial in range(scaled(6, 1)):
+        problem = random_problem(rng, s=3 + trial % 2, **variant)
+        if len(problem.separable.centre):
+            problem = cp.Problem(
+                problem.f,
+                problem.h + cp.AbsoluteDeviation(rng.random(7), rng.uniform(0.0, 60.0, 7)),
+                problem.g,
+                problem.u,
+            )
+        line = SparseLine(problem)
+        x = random_support(line, rng)
+        for _ in line.enumeration()[2](x):
+            pass
+        best = min(
+            problem.objective(line.weighted(np.isin(np.arange(7), W) / line.s))
+            for W in itertools.combinations(range(7), line.s)
+        )
+        assert problem.is_feasible(x)
+        assert problem.objective(x) == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(scaled(8, 2)))
+def test_exact_holds_what_has_to_be_positive(seed):
+    rng = np.random.default_rng(seed)
+    A, y, lo = rng.standard_normal((5, 6)), rng.standard_normal(5), np.zeros(6)
+    lo[rng.integers(6)] = 0.3
+    problem = cp.Problem(cp.LeastSquares(A, y), cp.Bounds(lo, 1.0), cp.AtMost(2), cp.Sum(1))
+    result = cp.minimize(problem, method="exact")
+    assert result.status is cp.Status.OPTIMAL
+    assert (result.x >= lo).all()

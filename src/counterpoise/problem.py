@@ -171,11 +171,15 @@ class Problem:
         """Return the feasible point nearest to x, or with ``AtMost``, ``SemiContinuous`` or weights a nearby one."""
         if self.u.weights is not None:
             return np.asarray(self.unweighted.project(self.u.weights * vector(x, "x", self.n)) / self.u.weights)
-        near: Vector = self.u.project(vector(x, "x", self.n), self.separable)
+        x = vector(x, "x", self.n)
+        if not self.is_convex_set and self.is_feasible(x):
+            return np.array(x)
+        near: Vector = self.u.project(x, self.separable)
         if self.is_convex_set or self.is_feasible(near):
             return near
         from counterpoise.rules import near_point
 
+        near[(x == 0.0) & (np.abs(near) <= FEASIBLE * self.scale)] = 0.0  # rounding is no reason to hold a coordinate
         return near_point(self, near)
 
     def start(self, seed: int | None = 0) -> Vector:

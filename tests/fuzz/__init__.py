@@ -5,8 +5,11 @@
 """
 
 
-def replay(part, seed, index, plain=False):
-    """Examine one problem again; its ``spec`` is the problem, its ``findings`` what is wrong."""
+def replay(part, seed, index, plain=False, rich=True):
+    """Examine one problem again; its ``spec`` is the problem, its ``findings`` what is wrong.
+
+    Problems that were found before there were losses, floors, groups and the like are drawn without ``rich``.
+    """
     from fuzz.runner import examine
 
-    return examine(part, seed, index, plain)
+    return examine(part, seed, index, plain, rich)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import functools
+import operator
+import re
 import time
 import traceback
 import warnings
@@ -12,41 +15,73 @@ import scipy.sparse as sp
 
 import counterpoise as cp
 from fuzz import optima
-from fuzz.reference import Case, best_pair
+from fuzz.arcs import refined
+from fuzz.pairs import best_pair
+from fuzz.reference import Case, in_sums
 
 PACKAGE = str(Path(cp.__file__).parent)
 Status = cp.Status
 CLAIMS = {Status.CERTIFIED, Status.SWAP_OPTIMAL, Status.OPTIMAL}
 MONOTONE = ("bcd-g", "bcd-l", "swap", "search", "exact", "pdca")
+OWN_ERRORS = ("counterpoise.rules",)
 FEASIBLE = 1e-9
+# What is said of problems without feasible points.
+NO_POINT = re.compile("^no point|coordinates reach from")
 SECONDS = 5.0
 TOL = 1e-9
 
 
 def build(spec):
     """Return the package's problem."""
-    f, g, h = spec["f"], spec["g"], cp.Bounds(np.array(spec["lo"]), np.array(spec["hi"]))
-    if f["kind"] == "ls":
-        A, storage = np.array(f["A"]), f.get("storage")
-        if storage in ("csc", "csr-columns"):
-            A = sp.csc_array(A) if storage == "csc" else sp.csr_array(A)
-        smooth = cp.LeastSquares(
-            A, np.array(f["y"]), scale=f["scale"], gram=False if storage in ("columns", "csr-columns") else None
-        )
-    else:
-        smooth = cp.Quadratic(np.array(f["Q"]), np.array(f["p"]))
-    if np.any(spec["w"]):
-        h = h + cp.Linear(np.array(spec["w"]))
-    for centre, cost in spec["kinks"]:
-        h = h + cp.AbsoluteDeviation(np.array(centre), np.array(cost))
+    g, u, h = spec["g"], spec["u"], _separable(spec)
     concave = {
         None: lambda: None,
         "top": lambda: cp.TopSum(g["s"], g["lam"]),
+        "at most": lambda: cp.AtMost(g["s"]),
         "norm": lambda: cp.Norm2(g["lam"]),
         "square": lambda: cp.ConcaveQuadratic(g["lam"]),
     }[g["kind"]]()
-    u = cp.Sum(spec["u"]["c"]) if spec["u"]["kind"] == "sum" else cp.Sphere()
-    return cp.Problem(smooth, h, concave, u)
+    if u["kind"] == "sphere":
+        return cp.Problem(_smooth(spec["f"]), h, concave, cp.Sphere(signed=bool(u.get("signed", False))))
+    total = cp.Sum(u["c"], weights=None if u.get("a") is None else np.array(u["a"]))
+    for k, (members, *limits) in enumerate(u.get("groups") or []):
+        limits = [None if np.isinf(limit) else limit for limit in limits]
+        fixed = limits[0] is not None and limits[0] == limits[1]
+        # A mapping from names to members, or the name of the group of every coordinate.
+        groups = {k: members} if spec.get("index", 0) % 2 else [k if i in members else None for i in range(spec["n"])]
+        total = total.within(groups, {k: limits[0] if fixed else limits})
+    return cp.Problem(_smooth(spec["f"]), h, concave, total)
+
+
+def _smooth(f):
+    if f["kind"] == "quad":
+        return cp.Quadratic(np.array(f["Q"]), np.array(f["p"]))
+    A, storage, v = np.array(f["A"]), f.get("storage"), f.get("v")
+    if storage in ("csc", "csr-columns"):
+        A = sp.csc_array(A) if storage == "csc" else sp.csr_array(A)
+    y, v = np.array(f["y"]), None if v is None else np.array(v)
+    if f["kind"] == "ls":
+        gram = False if storage in ("columns", "csr-columns") else None
+        return cp.LeastSquares(A, y, scale=f["scale"], gram=gram, weights=v)
+    ties = f.get("ties", 0.0)
+    return {
+        "huber": lambda: cp.Huber(A, y, f["delta"], v),
+        "downside": lambda: cp.Downside(A, y, v, ties),
+        "huber-downside": lambda: cp.HuberDownside(A, y, f["delta"], v, ties),
+        "logistic": lambda: cp.Logistic(A, np.array(f["labels"]), v),
+    }[f["name"]]()
+
+
+def _separable(spec):
+    parts = [cp.Bounds(np.array(spec["lo"]), np.array(spec["hi"]))]
+    if np.any(spec["w"]):
+        parts.append(cp.Linear(np.array(spec["w"])))
+    if spec.get("ridge"):
+        parts.append(cp.Ridge(*(np.array(v) for v in spec["ridge"])))
+    if spec.get("floor"):
+        parts.append(cp.SemiContinuous(np.array(spec["floor"])))
+    parts += [cp.AbsoluteDeviation(*(np.array(v) for v in kink)) for kink in spec["kinks"]]
+    return functools.reduce(operator.add, parts)
 
 
 class Examiner:
@@ -56,7 +91,9 @@ class Examiner:
     """
 
     def __init__(self, spec, brute=True, problem=None):
-        self.spec, self.case = spec, Case(spec)
+        self.spec, self.outer = spec, Case(spec)
+        # Where the sum has weights a, everything but feasibility and F is looked at in z = a∘x.
+        self.case, self.a = Case(in_sums(spec)), self.outer.a
         self.findings, self.counts, self.refusals = [], {}, {}
         self.problem = problem
         self.known = []  # (F, x) of feasible points
@@ -65,6 +102,18 @@ class Examiner:
         self.brute = brute
         if problem is None:
             self.problem = self.call("Problem", lambda: build(spec))
+
+    def violation(self, x):
+        """How far x is from feasible."""
+        return self.outer.violation(x)
+
+    def inner(self, x):
+        """The point in the coordinates of ``case``."""
+        return np.asarray(x, dtype=float) if self.a is None else self.a * np.asarray(x, dtype=float)
+
+    def back(self, z):
+        """The point in the coordinates of the problem."""
+        return z if self.a is None else z / self.a
 
     def best_pair(self, x):
         """The reference's best pair, once a point: runs end where others do, and certificates are made there."""
@@ -88,7 +137,8 @@ class Examiner:
                 result = do()
         except (ValueError, TypeError, NotImplementedError, OverflowError) as error:
             last = traceback.extract_tb(error.__traceback__)[-1]
-            own = last.filename.startswith(PACKAGE) and type(error) in (ValueError, TypeError, NotImplementedError)
+            kinds = (ValueError, TypeError, NotImplementedError)
+            own = last.filename.startswith(PACKAGE) and (type(error) in kinds or type(error).__module__ in OWN_ERRORS)
             text = str(error)
             # What the user did not give, such as x0, is not the user's to mend.
             blamed = finite and text.startswith("x0") and "x0" not in run
@@ -99,6 +149,11 @@ class Examiner:
                 and "\n" not in text
                 and not (finite and "nan" in text)
             )
+            if self.brute and NO_POINT.search(text):
+                some = optima.some_point(self.case)
+                self.made(
+                    "nothing feasible", some is None, run, f"{text} But {None if some is None else some.tolist()}"
+                )
             key = f"{run.split('(')[0]}: {text[:90]}"
             self.refusals[key] = self.refusals.get(key, 0) + 1
             self.made(
@@ -134,23 +189,26 @@ class Examiner:
         return result
 
     def check(self, result, label, method, x0=None):
-        case, x, status = self.case, np.asarray(result.x), result.status
+        case, x, status = self.case, self.inner(result.x), result.status
         self.made(
             "ends", status is not Status.TIME_LIMIT, label, f"{result.nit} iterations, tolerance {result.tolerance:g}"
         )
         if not self.made(
-            "feasible", case.violation(x) <= FEASIBLE, label, f"violation {case.violation(x):.3g}, {status.name}"
-        ):
+            "feasible", self.violation(result.x) <= FEASIBLE, label,
+            f"violation {self.violation(result.x):.3g}, {status.name}, x {result.x.tolist()}",
+        ):  # fmt: skip
             return
-        value, noise = case.value(x), case.noise(x)
+        value, noise = self.outer.value(result.x), case.noise(x)
         off = abs(result.objective - value)
         self.made("objective", off <= noise + FEASIBLE * 0.0, label, f"says {result.objective!r}, is {value!r}")
         self.known.append((value, x.copy()))
         self._check_history(result, label, method, noise)
+        if method == "exact":
+            self.made("proved", status is Status.OPTIMAL, label, f"{status.name}, F {value!r}")
         self.made("success", result.success == (status in CLAIMS), label, f"{status.name}, success {result.success}")
         if x0 is not None and method != "psg":
-            before = case.value(x0)
-            self.made("not worse", value <= before + noise + case.noise(x0), label, f"from {before!r} to {value!r}")
+            before, spare = self.outer.value(x0), noise + case.noise(self.inner(x0))
+            self.made("not worse", value <= before + spare, label, f"from {before!r} to {value!r}")
         if status in CLAIMS:
             self._check_claim(result, label, x, value, noise)
         self.convex(result.get("convex_gap"), x, value, noise, label)
@@ -168,7 +226,7 @@ class Examiner:
             "no pair gains", gain <= tolerance + noise, label,
             f"{status.name}, F {value:.10g}: a pair gains {gain:.4g}, tolerance {tolerance:.3g}, rounding {noise:.3g}, x {x.tolist()} → {point.tolist()}",
         )  # fmt: skip
-        if status is Status.SWAP_OPTIMAL and case.g == "top":
+        if status is Status.SWAP_OPTIMAL and case.sparse:
             held = np.count_nonzero(x)
             if self.made("s-sparse", held <= case.s, label, f"holds {held}, s = {case.s}") and self.least is not None:
                 best, point = optima.best_exchange(case, x, self.least, own=False)
@@ -213,9 +271,14 @@ class Examiner:
         case = self.case
         if bound is None or np.isnan(bound):
             return
-        if case.g is None or case.lam == 0.0 or (case.g == "top" and case.s >= case.n):
+        if case.free or (case.g == "top" and case.s >= case.n):
+            # Coordinates with floors stay 0, or at or above them.
             best, point = self.optimum
-        elif case.g == "top" and self.least is not None:
+            if case.gapped.any():
+                best, point = (
+                    (np.inf, None) if self.least is None else self.least(np.flatnonzero(~case.gapped | (x != 0.0)))
+                )
+        elif case.sparse and self.least is not None and np.count_nonzero(x) <= case.s:
             best, point = self.least(np.flatnonzero(x))
         else:
             return
@@ -232,8 +295,11 @@ class Examiner:
     def least(self):
         """The least F on a support, or None where that is not defined or too much work."""
         if self._least is None and self.brute:
-            applies = self.case.g == "top" and (not self.case.on_line or (self.case.lo >= 0.0).all())
-            self._least = (optima.sparse_best(self.case) if applies else None) or False
+            case = self.case
+            fits = (case.sparse or (case.free and case.on_line)) and (
+                case.g != "top" or (case.lo >= 0.0).all() or not case.on_line
+            )
+            self._least = (optima.sparse_best(case) if fits else None) or False
         return self._least or None
 
     @property
@@ -250,6 +316,8 @@ class Examiner:
                     self._optimum = min(
                         self._optimum, (self.case.value(points[0][k]), points[0][k]), key=lambda pair: pair[0]
                     )
+            if self.case.loss and self.case.free and self.least is not None and not self.case.gapped.any():
+                self._optimum = min(self._optimum, self.least(range(self.case.n)), key=lambda pair: pair[0])
         return min([self._optimum, *self.known], key=lambda pair: pair[0])
 
     def _enumerated(self):
@@ -257,11 +325,11 @@ class Examiner:
 
     def certificate(self, x, label="certify", level="pair", **options):
         """Hold a certificate of a feasible point against the references."""
-        case, x = self.case, np.asarray(x, dtype=float)
         certificate = self.call(label, lambda: cp.certify(self.problem, x, level=level, **options))
         if certificate is None:
             return None
-        value, noise = case.value(x), case.noise(x)
+        case, value, x = self.case, self.outer.value(x), self.inner(x)
+        noise = case.noise(x)
         gain, total, point = self.best_pair(x)
         gap = certificate.cws_gap
         self.made(
@@ -286,7 +354,7 @@ class Examiner:
         if level == "swap" and self.least is not None and certificate.swap_gap is not None:
             best, point = optima.best_exchange(case, x, self.least)
             if not case.on_line:
-                near = [optima.refined(case, each) for each in (x, point) if each is not None]
+                near = [refined(case, each) for each in (x, point) if each is not None]
                 best, point = min([(best, point), *near], key=lambda pair: pair[0])
             decrease, gap = max(value - best, 0.0), certificate.swap_gap
             room = 2.0 * (noise + case.noise(x if point is None else point)) + 1e-6 * decrease

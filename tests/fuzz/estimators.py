@@ -22,6 +22,8 @@ RULES_HOLD = 1e-9
 class Report(Examiner):
     """Counts and findings without a problem of the grammar."""
 
+    brute = False
+
     def __init__(self, spec):
         self.spec, self.findings, self.counts, self.refusals = spec, [], {}, {}
 

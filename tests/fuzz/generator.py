@@ -7,11 +7,19 @@ from __future__ import annotations
 
 import numpy as np
 
+from fuzz.enrich import enriched
+
+# How many of the problems have terms of ``enrich.py``.
+RICH = 0.6
 SMALL, MEDIUM = (2, 8), (10, 60)
 
 
-def spec(seed, index, sizes=SMALL, plain=False):
-    """Return problem ``index`` of a seed; ``plain`` leaves out storage formats that need kernels of their own."""
+def spec(seed, index, sizes=SMALL, plain=False, rich=True):
+    """Return problem ``index`` of a seed.
+
+    ``plain`` leaves out storage formats that need kernels of their own. Without ``rich`` the terms are those that there
+    were first, so that what was found with them can be run again.
+    """
     rng = np.random.default_rng([seed, index, sizes[1]])
     n = _size(rng, sizes)
     on_line = rng.random() < 0.72
@@ -25,6 +33,9 @@ def spec(seed, index, sizes=SMALL, plain=False):
         f["y"] = _attained(rng, made)
     if not plain and f["kind"] == "ls" and rng.random() < 0.15:
         f["storage"] = str(rng.choice(["columns", "csc", "csr-columns"]))
+    if rich:
+        rng = np.random.default_rng([seed, index, sizes[1], 1])
+        made = enriched(made, rng) if rng.random() < RICH else made
     return plainly(made)
 
 

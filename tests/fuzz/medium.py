@@ -19,9 +19,9 @@ OTHERS = (
 )
 
 
-def examine(seed, index, plain=False):
+def examine(seed, index, plain=False, rich=True):
     """Run all checks on one problem."""
-    spec = generator.spec(seed, index, generator.MEDIUM, plain)
+    spec = generator.spec(seed, index, generator.MEDIUM, plain, rich)
     rng = np.random.default_rng([seed, index, 2])
     one = Examiner(spec, brute=False)
     if one.problem is None:
@@ -34,7 +34,7 @@ def examine(seed, index, plain=False):
         found = one.run("search", work=4)
         if found is not None:
             _more_columns(one, found.x, rng)
-    if first is None or first.status not in CLAIMS or one.case.violation(first.x) > 1e-9:
+    if first is None or first.status not in CLAIMS or one.violation(first.x) > 1e-9:
         return one
     one.certificate(first.x, scan="all" if rng.random() < 0.3 else "pruned")
     _stays(one, first)
@@ -46,11 +46,14 @@ def examine(seed, index, plain=False):
 
 
 def _stays(one, first):
-    """A descent from a certified point stays: it gains no more than the pairs that rounding hid."""
+    """A descent from a certified point stays: it gains no more than the pairs that rounding hid.
+
+    Of a loss only the upper bound is certified, and F may go on falling.
+    """
     again = one.run("bcd-g", x0=first.x)
-    if again is None:
+    if again is None or one.case.loss:
         return
-    spare = first.tolerance + again.tolerance + 2.0 * one.case.noise(first.x)
+    spare = first.tolerance + again.tolerance + 2.0 * one.case.noise(one.inner(first.x))
     gained = first.objective - again.objective
     one.made(
         "stays",
@@ -65,11 +68,11 @@ def _same(one, first, spec, turn, scale, what):
     other = Examiner(spec, brute=False)
     if other.problem is not None:
         x = turn(first.x)
-        if other.case.violation(x) <= 1e-9:
+        if other.violation(x) <= 1e-9:
             x = other.problem.project(x)
             certificate = other.certificate(x, what)
             if certificate is not None:
-                allowed = scale * first.tolerance + other.case.noise(x)
+                allowed = scale * first.tolerance + other.case.noise(other.inner(x))
                 other.made(
                     "same gap",
                     certificate.cws_gap <= 2.0 * allowed,
@@ -84,54 +87,81 @@ def _same(one, first, spec, turn, scale, what):
 
 def _scaled(spec, t):
     """F times t."""
-    other = {**spec, "f": dict(spec["f"]), "g": {**spec["g"], "lam": t * spec["g"]["lam"]}}
-    if spec["f"]["kind"] == "ls":
-        other["f"]["scale"] = t * spec["f"]["scale"]
+    f, other = dict(spec["f"]), dict(spec)
+    if f["kind"] == "ls":
+        f["scale"] = t * f["scale"]
+    elif f["kind"] == "loss":
+        f["v"] = t * (np.ones(len(f["A"])) if f.get("v") is None else np.array(f["v"]))
     else:
-        other["f"] |= {"Q": t * np.array(spec["f"]["Q"]), "p": t * np.array(spec["f"]["p"])}
-    other["w"] = t * np.array(spec["w"])
-    other["kinks"] = [[centre, t * np.array(cost)] for centre, cost in spec["kinks"]]
-    return generator.plainly(other), np.array, t
+        f |= {"Q": t * np.array(f["Q"]), "p": t * np.array(f["p"])}
+    other |= {"f": f, "g": {**spec["g"], "lam": t * spec["g"]["lam"]}, "w": t * np.array(spec["w"])}
+    other["kinks"] = [[centre, *(t * np.array(cost) for cost in costs)] for centre, *costs in spec["kinks"]]
+    if spec.get("ridge"):
+        other["ridge"] = [spec["ridge"][0], t * np.array(spec["ridge"][1])]
+    return generator.plainly(other), lambda x: x, t
 
 
 def _stretched(spec, t):
-    """x times t, F the same."""
-    g, f = spec["g"], dict(spec["f"])
+    """The same values of F at t times the points."""
+    f, g, other = dict(spec["f"]), spec["g"], dict(spec)
     lam = g["lam"] / (t * t if g["kind"] == "square" else t)
-    if f["kind"] == "ls":
-        f["A"] = np.array(f["A"]) / t
-    else:
+    if f["kind"] == "quad":
         f |= {"Q": np.array(f["Q"]) / t**2, "p": np.array(f["p"]) / t}
-    other = {**spec, "f": f, "g": {**g, "lam": lam}, "u": {"kind": "sum", "c": t * spec["u"]["c"]}}
+    else:
+        f["A"] = np.array(f["A"]) / t
+    groups = [[members, t * least, t * most] for members, least, most in spec["u"].get("groups") or []]
+    other |= {"f": f, "g": {**g, "lam": lam}, "u": {**spec["u"], "c": t * spec["u"]["c"], "groups": groups}}
     other |= {"lo": t * np.array(spec["lo"]), "hi": t * np.array(spec["hi"]), "w": np.array(spec["w"]) / t}
-    other["kinks"] = [[t * np.array(centre), np.array(cost) / t] for centre, cost in spec["kinks"]]
+    other["kinks"] = [
+        [t * np.array(centre), *(np.array(cost) / t for cost in costs)] for centre, *costs in spec["kinks"]
+    ]
+    if spec.get("ridge"):
+        other["ridge"] = [t * np.array(spec["ridge"][0]), np.array(spec["ridge"][1]) / t**2]
+    if spec.get("floor"):
+        other["floor"] = t * np.array(spec["floor"])
     return generator.plainly(other), lambda x: t * x, 1.0
 
 
 def _permuted(spec, order):
     """The coordinates in another order."""
-    f = dict(spec["f"])
-    if f["kind"] == "ls":
-        f["A"] = np.array(f["A"])[:, order]
-    else:
+    f, u = dict(spec["f"]), dict(spec["u"])
+    if f["kind"] == "quad":
         f |= {"Q": np.array(f["Q"])[np.ix_(order, order)], "p": np.array(f["p"])[order]}
-    other = {**spec, "f": f, **{key: np.array(spec[key])[order] for key in ("lo", "hi", "w")}}
-    other["kinks"] = [[np.array(centre)[order], np.array(cost)[order]] for centre, cost in spec["kinks"]]
+    else:
+        f["A"] = np.array(f["A"])[:, order]
+    if u.get("a") is not None:
+        u["a"] = np.array(u["a"])[order]
+    places = np.argsort(order)
+    u["groups"] = [[sorted(places[members]), *limits] for members, *limits in u.get("groups") or []]
+    other = {**spec, "f": f, "u": u, **{key: np.array(spec[key])[order] for key in ("lo", "hi", "w")}}
+    other["kinks"] = [[np.array(each)[order] for each in kink] for kink in spec["kinks"]]
+    if spec.get("ridge"):
+        other["ridge"] = [np.array(each)[order] for each in spec["ridge"]]
+    if spec.get("floor"):
+        other["floor"] = np.array(spec["floor"])[order]
     return generator.plainly(other), lambda x: x[order], 1.0
 
 
 def _more_columns(one, x, rng):
     """With more columns to choose from, a search that starts at x ends no higher."""
     spec, more = one.spec, int(rng.integers(1, 6))
-    if spec["g"]["kind"] != "top" or spec["f"]["kind"] != "ls" or spec["kinks"] or min(spec["lo"]) < 0.0:
+    u, others = spec["u"], ("ridge", "floor")
+    if (
+        not one.case.sparse
+        or spec["f"]["kind"] == "quad"
+        or spec["kinks"]
+        or (one.case.on_line and min(spec["lo"]) < 0.0)
+    ):
+        return
+    if any(spec.get(key) for key in others) or u.get("a") is not None or u.get("groups"):
         return
     A, w = np.array(spec["f"]["A"]), np.array(spec["w"])
     fresh = A[:, rng.integers(A.shape[1], size=more)] * rng.uniform(0.5, 1.5, more)
-    if one.case.violation(x) > 1e-9 or np.ptp(w) > 0.0:
+    if one.violation(x) > 1e-9 or np.ptp(w) > 0.0:
         return
     n = spec["n"] + more
     other = {**spec, "n": n, "f": {**spec["f"], "A": np.concatenate([A, fresh], axis=1)}, "w": np.full(n, w[0])}
-    other |= {"lo": [*spec["lo"], *[0.0] * more], "hi": [*spec["hi"], *[max(spec["hi"])] * more]}
+    other |= {"lo": [*spec["lo"], *[min(0.0, *spec["lo"])] * more], "hi": [*spec["hi"], *[max(spec["hi"])] * more]}
     larger = Examiner(generator.plainly(other), brute=False)
     if larger.problem is not None:
         larger.run("search", x0=np.concatenate([x, np.zeros(more)]), work=4)

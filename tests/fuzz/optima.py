@@ -10,52 +10,75 @@ import itertools
 
 import numpy as np
 
+from fuzz.arcs import on_arc
+from fuzz.reference import Case
+
 MOST_STATES = 120_000
 # Candidates may leave their box by so much, relative to the size of the point.
 SLACK = 1e-10
-REFINEMENTS = 4
+# What rounding may leave of the limit of a group.
+LIMIT = 1e-14
+# Steps on a loss; shares of the way to the minimiser of a model; how much of the upper bound a model mixes in.
+NEWTON_STEPS, SHARES, MIXES = 40, 2.0 ** -np.arange(0.0, 30.0), (0.0, 1e-3, 1.0)
 
 
 def candidates(case, penalised=True):
     """Stationary points of every face on the line or of every support on the arc, or None if there are too many.
 
-    ``penalised`` counts the slopes of g among those of the pieces; without it F is f + h.
+    ``penalised`` counts the slopes of g among those of the pieces; without it F is f + h. None for a loss, too.
     """
-    return _on_line(case, penalised) if case.on_line else _on_arc(case, penalised)
+    if case.loss:
+        return None
+    return _on_line(case, penalised) if case.on_line else on_arc(case, penalised)
 
 
 def _on_line(case, penalised):
-    """Each coordinate is fixed at a breakpoint or free with a slope; the free ones solve one bordered system.
+    """Each coordinate is fixed at a breakpoint or free with a slope, each group at a limit or not.
 
-    A minimiser over a polytope may be chosen on a face where the reduced Hessian is definite, so that singular systems
-    need no care.
+    The free ones solve one bordered system. A minimiser over a polytope may be chosen on a face where the reduced
+    Hessian is definite and the rows of the border are independent, so that singular systems need no care.
     """
-    n, kind = case.n, case.g if penalised else None
+    kind = case.g if penalised else None
     points, slopes = _pieces(case, kind == "top" and case.lam > 0.0)
-    fixed, free = points.shape[1], slopes.shape[1]
-    if (fixed + free) ** n > MOST_STATES:
+    limits = [[None, *{end for end in group[1:] if np.isfinite(end)}] for group in case.groups]
+    states = (points.shape[1] + slopes.shape[1]) ** case.n * int(np.prod([len(each) for each in limits]))
+    if states > MOST_STATES:
         return None
-    H = case.Q - (2.0 * case.lam if kind == "square" else 0.0) * np.eye(n)
+    H = case.Q - (2.0 * case.lam if kind == "square" else 0.0) * np.eye(case.n)
     found = []
+    for chosen in itertools.product(*limits):
+        rows, totals = [np.ones(case.n)], [case.c]
+        for (members, _, _), limit in zip(case.groups, chosen, strict=True):
+            if limit is not None:
+                rows.append(np.isin(np.arange(case.n), members).astype(float))
+                totals.append(limit)
+        found += _faces(case, H, points, slopes, np.array(rows), np.array(totals))
+    return _feasible(case, np.concatenate(found))
+
+
+def _faces(case, H, points, slopes, rows, totals):
+    """The stationary points of all faces with given rows of the border."""
+    n, found, more = case.n, [], len(rows)
+    scale = max(float(np.abs(H).max()), 1e-300)
     for m in range(n + 1):
         sets = _subsets(n, m)
         others = _subsets(n, n - m)[::-1]  # complements, in the order of combinations
         held = _choices(points, others)
         if m == 0:
             found.append(held.reshape(-1, n))
+        if m < more:
             continue
         # Index letters: one face a row, then the values of the fixed, then the slopes of the free.
         b = _choices(slopes, sets) + case.p[sets][:, None, :]
         couplings = H[sets[:, :, None], others[:, None, :]]
         pull = np.einsum("fij,fkj->fki", couplings, held)
-        right = np.zeros((len(sets), held.shape[1], b.shape[1], m + 1))
+        right = np.zeros((len(sets), held.shape[1], b.shape[1], m + more))
         right[..., :m] = -(b[:, None] + pull[:, :, None])
-        right[..., m] = (case.c - held.sum(axis=2))[:, :, None]
-        scale = max(float(np.abs(H).max()), 1e-300)
-        system = np.zeros((len(sets), m + 1, m + 1))
+        system = np.zeros((len(sets), m + more, m + more))
         system[:, :m, :m] = H[sets[:, :, None], sets[:, None, :]]
-        system[:, :m, m] = system[:, m, :m] = scale
-        right[..., m] *= scale
+        for k, (row, total) in enumerate(zip(rows, totals, strict=True)):
+            right[..., m + k] = scale * (total - np.einsum("fj,fkj->fk", row[others], held))[:, :, None]
+            system[:, :m, m + k] = system[:, m + k, :m] = scale * row[sets]
         good = np.linalg.cond(system) < 1e15 if m > 1 else np.ones(len(sets), dtype=bool)
         if not good.any():
             continue
@@ -69,7 +92,7 @@ def _on_line(case, penalised):
         x[faces, *around, sets[good][:, None, None, :]] = z
         x[faces, *around, others[good][:, None, None, :]] = held[good][:, :, None, :]
         found.append(x.reshape(-1, n))
-    return _feasible(case, np.concatenate(found))
+    return found
 
 
 def _subsets(n, m):
@@ -81,9 +104,10 @@ def _pieces(case, top):
     """Breakpoints and slopes of every coordinate, each padded to the same number."""
     n, zero = case.n, np.zeros(case.n)
     points = [case.low, case.high] + [np.clip(centre, case.low, case.high) for centre, _ in case.kinks]
+    points += [np.where(case.gapped, case.floor, case.low)] if case.gapped.any() else []
     slopes = []
     signed = top and (case.low < 0.0).any()
-    points += [np.clip(zero, case.low, case.high)] if signed else []
+    points += [np.clip(zero, case.low, case.high)] if signed or (case.g == "at most" and (case.low < 0.0).any()) else []
     for signs in itertools.product((-1.0, 1.0), repeat=len(case.kinks)):
         base = case.w + sum((sign * cost for sign, (_, cost) in zip(signs, case.kinks, strict=True)), zero)
         slopes += [
@@ -102,109 +126,57 @@ def _choices(options, sets):
 
 def _feasible(case, points):
     """Keep the points that meet all constraints, with their values of F."""
+    if case.g == "at most":
+        points = points[(points != 0.0).sum(axis=1) <= case.s]
     scale = np.maximum(np.abs(points).sum(axis=1), abs(case.c)) * SLACK
     with np.errstate(invalid="ignore"):
         inside = ((points >= case.lo - scale[:, None]) & (points <= case.hi + scale[:, None])).all(axis=1)
+        inside &= (~case.gapped | (points == 0.0) | (points >= case.floor - scale[:, None])).all(axis=1)
         total = (np.abs(points.sum(axis=1) - case.c) <= 4.0 * scale) if case.on_line else True
         points = points[inside & total & np.isfinite(points).all(axis=1)]
     points = np.clip(points, case.lo, case.hi)
+    points = np.where(case.gapped & (points != 0.0), np.maximum(points, case.floor), points)
+    # What is 0 may have to stay 0.
+    stays = (points == 0.0) & (case.gapped | (case.g == "at most"))
+    low = np.where(case.gapped & (points != 0.0), case.floor, case.low)
     for _ in range(2 if case.on_line and len(points) else 0):
         # What rounding leaves of the sum goes to the coordinate with the most room; λ would magnify it.
-        k = np.minimum(points - case.low, case.high - points).argmax(axis=1)
+        k = np.where(stays, -np.inf, np.minimum(points - low, case.high - points)).argmax(axis=1)
         rows = np.arange(len(points))
         rest = np.array(case.c - points.astype(np.longdouble).sum(axis=1), dtype=float)
-        points[rows, k] = np.clip(points[rows, k] + rest, case.lo[k], case.hi[k])
+        points[rows, k] = np.where(stays[rows, k], 0.0, np.clip(points[rows, k] + rest, low[rows, k], case.hi[k]))
     if case.on_line:
-        rest = np.abs(case.c - points.astype(np.longdouble).sum(axis=1))
-        points = points[rest <= 4e-16 * np.maximum(np.abs(points).sum(axis=1), abs(case.c))]
+        wide, size = points.astype(np.longdouble), np.maximum(np.abs(points).sum(axis=1), abs(case.c))
+        keeps = np.abs(case.c - wide.sum(axis=1)) <= 4e-16 * size
+        for members, least, most in case.groups:
+            total = wide[:, members].sum(axis=1)
+            keeps &= (total >= least - LIMIT * size) & (total <= most + LIMIT * size)
+        points = points[keeps]
     return points, case.values(points)
-
-
-def _on_arc(case, penalised):
-    """Stationary points of every support and every choice of its s largest: eigenvectors, or roots of (Q − ν)x = −b."""
-    n, top = case.n, penalised and case.g == "top" and case.lam > 0.0
-    b = case.p + case.w
-    supports = [
-        (list(T), list(S))
-        for k in range(1, n + 1)
-        for T in itertools.combinations(range(n), k)
-        for S in (itertools.combinations(T, min(case.s, k)) if top else [()])
-    ]
-    if sum(2 * len(T) for T, _ in supports) > 8000:
-        return None
-    found, by_size = [np.eye(n)], {}
-    for T, S in supports:
-        by_size.setdefault(len(T), []).append((T, b[T] - case.lam * np.isin(T, S)))
-    for k, group in by_size.items():
-        sets, slopes = np.array([T for T, _ in group]), np.array([slope for _, slope in group])
-        Q = case.Q[sets[:, :, None], sets[:, None, :]]
-        scale = max(float(np.abs(case.Q).max()), float(np.abs(slopes).max()), 1e-300)
-        plain = np.abs(slopes).max(axis=1) <= 1e-14 * scale
-        # Eigenvectors of all supports: with a tiny b the roots are double and lose half of their digits.
-        values, vectors = np.linalg.eigh(Q / scale)
-        vectors = vectors.transpose(0, 2, 1)
-        parts = [(np.repeat(sets, k, axis=0), vectors.reshape(-1, k))]
-        if (~plain).any():
-            parts.append(_secular(Q[~plain] / scale, slopes[~plain] / scale, sets[~plain]))
-            parts += _hard(values[~plain], vectors[~plain], slopes[~plain] / scale, sets[~plain])
-        for places, vectors in parts:
-            x = np.zeros((len(vectors), n))
-            x[np.arange(len(vectors))[:, None], places] = vectors
-            found.append(x)
-    points = np.concatenate([*found, *(-x for x in found[1:])])
-    points = points[(points >= -1e-13).all(axis=1)]
-    points = np.maximum(points, 0.0)
-    points = points / np.sqrt((points * points).sum(axis=1))[:, None]
-    return points, case.values(points)
-
-
-def _secular(Q, b, sets):
-    """All x with (Q − νI)x = −b and ‖x‖ = 1: ν is an eigenvalue of [[Q, −I], [−bbᵀ, Q]]."""
-    k = Q.shape[1]
-    eye = np.broadcast_to(np.eye(k), Q.shape)
-    outer = b[:, :, None] * b[:, None, :]
-    values = np.linalg.eigvals(np.concatenate([np.concatenate([Q, -eye], 2), np.concatenate([-outer, Q], 2)], 1))
-    rows, columns = np.nonzero(np.abs(values.imag) <= 1e-5 * (1.0 + np.abs(values.real)))
-    shifted = Q[rows] - values.real[rows, columns][:, None, None] * np.eye(k)
-    x = -np.einsum("rij,rj->ri", np.linalg.pinv(shifted, rcond=1e-13), b[rows])
-    norms = np.sqrt((x * x).sum(axis=1))
-    good = norms > 1e-8
-    return sets[rows[good]], x[good] / norms[good][:, None]
-
-
-def _hard(values, vectors, b, sets):
-    """All x of norm 1 with ν an eigenvalue that b has no part in: any length along its vector is stationary."""
-    parts, along = [], np.einsum("rki,ri->rk", vectors, b)
-    for k in range(values.shape[1]):
-        apart = values - values[:, k : k + 1]
-        weights = np.where(np.abs(apart) > 1e-13, -along / np.where(np.abs(apart) > 1e-13, apart, 1.0), 0.0)
-        weights[:, k] = 0.0
-        x = np.einsum("rk,rki->ri", weights, vectors)
-        left = 1.0 - (x * x).sum(axis=1)
-        good = left > 0.0
-        more = np.sqrt(np.maximum(left, 0.0))[:, None] * vectors[:, k]
-        parts += [(sets[good], (x + sign * more)[good]) for sign in (1.0, -1.0)]
-    return parts
 
 
 def sparse_best(case):
-    """The least f + h on every support of at most s coordinates, as a function of a set of coordinates, or None.
+    """The least F over the points that hold some coordinates, as a function of their set, or None.
 
-    On the line the lower bounds must be 0 or more; a support contains what has to be positive.
+    The others are 0, and a coordinate with a floor is at or above it; f + h is minimised where g is a top sum, whose
+    lower bounds must be 0 or more on the line, and a support contains what has to be positive.
     """
+    if case.loss:
+        return _loss_best(case) if case.on_line else None
     bare = candidates(case, penalised=not case.on_line)
     if bare is None:
         return None
     points, _ = bare
     at = np.abs(points) > 1e-12 * np.abs(points).max(axis=1, keepdims=True)
-    few = at.sum(axis=1) <= case.s
+    few = at.sum(axis=1) <= case.s if case.sparse else np.ones(len(at), dtype=bool)
     points, at = np.where(at, points, 0.0)[few], at[few]
     values = case.values(points)
-    codes = at @ (1 << np.arange(case.n))
+    bits = 1 << np.arange(case.n)
+    codes, gapped = at @ bits, int(case.gapped @ bits)
 
     def least(members):
         allowed = sum(1 << int(i) for i in members)
-        fits = (codes & ~allowed) == 0
+        fits = ((codes & ~allowed) == 0) & ((codes & gapped) == (allowed & gapped))
         if not fits.any():
             return np.inf, None
         k = int(np.flatnonzero(fits)[values[fits].argmin()])
@@ -213,30 +185,81 @@ def sparse_best(case):
     return least
 
 
-def refined(case, x):
-    """A point of the sphere near x, on its support and with no larger F, by Newton steps scaled to the columns.
+def _loss_best(case):
+    """The same where f is a loss: one convex program for each set, solved when it is asked for."""
+    known = {}
 
-    Eigenvectors are exact to rounding of the longest column, which may be far from exact for the others.
-    """
-    best, held = case.value(x), np.flatnonzero(x)
-    slope = np.zeros(case.n) + case.w
-    if case.g == "top":
-        slope[np.argsort(-x, kind="stable")[: case.s]] -= case.lam
-    for _ in range(REFINEMENTS if len(held) > 1 else 0):
-        z, total = x[held], (case.gradient(x) + slope)[held]
-        nu = float(z @ total)
-        scale = 1.0 / np.sqrt(np.abs(np.diag(case.Q))[held] + abs(nu) + 1e-300)
-        system = np.zeros((len(held) + 1, len(held) + 1))
-        system[:-1, :-1] = (case.Q[np.ix_(held, held)] - nu * np.eye(len(held))) * np.outer(scale, scale)
-        system[:-1, -1] = system[-1, :-1] = z * scale / np.linalg.norm(z * scale)
-        step = np.linalg.lstsq(system, np.append((nu * z - total) * scale, 0.0), rcond=None)[0][:-1] * scale
-        moved = x.copy()
-        moved[held] = np.maximum(z + step, 0.0)
-        moved /= np.sqrt(moved @ moved)
-        if not np.isfinite(moved).all() or not case.value(moved) < best:
+    def least(members):
+        key = tuple(sorted(int(i) for i in members))
+        if key not in known:
+            known[key] = _loss_on(case, np.array(key, dtype=int)) if key else (np.inf, None)
+        return known[key]
+
+    return least
+
+
+def _on_members(case, members, Q, p):
+    """The problem over some coordinates, the others 0, with a quadratic f and without g."""
+    rows = [np.flatnonzero(np.isin(members, at)) for at, _, _ in case.groups]
+    groups = [(at, *group[1:]) for at, group in zip(rows, case.groups, strict=True)]
+    return Case(
+        {
+            "f": {"kind": "quad", "Q": Q, "p": p},
+            "lo": np.where(case.gapped, case.floor, case.lo)[members],
+            "hi": case.hi[members],
+            "w": case.w[members],
+            "kinks": [(centre[members], cost[members]) for centre, cost in case.kinks],
+            "ridge": (case.x0[members], case.rho[members]),
+            "g": {"kind": None, "lam": 0.0},
+            "u": {"kind": "sum", "c": case.c, "groups": groups},
+        }
+    )
+
+
+def _loss_on(case, members):
+    """Newton's method: each step minimises a quadratic model, by faces, and goes a share of the way there."""
+    outside = np.setdiff1d(np.arange(case.n), members)
+    m, A = len(members), np.asarray(case.A, dtype=float)[:, members]
+    first = _on_members(case, members, np.eye(m), np.zeros(m))
+    impossible = any(not len(at) and not low <= 0.0 <= high for at, low, high in first.groups)
+    if impossible or (case.lo[outside] > 0.0).any() or (case.hi[outside] < 0.0).any():
+        return np.inf, None
+    found = candidates(first)
+    if found is None or not len(found[0]):
+        return np.inf, None
+    x = np.zeros(case.n)
+    x[members] = found[0][found[1].argmin()]
+    best = case.value(x)
+    for _ in range(NEWTON_STEPS):
+        z = case.A @ x.astype(np.longdouble) - case.y
+        curvature = np.asarray(case.phi.curvature(z), dtype=float)
+        slope = np.asarray(case.A.T @ (case.v * case.phi.slope(z)), dtype=float)[members]
+        moved = []
+        for mix in MIXES:
+            bends = curvature + mix * (case.phi.bound - curvature)
+            Q = A.T @ (np.asarray(case.v, dtype=float)[:, None] * bends[:, None] * A)
+            points, values = candidates(_on_members(case, members, Q, slope - Q @ x[members]))
+            if len(points):
+                step = np.zeros(case.n)
+                step[members] = points[values.argmin()] - x[members]
+                moved.append(x + SHARES[:, None] * step)
+        if not moved:
             break
-        best, x = case.value(moved), moved
+        moved = np.concatenate(moved)
+        near = moved[np.argsort(case.values(moved), kind="stable")[:4]]
+        values = [case.value(point) for point in near]
+        if min(values) >= best:
+            break
+        best, x = min(values), near[int(np.argmin(values))]
     return best, x
+
+
+def some_point(case):
+    """A feasible point on the line, or None: the smallest of all faces with floors and numbers of non-zeros."""
+    g = {"kind": case.g if case.g == "at most" else None, "lam": 0.0, "s": case.s}
+    f = {"kind": "quad", "Q": np.eye(case.n), "p": np.zeros(case.n)}
+    found = candidates(Case({**case.spec, "f": f, "g": g, "w": np.zeros(case.n), "kinks": [], "ridge": None}))
+    return None if found is None or not len(found[0]) else found[0][found[1].argmin()]
 
 
 def best_exchange(case, x, least, own=True):
@@ -244,9 +267,9 @@ def best_exchange(case, x, least, own=True):
     held = np.flatnonzero(x)
     best = least(held) if own else (np.inf, None)
     leavers = [i for i in held if case.lo[i] <= 0.0]
-    staying = [held] if len(held) < case.s else [np.setdiff1d(held, [i]) for i in leavers]
+    staying = [np.setdiff1d(held, [i]) for i in leavers] + ([held] if len(held) < case.s else [])
     for rest in staying:
-        for enters in np.setdiff1d(np.arange(case.n), held):
+        for enters in np.setdiff1d(np.flatnonzero((case.high > 0.0) | (case.low < 0.0)), held):
             found = least([*rest, enters])
             best = min(best, found, key=lambda pair: pair[0])
     return best

@@ -30,10 +30,10 @@ def part_of(name):
     return examine
 
 
-def examine(part, seed, index, plain=False):
+def examine(part, seed, index, plain=False, rich=True):
     """Examine one problem of a part."""
     one = part_of(part)
-    return one(seed, index, plain) if part in ("small", "medium") else one(seed, index)
+    return one(seed, index, plain, rich) if part in ("small", "medium") else one(seed, index)
 
 
 def work(part, seed, plain, pipe):

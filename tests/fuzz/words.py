@@ -70,7 +70,7 @@ def examine(seed, index):
     A, y = rng.standard_normal((3, 4)), rng.standard_normal(3)
     good = cp.Problem(cp.LeastSquares(A, y), cp.Bounds(0, 1), cp.TopSum(2, 50.0), cp.Sum(1))
     spec = {"f": {"kind": "ls", "A": A.tolist(), "y": y.tolist(), "scale": 1.0}, "lo": [0.0] * 4, "hi": [1.0] * 4, "w": [0.0] * 4, "kinks": [], "g": {"kind": "top", "lam": 50.0, "s": 2}, "u": {"kind": "sum", "c": 1.0}, "n": 4}  # fmt: skip
-    one = Examiner(spec, problem=good)
+    one = Examiner(spec, brute=False, problem=good)
 
     def refused(run, do):
         before = len(one.findings)
@@ -114,6 +114,7 @@ def examine(seed, index):
             f"TopSum({_short(value)}, 1)",
             lambda value=value: cp.Problem(cp.LeastSquares(A, y), cp.Bounds(0, 1), cp.TopSum(value, 1.0), cp.Sum(1)),
         )
+    _terms(refused, A, y)
     for method, names in OF.items():
         name = str(rng.choice(names))
         for value in BAD_OPTIONS[name]:
@@ -130,6 +131,65 @@ def examine(seed, index):
     refused("minimize(3)", lambda: cp.minimize(3))
     refused("Problem(3)", lambda: cp.Problem(3, u=cp.Sum(1)))
     return one
+
+
+def _terms(refused, A, y):
+    """Bad numbers, counts, arrays and groups for losses, separable terms and constraints."""
+    labels = np.array([1.0, -1.0, 1.0])
+
+    def solved(f=None, h=None, g=None, u=None):
+        bounds = cp.Bounds(0, 1) if h is None else cp.Bounds(0, 1) + h
+        return cp.minimize(
+            cp.Problem(cp.LeastSquares(A, y) if f is None else f, bounds, g, u or cp.Sum(1)), max_time=2.0
+        )
+
+    for value in (*(v for v in BAD_NUMBERS if v is not None), -1.0):
+        said, one = _short(value), np.ndim(value) == 0
+        refused(f"Huber(A, y, {said})", lambda value=value: solved(cp.Huber(A, y, value)))
+        refused(f"HuberDownside(A, y, {said})", lambda value=value: solved(cp.HuberDownside(A, y, value)))
+        refused(f"Downside(A, y, ties={said})", lambda value=value: solved(cp.Downside(A, y, ties=value)))
+        refused(f"Logistic(A, {said})", lambda value=value: solved(cp.Logistic(A, value)))
+        refused(f"Huber(A, y, 1, weights={said})", lambda value=value: solved(cp.Huber(A, y, 1.0, value)))
+        refused(f"LeastSquares(A, y, weights={said})", lambda value=value: solved(cp.LeastSquares(A, y, weights=value)))
+        refused(f"Ridge(0, {said})", lambda value=value: solved(h=cp.Ridge(0.0, value)))
+        refused(f"AbsoluteDeviation(0, {said})", lambda value=value: solved(h=cp.AbsoluteDeviation(0.0, value)))
+        refused(f"AbsoluteDeviation(0, 1, {said})", lambda value=value: solved(h=cp.AbsoluteDeviation(0.0, 1.0, value)))
+        refused(f"SemiContinuous({said})", lambda value=value: solved(h=cp.SemiContinuous(value)))
+        refused(f"Sum(1, weights={said})", lambda value=value: solved(u=cp.Sum(1, weights=value)))
+        if one and value != -1.0:
+            refused(f"Ridge({said}, 1)", lambda value=value: solved(h=cp.Ridge(value, 1.0)))
+            refused(f"within(limits={said})", lambda value=value: solved(u=cp.Sum(1).within([0, 0, 1, 1], {0: value})))
+    for value in BAD_COUNTS:
+        refused(f"AtMost({_short(value)})", lambda value=value: solved(g=cp.AtMost(value)))
+    for value in (None, 0, "yes", np.nan, [True]):
+        refused(f"Sphere(signed={_short(value)})", lambda value=value: cp.Sphere(signed=value))
+    for value in (np.zeros(3), labels * 2.0, labels[:2], np.full(3, np.nan)):
+        refused(f"Logistic(A, {_short(value)})", lambda value=value: solved(cp.Logistic(A, value)))
+    for value in (np.array([1.0, 0.0, 1.0, 1.0]), np.ones(3), np.array([1.0, 1e-20, 1.0, 1.0]), np.ones((4, 1))):
+        refused(f"Sum(1, weights={_short(value)})", lambda value=value: solved(u=cp.Sum(1, weights=value)))
+    for groups, limits in (
+        *(
+            ([0, 0, 1], {0: 0.5}),
+            ({0: [0, 4]}, {0: 0.5}),
+            ({0: [-1]}, {0: 0.5}),
+            ({0: [0.5]}, {0: 0.5}),
+            ({0: []}, {0: 0.5}),
+        ),
+        *(
+            ({0: [0, 1], 1: [1, 2]}, {0: 0.5, 1: 0.5}),
+            ({0: [0]}, {1: 0.5}),
+            ({0: [0]}, {0: (0.6, 0.4)}),
+            ({0: [0]}, [0.5]),
+        ),
+        *(
+            ({0: [0]}, {0: 2.0}),
+            (3, {0: 0.5}),
+            ({0: [0, 1]}, {0: (1, 2, 3)}),
+            ({0: "a"}, {0: 0.5}),
+            ({0: [0, 1, 2, 3]}, {0: 0.5}),
+        ),
+    ):
+        refused(f"within({groups!r}, {limits!r})", lambda g=groups, at=limits: solved(u=cp.Sum(1).within(g, at)))
 
 
 def _short(value):

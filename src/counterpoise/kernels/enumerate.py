@@ -2,8 +2,9 @@
 
 On the line the supports are i₁ < i₂ < … < i_s. Sweeping a coordinate j out of (value, ρ, C) costs O(n²):
 value − ρⱼ²/(2C_jj), ρᵢ − ρⱼC_ij/C_jj, C_ik − C_ij C_jk/C_jj. The last coordinate is never swept: its value
-is read off, so that a support costs O(1). Bounds are ignored there, which can only lower the value: a support whose
-value is not below the best point known is done with, any other is solved.
+is read off, so that a support costs O(1). Bounds are ignored there, and knots of h are replaced by their tangents at 0,
+which can only lower the value: a support whose value is not below the best point known is done with, any other is
+solved.
 """
 
 from __future__ import annotations
@@ -21,7 +22,17 @@ FLAT = 1e-9
 
 @allocating
 def _verify(problem, chosen, s, value, x):
-    """Solve on a support; if it beats ``value`` write its point, and return the better of the two values."""
+    """Solve on a support; if it beats ``value`` write its point, and return the better of the two values.
+
+    A support without a coordinate that has to be positive has no feasible point.
+    """
+    missing = 0
+    for i in range(len(x)):
+        missing += problem.h.lo[i] > 0.0
+    for a in range(s):
+        missing -= problem.h.lo[chosen[a]] > 0.0
+    if missing > 0:
+        return value
     z = np.full(s, problem.u.total / s)
     if not make_feasible(problem.u, problem.h, chosen, s, z):
         return value
@@ -36,11 +47,13 @@ def _verify(problem, chosen, s, value, x):
 
 
 @entry_point
-def supports_from(problem, first, s, value, margin, x):
+def supports_from(problem, Q, b, first, s, value, margin, x):
     """Look at all supports of s coordinates whose least is ``first``; improve x in place where one is better.
 
     Parameters
     ----------
+    Q, b : arrays
+        ½xᵀQx + bᵀx is at most f + h for x ≥ 0, relative to x = 0.
     value : float
         f + h at the best point known, relative to 0.
     margin : float
@@ -52,8 +65,7 @@ def supports_from(problem, first, s, value, margin, x):
     solved : int
         Supports that had to be solved.
     """
-    Q, b, c = problem.Q, problem.b, problem.u.total
-    n = len(b)
+    c, n = problem.u.total, len(b)
     solved = 0
     chosen = integers(s)
     chosen[0] = first

@@ -324,7 +324,9 @@ def _repair_groups(u, h, x):
     for g in range(len(u.sums) - 1):
         missing = smaller(larger(u.sums[g], u.least[g]), u.most[g]) - u.sums[g]
         if missing != 0.0:
-            inside, outside = _roomiest(u, h, x, g, True), _roomiest(u, h, x, g, False)
+            # A zero is not worth rounding: it may be one of those that have to stay.
+            zeros = abs(missing) > ULP * (32 + len(x)) * u.scale
+            inside, outside = _roomiest(u, h, x, g, True, zeros), _roomiest(u, h, x, g, False, zeros)
             if inside >= 0 and outside >= 0:
                 x[inside] += missing
                 x[outside] -= missing
@@ -332,15 +334,18 @@ def _repair_groups(u, h, x):
 
 
 @outlined
-def _roomiest(u, h, x, group, inside):
-    """Return who has most room on both sides in a group, or in its parent outside it; −1 if nobody has any."""
+def _roomiest(u, h, x, group, inside, zeros):
+    """Return who has most room on both sides in a group, or in its parent outside it; −1 if nobody has any.
+
+    Coordinates that are 0 count only with ``zeros``.
+    """
     best, room = -1, 0.0
     for i in range(len(x)):
         g = u.leaf[i]
         while g >= 0 and g != group and g != u.parent[group]:
             g = u.parent[g]
         slack = smaller(x[i] - larger(h.lo[i], h.floor[i]), h.hi[i] - x[i])
-        if g >= 0 and (g == group) == inside and slack > room:
+        if g >= 0 and (g == group) == inside and slack > room and (zeros or x[i] != 0.0):
             best, room = i, slack
     return best
 

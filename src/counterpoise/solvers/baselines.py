@@ -225,8 +225,13 @@ class Model:
             point = u.project(x - G / L, h)
             return point
         if u.groups:  # only a line has groups
-            spare = np.minimum(h.hi - h.lo, u.c - float(h.lo.sum()))
-            point = u.tree(self.f.n).cheapest(G, spare, np.arange(self.f.n), h.lo, u.c)
+            n, tree = self.f.n, u.tree(self.f.n)
+            if np.isfinite(h.lo).all():
+                spare = np.minimum(h.hi - h.lo, u.c - float(h.lo.sum()))
+                point = tree.cheapest(G, spare, np.arange(n), h.lo, u.c)
+            else:
+                spare = np.minimum(h.hi - h.lo, float(h.hi.sum()) - u.c)
+                point = -tree.mirrored().cheapest(-G, spare, np.arange(n), -h.hi, -u.c)
             return point
         point = greedy_fill(G, h, u.c, x) if u.is_line else u.project(-G, h)
         return point

@@ -13,7 +13,7 @@ from counterpoise.kernels import sweep
 from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem, Status
 from counterpoise.solvers import faces
-from counterpoise.solvers.run import MOST_ITERATIONS, Epoch, Run
+from counterpoise.solvers.run import Epoch, Run
 
 # Takes (terms, tol, level, iterations, age); returns the iterations done, accepted steps, and whether it has settled.
 Advance = Callable[[Terms, float, Vector, int, Any], tuple[int, int, bool]]
@@ -27,8 +27,9 @@ FINER, FINEST, IDLE_TURNS = 0.01, 1e-6, 2
 IDLE_SCANS = 20
 # More coordinates than this make a large face; with fewer, scans of all pairs take less time than steps on faces.
 MANY = 80
-# Iterations before Newton steps are tried on a sphere, and again after twice as many.
-FIRST_TURN = 4096
+# Iterations before Newton steps are tried on a sphere, and on faces if f is not quadratic; again after twice as many.
+# Rules other than the default are those of the paper, on pairs alone unless their tail is very long.
+FIRST_TURN, LONG_TAIL = 4096, 50_000
 # Iterations per coordinate, and at least, before Newton steps are tried on a face; multiplications of such steps that
 # take as long as a step on a pair takes for each coordinate.
 FACE_EACH, FACE_AFTER, AS_LONG = 2, 500, 16
@@ -84,9 +85,8 @@ class Descent:
         self.by_faces, self.faced = bool(by_faces), False
         self.settlings = self.idle_scans = self.idle_turns = self.turned = 0
         self.scanned, self.turn_after = np.inf, FIRST_TURN
-        if not run.problem.u.is_sphere:
-            # Other rules than the default are those of the paper, on pairs alone until they settle.
-            self.turn_after = max(FACE_EACH * run.problem.n, FACE_AFTER) if by_faces is not None else MOST_ITERATIONS
+        if not run.problem.u.is_sphere and run.problem.f.quadratic is not None:
+            self.turn_after = max(FACE_EACH * run.problem.n, FACE_AFTER) if by_faces is not None else LONG_TAIL
         self.age, self.level = np.array([0, max(1000, 4 * run.problem.n), 0]), np.array(run.measure(x))
         self.begin(run.problem)
 
@@ -220,8 +220,11 @@ class DescentOnModels(Descent):
             first = 1  # the best pair has been taken, so that every model makes progress
         more, taken, settled = self.advance(self.terms, self.tol, self.level, min(trials, self.ahead) - first, self.age)
         self.ahead -= first + more
+        self.turned += first + more
         if settled or self.ahead <= 0 or self.run.done + first + more == self.run.max_iter:
             self.judge(settled)
+            if self.turned >= self.turn_after:
+                self.turn()
         # Until F has been looked at, the point of the last look counts.
         return Epoch(self.seen[2], first + more, first + taken)
 
@@ -244,6 +247,17 @@ class DescentOnModels(Descent):
             if self.is_current or self.trust.mix >= 1.0:
                 return gap, tolerance
             self.trust.give_up()
+
+    def turn(self) -> None:
+        """Do the same on F itself, and where F is convex on a face of the line; the next model is taken there."""
+        if self.run.problem.u.is_sphere:
+            super().turn()
+        else:
+            self.turned, self.turn_after = 0, 2 * self.turn_after
+            objective, noise = self.run.measure(self.x)
+            self.settle(0.5 * (self.run.tol * abs(objective) + noise), objective + noise)
+        self.is_current = False
+        self.start_look()
 
     def start_look(self) -> None:
         """Note where F is looked at."""

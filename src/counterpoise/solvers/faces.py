@@ -258,7 +258,7 @@ def turn(problem: Problem, x: Vector, tolerance: float, limits: Limits) -> None:
         side = np.where(x[free] < 0.0, -1.0, 1.0)
         slope = problem.f.gradient(x) + one_sided_slopes(problem.separable, x)[1]
         slope = side * (slope + problem.g.subgradient(x, slope))[free]
-        z, H, found = side * x[free], side[:, None] * problem.f.hessian(free) * side, None
+        z, H, found = side * x[free], side[:, None] * problem.model(x, 0.0).f.hessian(free) * side, None
         nu = float(z @ slope)
         while damping < most:
             step = _turning_step(H, slope - nu * z, z, nu, damping)
@@ -280,9 +280,8 @@ def _turning_step(H: Vector, slope: Vector, z: Vector, nu: float, damping: float
     """Return the minimiser of slopeᵀd + ½dᵀ(H − νI)d over zᵀd = 0, damped; None if there is none."""
     from scipy.linalg import cho_factor, cho_solve
 
-    shift, ridge = nu * max(1.0 - damping, 0.0), 0.0
-    if nu <= 0.0 or damping > 1.0:
-        shift, ridge = min(nu, 0.0), 1e-2 * damping
+    # In units of ν where that is positive: the diagonal may be far larger than the curvatures along which F is flat.
+    shift, ridge = (nu * (1.0 - damping), 0.0) if nu > 0.0 else (nu, 1e-2 * damping)
     # The largest coordinate balances the others.
     r = int(np.argmax(z))
     others = np.delete(np.arange(len(z)), r)

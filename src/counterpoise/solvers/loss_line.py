@@ -74,20 +74,26 @@ class LossLine(LossSupports):
         schur = self.squares @ curvature + h.bend - M[m, m] - np.einsum("jk,jk->k", cross, Z + M[:m, m:])
         rho = gradient + right - self._shared(held, (gradient + left)[held])
         reach = np.minimum(h.hi, problem.u.c)
-        if m < self.s or m == 1:
-            promise = entering(rho, schur, reach)[None, :]
-        else:
-            spread = np.maximum(np.diag(M)[:m], 1e-300)[:, None]
-            weight = x[held][:, None]
-            promise = entering(rho - Z * (weight / spread), schur + Z * Z / spread, reach) - 0.5 * weight**2 / spread
-            promise[self.must[held]] = -np.inf
+        leavers = self._leavers(held)
+        promise = np.repeat(entering(rho, schur, reach)[None, :], len(leavers), axis=0)
+        if m > 1:
+            out = np.searchsorted(held, leavers[leavers >= 0])
+            spread = np.maximum(np.diag(M)[out], 1e-300)[:, None]
+            weight, row = x[held[out]][:, None], Z[out]
+            bend = schur + row * row / spread
+            promise[leavers >= 0] = entering(rho - row * (weight / spread), bend, reach) - 0.5 * weight**2 / spread
         promise[:, held] = -np.inf
         promise[:, h.hi <= 0.0] = -np.inf
         flat = promise.ravel()
-        best = np.argpartition(-flat, min(count, flat.size - 1))[:count]
+        best = np.argpartition(-flat, min(count, flat.size - 1))[:count] if flat.size else np.zeros(0, dtype=np.int64)
         best = best[np.argsort(-flat[best], kind="stable")]
-        leavers = np.full(1, -1) if m < self.s else held
         return [(int(leavers[k // problem.n]), int(k % problem.n)) for k in best if flat[k] > -np.inf]
+
+    def _leavers(self, held: Any) -> Any:
+        """Return who may leave for a newcomer, −1 for nobody: with floors a newcomer may not fit beside all others."""
+        room = len(held) < self.s
+        leavers = held[~self.must[held]] if self.ruled or not room else held[:0]
+        return np.append(-1, leavers) if room else leavers
 
     def _averaged(self, z: Vector) -> Vector:
         """Return the curvatures of φ, averaged over z ± a range."""
@@ -238,6 +244,8 @@ class LossLine(LossSupports):
         Then who leaves (−1: nobody has to) and who enters (−1: no exchange gains), and a bound of what both together
         can gain. All exchanges are verified, one by one.
         """
+        if not x.any():  # the only feasible point, for bounds are at least 0
+            return 0.0, 0.0, -1, -1, 0.0
         count = self._exchanges(x)
         if count > PROVED:
             raise ValueError(
@@ -254,21 +262,19 @@ class LossLine(LossSupports):
 
     def _exchanges(self, x: Vector) -> int:
         """Return how many exchanges there are."""
-        outside = self.problem.n - np.count_nonzero(x)
-        return int(outside if np.count_nonzero(x) < self.s else outside * self.s)
+        return int(self.problem.n - np.count_nonzero(x)) * len(self._leavers(self._held(x)))
 
     def _verified(self, at: Solved) -> _Look:
         """Solve the support of every exchange, as far as that is needed to tell whether it gains most."""
-        held = self._held(at.x)
-        outside = np.flatnonzero((at.x == 0.0) & (self.problem.separable.hi > 0.0) & ~self.must)
-        leavers = [-1] if len(held) < self.s else [int(j) for j in held if not self.must[j]]
+        held, h = self._held(at.x), self.problem.separable
+        outside = np.flatnonzero((at.x == 0.0) & (h.hi > 0.0) & ~self.must)
         look = _Look(0.0, -1, -1, at.gap, at)
-        for leaves, enters in itertools.product(leavers, outside):
+        for leaves, enters in itertools.product(self._leavers(held).tolist(), outside):
             if self.limits.reached():
                 return look._replace(bound=math.inf)
             found = self.exchanged(at.x, leaves, int(enters), CLAIMED, at.value - look.gain)
-            if found is None:
-                continue
+            if found is None or (found.x[enters] == 0.0 and h.floor[enters] > h.lo[enters]):
+                continue  # its floor does not fit
             look = look._replace(bound=max(look.bound, at.value - found.value + found.gap))
             if at.value - found.value > look.gain:
                 look = look._replace(gain=at.value - found.value, leaves=leaves, enters=int(enters), best=found)

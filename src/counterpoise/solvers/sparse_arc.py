@@ -239,6 +239,8 @@ class SparseArc:
 
 def serves(problem: Problem) -> bool:
     """Return whether F = ½xᵀQx at every s-sparse point, so that a support has nothing but f to minimise."""
+    if problem.f.quadratic is None:
+        return False
     return not np.any(problem.f.p) and bool(problem.u.cancels(problem.separable, problem.g.lam))
 
 

@@ -17,7 +17,7 @@ from counterpoise.problem import Problem
 from counterpoise.rules import near_point
 from counterpoise.solvers.run import Population
 from counterpoise.supervision import Limits
-from counterpoise.terms.separable import is_gapped, separable_size, separable_value, take
+from counterpoise.terms.separable import is_gapped, one_sided_slopes, separable_size, separable_value, take
 
 # Exchanges verified before a support is taken for the end of the way: many for a claim, and several times as many if
 # their promises leave it open; few in a search.
@@ -177,6 +177,8 @@ class SparseLine:
         Then who leaves (−1: nobody has to) and who enters (−1: no exchange gains), and a bound of what both together
         can gain.
         """
+        if not x.any():  # the only feasible point, for bounds are at least 0
+            return 0.0, 0.0, -1, -1, 0.0
         tries, found = CLAIM_TRIES, np.empty(5)
         while True:
             at = np.array(x)
@@ -220,9 +222,20 @@ class SparseLine:
     def _all_supports(self, x: Vector) -> Iterator[int]:
         value = self._value(x)
         margin = MARGIN * (abs(value) + abs(self.problem.f.value_at_zero))
+        below = self._minorant()
         for first in range(self.problem.n - self.s + 1):
-            value, solved = enumeration.supports_from(self.support, first, self.s, value, margin, x)
+            value, solved = enumeration.supports_from(self.support, *below, first, self.s, value, margin, x)
             yield int(solved)
+
+    def _minorant(self) -> tuple[Vector, Vector]:
+        """Return Q and b of a quadratic that is nowhere above f + h for x ≥ 0, relative to 0: knots become tangents."""
+        h, Q, b = self._knots, self.support.Q, self.support.b
+        if not len(h.centre):
+            return Q, b
+        # Second derivatives may fall at a knot, by no more than what Q has of h.
+        order = np.argsort(h.centre, axis=0, kind="stable")
+        falls = np.minimum(np.cumsum(np.take_along_axis(h.curve, order, axis=0), axis=0).min(axis=0), 0.0)
+        return Q + np.diag(falls), b + one_sided_slopes(h, np.zeros(len(b)))[1]
 
     def _value(self, x: Vector) -> float:
         """Return f + h relative to 0."""

@@ -193,6 +193,8 @@ class Tree:
                 low, high = -reach, reach
                 for _ in range(HALVINGS):
                     shift = 0.5 * (low + high)
+                    if not low < shift < high:
+                        break
                     low, high = (shift, high) if inside(k, shift) < target else (low, shift)
                 shift = high
             for child in children[k]:
