@@ -64,6 +64,7 @@ __all__ = [
     "plot_pair",
     "plot_path",
     "plot_tracking",
+    "plot_variance",
     "plot_weights",
     "require_matplotlib",
     "save_objective",
@@ -238,6 +239,36 @@ def plot_path(n_assets: Iterable[int], tracking_errors: Iterable[float], ax: Axe
     series = [Series("", numbers, errors, look=Style(BLUE, "-", marker="o"))]
     draw(ax, "line", Panel("", Axis("names, at most"), Axis("tracking error (root mean square, per day)"), series))
     ax.set_ylim(bottom=0.0)
+    return ax
+
+
+def plot_variance(
+    n_nonzero: Iterable[int], shares: Iterable[float], elbow: int | None = None, ax: Axes | None = None
+) -> Axes:
+    """Plot the share of the variance that sparse components explain against the number of their loadings.
+
+    Parameters
+    ----------
+    n_nonzero : numbers of loadings of a component
+        In any order.
+    shares : of the variance, between 0 and 1
+    elbow : int, optional
+        A number of loadings to mark.
+    ax : Axes, optional
+        A new figure's by default.
+    """
+    pairs = sorted(zip(n_nonzero, shares, strict=True))
+    if not pairs:
+        raise ValueError("n_nonzero is empty; there is nothing to plot.")
+    ax = axes_or_new(ax)
+    numbers, values = np.array(pairs).T
+    series = [Series("", numbers, values, look=Style(BLUE, "-", marker="o"))]
+    axes = Axis("loadings of a component, at most"), Axis("variance explained", "percent")
+    mark = "" if elbow is None else f"elbow: {elbow} loadings"
+    draw(ax, "line", Panel("", *axes, series, marks=() if elbow is None else [elbow]), marks=mark)
+    ax.set_ylim(bottom=0.0)
+    if mark:
+        add_legend(ax, "inside", loc="lower right")
     return ax
 
 
