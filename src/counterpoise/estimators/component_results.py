@@ -13,6 +13,8 @@ from counterpoise.solvers.run import CLAIMS
 
 # Loadings closer than this are equal.
 SAME = 1e-9
+# Of a run by default, relative to |F|.
+TOLERANCE = 1e-9
 
 
 def kept(problem: Problem, result: Result, x: Matrix) -> Result:
@@ -22,6 +24,17 @@ def kept(problem: Problem, result: Result, x: Matrix) -> Result:
         objective = problem.objective(x)
         return Result(**{**no_step(x, objective, status, status.value, math.nan, result.seed), "time": result.time})
     result["x"] = x
+    return result
+
+
+def certified(problem: Problem, x: Matrix, seed: int) -> Result | None:
+    """Return the result at x without a step, if no pair gains more than the tolerance of a run; None otherwise."""
+    gap, (objective, resolution) = certify(problem, x).cws_gap, problem.value_and_resolution(x)
+    tolerance = TOLERANCE * abs(objective) + 64.0 * resolution
+    if not (gap <= tolerance and problem.is_feasible(x)):
+        return None
+    result = no_step(x, objective, Status.CERTIFIED, Status.CERTIFIED.value, gap, seed)
+    result.update(success=True, tolerance=tolerance)
     return result
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,7 +12,7 @@ from threadpoolctl import ThreadpoolController
 
 from counterpoise.clock import paused, working_seconds
 from counterpoise.estimators.callbacks import Tasks, tell
-from counterpoise.estimators.component_results import as_it_is, embedded, kept, moved, no_step
+from counterpoise.estimators.component_results import as_it_is, certified, embedded, kept, moved, no_step
 from counterpoise.estimators.covariance import (
     Covariance,
     ExhaustedError,
@@ -23,11 +24,11 @@ from counterpoise.estimators.covariance import (
 )
 from counterpoise.estimators.deflation import EXHAUSTED, Deflation, Indices, Matrix, adjusted_variances, schur_rows
 from counterpoise.kernels import swap_arc
-from counterpoise.problem import Result, Status
+from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import minimize
 from counterpoise.solvers.run import Progress
 from counterpoise.solvers.sparse_arc import MOST_SWAPS, TOLERANCE
-from counterpoise.supervision import supervised
+from counterpoise.supervision import inline, supervised
 
 # The whole covariance is formed for at most WHOLE varying columns, otherwise that of a pool of POOLED.
 WHOLE, POOLED = 2000, 1000
@@ -45,6 +46,8 @@ KICKED, FEW = 2, 256
 FIRST_SHARE, LAST_SHARE = 0.5, 0.15
 # Exchanges between two checks of the clock.
 SLICE = 64
+# Up to so many columns a method takes milliseconds and gets no thread of its own.
+INLINE = 128
 
 
 class Plan(NamedTuple):
@@ -69,6 +72,11 @@ class Plan(NamedTuple):
     def by_size(self) -> bool:
         """Whether components are ordered by adjusted variance; those of different sizes keep the user's order."""
         return self.joint and len(set(self.sizes)) == 1
+
+    @property
+    def is_quick(self) -> bool:
+        """Whether a few descents suffice for each component in its turn, because backfitting searches on from there."""
+        return self.joint and self.method == "search" and self.max_time is None
 
     def options(self, seconds: float | None) -> dict[str, Any]:
         """Return the options of the method."""
@@ -138,7 +146,10 @@ class Fit:
             if k >= self.tasks.done:
                 self.tasks.begin("component")
             try:
-                result = self._next(C, V, s, None if warm is None else warm[:, k])
+                if self.plan.is_quick:
+                    result = self._quick(C, V, s)
+                else:
+                    result = self._next(C, V, s, None if warm is None else warm[:, k])
                 if self.plan.deflation != "schur" and C.added(np.column_stack([V, result.x])) <= EXHAUSTED:
                     raise ExhaustedError(V)
             except ExhaustedError as exhausted:
@@ -165,10 +176,26 @@ class Fit:
                 return no_step(*first, Status.TIME_LIMIT, Status.TIME_LIMIT.value, math.nan, self.plan.seed)
             x0 = first[0] if x0 is None else x0
         problem = C.problem(V, s)
-        result = minimize(problem, x0, method=self.plan.method, **self.plan.options(seconds))
+        with _thread(C):
+            result = minimize(problem, x0, method=self.plan.method, **self.plan.options(seconds))
         if seconds is not None:
             self.setup = max(0.0, working_seconds() - before - seconds)
         return kept(problem, result, truncated(result.x, s))
+
+    def _quick(self, C: Covariance, V: Matrix, s: int) -> Result:
+        """Return the best of descents from the longest columns of what V leaves of C, without a claim."""
+        G = C.left_by(V)
+        lengths = np.einsum("ij,ij->i", G, G)
+        best, most = V[:, :0], -math.inf
+        for column in np.argsort(-lengths, kind="stable")[: self.plan.work]:
+            x = C.allowed(G[column]).copy()
+            swap_arc.descend(G, x, s, TOLERANCE, MOST_SWAPS, C.signed)
+            value = float(x @ G @ x)
+            if value > most:
+                best, most = x, value
+            if self.expired():
+                break
+        return no_step(best, -0.5 * most, Status.STATIONARY, Status.STATIONARY.value, math.nan, self.plan.seed)
 
     def together(self, C: Covariance, V: Matrix, kicks: bool) -> Matrix:
         """Backfit among the columns of largest variance, with kicks, and then among all."""
@@ -220,13 +247,14 @@ class Fit:
             try:
                 here = V[:, k].copy()
                 problem = C.problem(np.delete(V, k, axis=1), s)
-                result = minimize(problem, here, seed=self.plan.seed, max_time=self._left())
+                result = self._near(C, problem, here)
                 self.interrupted = result.status is Status.INTERRUPTED or bool(self.pressed)
                 there = V.copy()
                 there[:, k] = truncated(result.x, s)
                 changed = self._total(C, there)
                 if changed < total * (1.0 - RISES):
-                    result = as_it_is(problem, here, self.plan.seed)
+                    with _thread(C):
+                        result = as_it_is(problem, here, self.plan.seed)
                 else:
                     result, V, total = kept(problem, result, there[:, k]), there, changed
             except KeyboardInterrupt:
@@ -236,6 +264,17 @@ class Fit:
         if self.backfitting is not None:
             self.backfitting.finish()
         return V, results
+
+    def _near(self, C: Covariance, problem: Problem, x: Matrix) -> Result:
+        """Polish x on its support, which often suffices for a certificate, or take pair steps from x."""
+        at = x.copy()
+        swap_arc.polish(-problem.f.Q, at, C.signed)
+        with _thread(C):
+            result = certified(problem, at, self.plan.seed)
+        if result is None:
+            with _thread(C):
+                result = minimize(problem, x, seed=self.plan.seed, max_time=self._left())
+        return result
 
     def _uncertified(self, C: Covariance, V: Matrix, k: int) -> Result:
         """Return a result without claims, after the time limit or Ctrl-C."""
@@ -259,6 +298,8 @@ class Fit:
                 made = int(swap_arc.descend(G, x, s, TOLERANCE, SLICE, C.signed))
                 if made < SLICE or self.expired(1.0 - LAST_SHARE):
                     break
+            if np.array_equal(x, V[:, k]):
+                continue
             held = np.flatnonzero(x)
             scores = Z.copy()
             scores[:, k] = C.root[:, held] @ x[held]
@@ -296,6 +337,11 @@ class Fit:
         limit = self.plan.max_time
         self.interrupted = self.interrupted or bool(self.pressed)
         return self.interrupted or (limit is not None and working_seconds() - self.clock >= share * limit)
+
+
+def _thread(C: Covariance) -> AbstractContextManager[None]:
+    """Let a method run in this thread if that takes no longer than starting another one."""
+    return inline() if len(C) <= INLINE else nullcontext()
 
 
 @functools.cache

@@ -227,12 +227,17 @@ class Covariance:
             # Both are symmetric, so the Fortran-ordered transpose is updated in place.
             sl.blas.dgemm(-1.0, by.left, by.right, 1.0, G.T, trans_a=True, overwrite_c=True)
 
-    def problem(self, W: Matrix, s: int) -> Problem:
-        """Return max ½vᵀGv, G = C deflated by W, with a λ above the exactness threshold √2·max‖Gx‖∞."""
+    def left_by(self, W: Matrix) -> Matrix:
+        """Return G = C deflated by W; raise an error if nothing is left."""
         G = np.empty_like(self.C)
         self.deflate(self.deflation(W), G)
         if float(np.diag(G).max()) <= EXHAUSTED * self.total:
             raise ExhaustedError(W)
+        return G
+
+    def problem(self, W: Matrix, s: int) -> Problem:
+        """Return max ½vᵀGv, G = C deflated by W, with a λ above the exactness threshold √2·max‖Gx‖∞."""
+        G = self.left_by(W)
         lam = 2.0 * math.sqrt(float(np.einsum("ij,ij->i", G, G).max()))
         if self.kind == "hotelling":  # which may leave negative eigenvalues
             f: Quadratic = Quadratic(-0.5 * (G + G.T))

@@ -25,10 +25,11 @@ from counterpoise.estimators.deflation import KINDS, Matrix
 from counterpoise.estimators.options import drawn_seed, refuse_unusable, time_limit, warn_if_interrupted
 from counterpoise.estimators.pca_input import size_of, sizes_of, source_of, validated
 from counterpoise.interrupts import noting_interrupts
+from counterpoise.sentences import counted
 
 METHODS = ("search", "swap", "bcd-g", "exact")
-# Starts and children of a search per component; on digits and MNIST, 8 find the same as 512.
-DEFAULT_WORK = 8
+# Starts and children of a search per component; on digits and MNIST, 8 find the same as 512, and before backfitting 4.
+DEFAULT_WORK, FEW_STARTS = 8, 4
 
 
 class SparsePCA(
@@ -78,8 +79,8 @@ class SparsePCA(
         Of :func:`counterpoise.minimize`, for each component in its turn. "exact" proves a single component, of few
         features.
     work : int, optional
-        Of a search: starts and children a component, 8 if there is no ``max_time`` either. Where backfitting follows,
-        all are starts.
+        Of a search: starts and children a component, 8 if there is no ``max_time`` either. Where backfitting follows
+        and there is no ``max_time`` it is the number of starts alone, 4 by default.
     max_time : float, optional
         Seconds of a fit, all components together, after the covariance. Results then depend on the machine's speed.
     random_state : int, RandomState or None
@@ -160,7 +161,7 @@ class SparsePCA(
         nonnegative: bool = False,
         standardize: bool = False,
         deflation: str = "schur",
-        backfit: int = 40,
+        backfit: int = 5,
         method: str = "search",
         work: int | None = None,
         max_time: float | None = None,
@@ -201,8 +202,9 @@ class SparsePCA(
         tasks.finish(fitted=True)
         if len(found.sizes) < len(plan.sizes):
             warnings.warn(
-                f"n_components is {len(plan.sizes)}, but {len(found.sizes)} components explain all variance of "
-                f"{'X' if covariance is None else 'the covariance'}; the fit has {len(found.sizes)}.",
+                f"n_components is {len(plan.sizes)}, but {counted(len(found.sizes), 'component')} "
+                f"{'explains' if len(found.sizes) == 1 else 'explain'} all variance of {data.name}; "
+                f"the fit has {len(found.sizes)}.",
                 UserWarning,
                 stacklevel=2 + FRAMES,
             )
@@ -340,10 +342,10 @@ class SparsePCA(
         choice(self.method, "method", METHODS)
         max_time = time_limit(self.max_time)
         work = None if self.work is None else whole_number(self.work, "work", 1)
-        return Plan(
+        plan = Plan(
             sizes,
             self.method,
-            DEFAULT_WORK if work is None and max_time is None else work,
+            work,
             max_time,
             whole_number(self.backfit, "backfit", 0),
             drawn_seed(self.random_state),
@@ -351,6 +353,9 @@ class SparsePCA(
             not flag(self.nonnegative, "nonnegative"),
             choice(self.deflation, "deflation", KINDS),
         )
+        if work is None and max_time is None:
+            plan = plan._replace(work=FEW_STARTS if plan.is_quick else DEFAULT_WORK)
+        return plan
 
 
 class NonnegativeSparsePCA(SparsePCA):
@@ -377,7 +382,7 @@ class NonnegativeSparsePCA(SparsePCA):
         *,
         standardize: bool = False,
         deflation: str = "schur",
-        backfit: int = 40,
+        backfit: int = 5,
         method: str = "search",
         work: int | None = None,
         max_time: float | None = None,
