@@ -183,12 +183,18 @@ class Fit:
         return kept(problem, result, truncated(result.x, s))
 
     def _quick(self, C: Covariance, V: Matrix, s: int) -> Result:
-        """Return the best of descents from the longest columns of what V leaves of C, without a claim."""
+        """Return the best of descents from the longest columns of what V leaves of C, without a claim.
+
+        The first has all its entries and loses the smallest step by step: it finds groups of columns that are many
+        together, but short one by one.
+        """
         G = C.left_by(V)
         lengths = np.einsum("ij,ij->i", G, G)
         best, most = V[:, :0], -math.inf
-        for column in np.argsort(-lengths, kind="stable")[: self.plan.work]:
+        for k, column in enumerate(np.argsort(-lengths, kind="stable")[: self.plan.work]):
             x = C.allowed(G[column]).copy()
+            if k == 0:
+                swap_arc.shrink(G, x, s, C.signed)
             swap_arc.descend(G, x, s, TOLERANCE, MOST_SWAPS, C.signed)
             value = float(x @ G @ x)
             if value > most:

@@ -190,7 +190,7 @@ def _check_covariance(C: Matrix) -> None:
         )
     # A small shift makes the factorisation succeed if negative eigenvalues are rounding.
     shift = ROUNDING * size * len(C)
-    if sl.lapack.dpotrf(C + shift * np.eye(len(C)), overwrite_a=True)[1] > 0:
+    if size > 0.0 and sl.lapack.dpotrf(C + shift * np.eye(len(C)), overwrite_a=True)[1] > 0:
         least = float(np.linalg.eigvalsh(C)[0])
         raise ValueError(
             f"covariance is not positive semidefinite: its least eigenvalue is {least:.3g}, so that it is "
@@ -236,9 +236,9 @@ class Covariance:
         return G
 
     def problem(self, W: Matrix, s: int) -> Problem:
-        """Return max ½vᵀGv, G = C deflated by W, with a λ above the exactness threshold √2·max‖Gx‖∞."""
+        """Return max ½vᵀGv, G = C deflated by W, with a λ above the exactness threshold, at most 2·max‖Gx‖∞."""
         G = self.left_by(W)
-        lam = 2.0 * math.sqrt(float(np.einsum("ij,ij->i", G, G).max()))
+        lam = 2.5 * math.sqrt(float(np.einsum("ij,ij->i", G, G).max()))
         if self.kind == "hotelling":  # which may leave negative eigenvalues
             f: Quadratic = Quadratic(-0.5 * (G + G.T))
         else:

@@ -109,7 +109,10 @@ def _rank(T: Matrix) -> int:
 
 def adjusted_variances(Z: Matrix, by_size: bool) -> tuple[Matrix, Indices]:
     """Return T_kk² of the scores Z = QT, and the order of the columns; by size it is QR with pivots."""
-    if not by_size:
-        return np.asarray(np.diag(np.linalg.qr(Z, mode="r")) ** 2, dtype=np.float64), np.arange(Z.shape[1])
-    T, order = pivoted(Z)
-    return np.asarray(T.diagonal() ** 2, dtype=np.float64), np.asarray(order, dtype=np.intp)
+    if by_size:
+        T, order = pivoted(Z)
+    else:
+        T, order = np.linalg.qr(Z, mode="r"), np.arange(Z.shape[1])
+    variances = np.zeros(Z.shape[1])  # those beyond the rank add nothing
+    variances[: min(Z.shape)] = T.diagonal() ** 2
+    return variances, np.asarray(order, dtype=np.intp)
