@@ -112,7 +112,7 @@ def adjusted_variances(Z: Matrix, by_size: bool) -> tuple[Matrix, Indices]:
     if by_size:
         T, order = pivoted(Z)
     else:
-        T, order = np.linalg.qr(Z, mode="r"), np.arange(Z.shape[1])
+        T, order = np.asarray(np.linalg.qr(Z, mode="r")), np.arange(Z.shape[1])
     variances = np.zeros(Z.shape[1])  # those beyond the rank add nothing
     variances[: min(Z.shape)] = T.diagonal() ** 2
     return variances, np.asarray(order, dtype=np.intp)
