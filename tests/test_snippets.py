@@ -104,6 +104,7 @@ def no_long_runs(monkeypatch):
 
     monkeypatch.setattr(runner, "run", lambda *arguments, **options: None)
     monkeypatch.setattr("counterpoise.cli.reproduce._theory", lambda *arguments: None)
+    monkeypatch.setattr("counterpoise.cli.reproduce._published", lambda *arguments: None)
     monkeypatch.setattr(sets, "fetch", written)
     prepared = warm.Prepared(1, 0, 0.0, Path("cache"), [])
     monkeypatch.setattr(warm, "compile_kernels", lambda *arguments: prepared)
