@@ -42,8 +42,8 @@ def test_values_that_are_reached_are_proved_and_written(rng, tmp_path, monkeypat
     assert [row["k"] for row in rows] == [1, 3, 6]
     for row in rows:
         assert row["reached"] == "yes" and row["proved"] == "optimal"
-        assert float(row["found"]) == pytest.approx(signed_component_optimum(C, row["k"]), abs=1e-6)
-        assert float(row["bound"]) >= float(row["found"]) - 1e-4
+        assert float(row["found"]) == pytest.approx(signed_component_optimum(C, row["k"]), abs=1e-5)
+        assert float(row["bound"]) >= float(row["found"]) - 1e-3
     page = (tmp_path / "out" / "sparse-pca.md").read_text("utf-8")
     assert "| pitprops | 6 | 3 |" in page and "reproduce sparse-pca" in page
     assert (tmp_path / "out" / "sparse-pca.svg").exists()

@@ -11,6 +11,7 @@ import numpy as np
 
 import counterpoise as cp
 from counterpoise.checks import Vector, real_array, whole_number
+from counterpoise.figures.components import plot_biplot, plot_variance
 from counterpoise.figures.describe import (
     BLUE,
     FLOOR,
@@ -58,6 +59,7 @@ __all__ = [
     "Style",
     "has_matplotlib",
     "plot_balance",
+    "plot_biplot",
     "plot_gap",
     "plot_loadings",
     "plot_objective",
@@ -239,36 +241,6 @@ def plot_path(n_assets: Iterable[int], tracking_errors: Iterable[float], ax: Axe
     series = [Series("", numbers, errors, look=Style(BLUE, "-", marker="o"))]
     draw(ax, "line", Panel("", Axis("names, at most"), Axis("tracking error (root mean square, per day)"), series))
     ax.set_ylim(bottom=0.0)
-    return ax
-
-
-def plot_variance(
-    n_nonzero: Iterable[int], shares: Iterable[float], elbow: int | None = None, ax: Axes | None = None
-) -> Axes:
-    """Plot the share of the variance that sparse components explain against the number of their loadings.
-
-    Parameters
-    ----------
-    n_nonzero : numbers of loadings of a component
-        In any order.
-    shares : of the variance, between 0 and 1
-    elbow : int, optional
-        A number of loadings to mark.
-    ax : Axes, optional
-        A new figure's by default.
-    """
-    pairs = sorted(zip(n_nonzero, shares, strict=True))
-    if not pairs:
-        raise ValueError("n_nonzero is empty; there is nothing to plot.")
-    ax = axes_or_new(ax)
-    numbers, values = np.array(pairs).T
-    series = [Series("", numbers, values, look=Style(BLUE, "-", marker="o"))]
-    axes = Axis("loadings of a component, at most"), Axis("variance explained", "percent")
-    mark = "" if elbow is None else f"elbow: {elbow} loadings"
-    draw(ax, "line", Panel("", *axes, series, marks=() if elbow is None else [elbow]), marks=mark)
-    ax.set_ylim(bottom=0.0)
-    if mark:
-        add_legend(ax, "inside", loc="lower right")
     return ax
 
 

@@ -62,6 +62,12 @@ def no_step(x: Matrix, objective: float, status: Status, message: str, gap: floa
     )
 
 
+def orientation(v: Matrix) -> float:
+    """Return −1 if −v is to be shown instead of v: the sum is positive, or if it is 0 the largest entry by size."""
+    total = float(v.sum())
+    return math.copysign(1.0, total if abs(total) > SAME else float(v[np.argmax(np.abs(v))]))
+
+
 def moved(result: Result, places: Indices, length: int, sign: float = 1.0) -> Result:
     """Return a result with its point scattered into zeros, and with the other sign if that is −1."""
     return Result(**{**result, "x": embedded(sign * result.x, places, length)})

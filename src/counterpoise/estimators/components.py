@@ -12,7 +12,7 @@ from threadpoolctl import ThreadpoolController
 
 from counterpoise.clock import paused, working_seconds
 from counterpoise.estimators.callbacks import Tasks, tell
-from counterpoise.estimators.component_results import as_it_is, certified, embedded, kept, moved, no_step
+from counterpoise.estimators.component_results import as_it_is, certified, embedded, kept, moved, no_step, orientation
 from counterpoise.estimators.covariance import (
     Covariance,
     ExhaustedError,
@@ -418,9 +418,8 @@ def fit_components(data: Source, fit: Fit, warm: Matrix | None = None) -> Found:
         ended = {"status": Status.INTERRUPTED, "message": Status.INTERRUPTED.value, "success": False}
         results = [Result(**{**result, **ended}) for result in results]
     variances, order = C.adjusted(V, plan.by_size)
-    # A component and its negative are the same; of the two the one whose largest loading is positive.
     V = V[:, order]
-    signs = np.sign(V[np.argmax(np.abs(V), axis=0), np.arange(V.shape[1])])
+    signs = np.array([orientation(v) for v in V.T])
     results = [moved(results[k], pool, data.n, sign) for k, sign in zip(order, signs, strict=True)]
     bounds = upper_bounds(data, C, plan.sizes)
     return Found(

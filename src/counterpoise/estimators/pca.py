@@ -91,7 +91,8 @@ class SparsePCA(
     Attributes
     ----------
     components_ : array, n_components_ × n_features
-        Rows of length 1, in the precision of X; the largest loading by size is positive.
+        Rows of length 1, in the precision of X, turned so that the sum of the loadings is positive; if it is 0 the
+        largest by size is.
     n_components_ : int
         Fewer than ``n_components`` if these explain all variance.
     explained_variance_ : array of length n_components_

@@ -115,11 +115,11 @@ def table(found: list[Found]) -> Table:
                 len(each.C),
                 each.k,
                 each.printed,
-                f"{one.variance:.6f}",
+                f"{one.variance:.5f}",
                 "yes" if each.is_reached(one.variance) and one.loadings <= each.k else "no",
                 f"{1e3 * one.seconds:.0f}",
                 "–" if one.proof is None else spelled(one.proof),
-                f"{one.bound:.4f}",
+                f"{one.bound:.3f}",
             ]
         )
     head = ("matrix", "n", "k", "published", "found", "reached", "ms", "proved", "bound")
