@@ -81,6 +81,7 @@ def folder(tmp_path, monkeypatch):
     features = table([f"gene {k}" for k in range(15)], rng.standard_normal((40, 15)), cell=[f"c{k}" for k in range(40)])
     for name in ("table.csv", "cells.csv"):
         features.to_csv(name)
+    features.drop(columns="cell").corr().to_csv("correlations.csv")
     for name, stratum in (("people.csv", "site"), ("patients.csv", "clinic")):
         parts = {"id": [f"p{k}" for k in range(120)], stratum: rng.choice(["a", "b"], 120)}
         table(["age", "weight"], rng.normal(50, 9, (120, 2)), **parts).to_csv(name, index=False)

@@ -55,7 +55,7 @@ def component_claims(pca: SparsePCA) -> list[str]:
     if certified:
         gap = max(max(0.0, float(pca.results_[k - 1].cws_gap)) for k in certified)
         which = "each component" if not by_message else f"component{'s' * (len(certified) > 1)} {joined(certified)}"
-        joint = pca.backfit > 0 and pca.deflation == "schur"
+        joint = pca.backfit != 0 and pca.deflation == "schur"
         given = "given the others, " if joint else "given those before it, "
         given = "" if len(pca.results_) == 1 else given
         # The objective is minus half the variance.

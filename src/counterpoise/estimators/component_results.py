@@ -70,7 +70,7 @@ def orientation(v: Matrix) -> float:
 
 def moved(result: Result, places: Indices, length: int, sign: float = 1.0) -> Result:
     """Return a result with its point scattered into zeros, and with the other sign if that is −1."""
-    return Result(**{**result, "x": embedded(sign * result.x, places, length)})
+    return Result(**{**result, "x": embedded(sign * result.x + 0.0, places, length)})
 
 
 def embedded(values: Matrix, places: Indices, length: int) -> Matrix:

@@ -421,10 +421,9 @@ def fit_components(data: Source, fit: Fit, warm: Matrix | None = None) -> Found:
     V = V[:, order]
     signs = np.array([orientation(v) for v in V.T])
     results = [moved(results[k], pool, data.n, sign) for k, sign in zip(order, signs, strict=True)]
+    V = signs * V + 0.0  # no zero is negative
     bounds = upper_bounds(data, C, plan.sizes)
-    return Found(
-        embedded(signs * V, pool, data.n), variances, C.root @ (signs * V), bounds, results, fit.rounds, plan.sizes
-    )
+    return Found(embedded(V, pool, data.n), variances, C.root @ V, bounds, results, fit.rounds, plan.sizes)
 
 
 def _entering(data: Source, pool: Indices, C: Covariance, V: Matrix, fit: Fit) -> Indices:
