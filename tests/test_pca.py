@@ -403,6 +403,7 @@ class Minute:
 @pytest.mark.parametrize(("backfit", "setups"), [(0, 1), (4, 3)])
 def test_the_limit_is_for_all_components_together(rng, monkeypatch, backfit, setups):
     X, clock = factors(rng, n=14, rank=5), Minute(monkeypatch)
+    monkeypatch.setattr(module, "certified", lambda *_: None)  # so that components take pair steps in the end
     pca = NonnegativeSparsePCA(5, 3, backfit=backfit, max_time=60.0, random_state=0).fit(X)
     assert sum(clock.asked) <= 60.0 and clock.now <= 60.0 + setups and clock.late == 0
     assert len(clock.asked) > 5 * (backfit > 0)
@@ -446,7 +447,8 @@ def interrupting(function, call):
 def test_ctrl_c_while_backfitting_keeps_the_components(rng, monkeypatch, call):
     X = factors(rng, n=14, rank=6, noise=1.0)
     alone = NonnegativeSparsePCA(3, 3, backfit=0, random_state=0).fit(X)
-    kernels = {"descend": interrupting(module.swap_arc.descend, call), "polish": module.swap_arc.polish}
+    kernels = {name: getattr(module.swap_arc, name) for name in ("descend", "polish", "shrink")}
+    kernels["descend"] = interrupting(kernels["descend"], call)
     monkeypatch.setattr(module, "swap_arc", type("Kernels", (), kernels))
     with pytest.warns(UserWarning, match=r"The fit was interrupted; the best point so far is kept") as caught:
         pca = NonnegativeSparsePCA(3, 3, random_state=0).fit(X)
@@ -472,7 +474,9 @@ def test_ctrl_c_in_a_method_keeps_what_is_complete(rng, monkeypatch, backfit, ca
         return result
 
     monkeypatch.setattr(module, "minimize", minimize)
-    monkeypatch.setattr(module, "certified", lambda *_: None)  # so that every component takes pair steps in the end
+    # Every component takes pair steps in the end.
+    monkeypatch.setattr(module, "certified", lambda *_: None)
+    monkeypatch.setattr(module, "RISES", 1.0)
     pca = NonnegativeSparsePCA(3, 3, backfit=backfit, method="swap" if backfit else "search", random_state=0)
     if not kept:
         with pytest.raises(KeyboardInterrupt):

@@ -40,7 +40,7 @@ def certified(problem: Problem, x: Matrix, seed: int) -> Result | None:
 
 def as_it_is(problem: Problem, x: Matrix, seed: int) -> Result:
     """Return the result at x without a step, with its gap."""
-    message = "pairs would raise this component's own variance and lower the total of all; it is left as it is"
+    message = "raising this component's own variance would lower the total of all; it is left as it is"
     return no_step(x, problem.objective(x), Status.STATIONARY, message, certify(problem, x).cws_gap, seed)
 
 

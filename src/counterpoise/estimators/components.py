@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 import math
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple
 
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
 from counterpoise.clock import paused, working_seconds
 from counterpoise.estimators.callbacks import Tasks, tell
+from counterpoise.estimators.component_plan import Found, Plan, Seen
 from counterpoise.estimators.component_results import as_it_is, certified, embedded, kept, moved, no_step, orientation
 from counterpoise.estimators.covariance import (
     Covariance,
@@ -48,69 +48,8 @@ FIRST_SHARE, LAST_SHARE = 0.5, 0.15
 SLICE = 64
 # Up to so many columns a method takes milliseconds and gets no thread of its own.
 INLINE = 128
-
-
-class Plan(NamedTuple):
-    """The options of a fit."""
-
-    sizes: list[int]
-    method: str
-    work: int | None
-    max_time: float | None
-    backfit: int
-    seed: int
-    n_jobs: int | None
-    signed: bool = False
-    deflation: str = "schur"
-
-    @property
-    def joint(self) -> bool:
-        """Whether components are backfitted, which means by the Schur complement of all others."""
-        return self.backfit > 0 and len(self.sizes) > 1 and self.deflation == "schur"
-
-    @property
-    def by_size(self) -> bool:
-        """Whether components are ordered by adjusted variance; those of different sizes keep the user's order."""
-        return self.joint and len(set(self.sizes)) == 1
-
-    @property
-    def is_quick(self) -> bool:
-        """Whether a few descents suffice for each component in its turn, because backfitting searches on from there."""
-        return self.joint and self.method == "search" and self.max_time is None
-
-    def options(self, seconds: float | None) -> dict[str, Any]:
-        """Return the options of the method."""
-        search = {"work": self.work, "n_jobs": self.n_jobs} if self.method == "search" else {}
-        return {"seed": self.seed, "max_time": seconds, **search}
-
-
-class Found(NamedTuple):
-    """Components as columns of V, on all features; the scores RV of the data's covariance RᵀR; upper bounds."""
-
-    V: Matrix
-    variances: Matrix
-    scores: Matrix
-    bounds: Matrix
-    results: list[Result]
-    rounds: int
-    sizes: list[int]
-
-
-class _Seen:
-    """Components that were examined since another one changed and need not be examined again."""
-
-    def __init__(self, count: int) -> None:
-        self.since = np.zeros(count, dtype=bool)
-
-    def look(self, k: int) -> bool:
-        """Return whether component k must be examined, and mark it as examined."""
-        due = not self.since[k]
-        self.since[k] = True
-        return due
-
-    def change(self, k: int) -> None:
-        """Mark all components but k for examination."""
-        self.since[np.arange(len(self.since)) != k] = False
+# The same for products: so many multiplications take milliseconds.
+SHORT = 20_000_000
 
 
 class Fit:
@@ -216,7 +155,7 @@ class Fit:
     def _rounds(self, C: Covariance, V: Matrix, kicks: bool) -> Matrix:
         """Backfit until the total stops rising, then kick or stop; return the best components."""
         best, best_total = V, -math.inf
-        total, seen = self._total(C, V), _Seen(V.shape[1])
+        total, seen = self._total(C, V), Seen(V.shape[1])
         try:
             for _ in range(self.plan.backfit):
                 if self.expired(1.0 - LAST_SHARE):
@@ -237,7 +176,7 @@ class Fit:
                     if not kicks:
                         break
                     V = self._kicked(C, best)
-                    total, seen = self._total(C, V), _Seen(V.shape[1])
+                    total, seen = self._total(C, V), Seen(V.shape[1])
         except KeyboardInterrupt:
             self.interrupted = True
         return best
@@ -253,16 +192,20 @@ class Fit:
             try:
                 here = V[:, k].copy()
                 problem = C.problem(np.delete(V, k, axis=1), s)
-                result = self._near(C, problem, here)
-                self.interrupted = result.status is Status.INTERRUPTED or bool(self.pressed)
-                there = V.copy()
-                there[:, k] = truncated(result.x, s)
-                changed = self._total(C, there)
-                if changed < total * (1.0 - RISES):
+                there, polished = V.copy(), here.copy()
+                swap_arc.polish(-problem.f.Q, polished, C.signed)
+                there[:, k] = polished
+                result, changed = None, self._total(C, there)
+                if changed >= total * (1.0 - RISES):
+                    result = self._near(C, problem, here, polished)
+                    self.interrupted = result.status is Status.INTERRUPTED or bool(self.pressed)
+                    there[:, k] = truncated(result.x, s)
+                    changed = self._total(C, there)
+                if result is None or changed < total * (1.0 - RISES):
                     with _thread(C):
                         result = as_it_is(problem, here, self.plan.seed)
                 else:
-                    result, V, total = kept(problem, result, there[:, k]), there, changed
+                    result, V, total = kept(problem, result, there[:, k].copy()), there, changed
             except KeyboardInterrupt:
                 self.interrupted = True
                 result = self._uncertified(C, V, k)
@@ -271,12 +214,10 @@ class Fit:
             self.backfitting.finish()
         return V, results
 
-    def _near(self, C: Covariance, problem: Problem, x: Matrix) -> Result:
-        """Polish x on its support, which often suffices for a certificate, or take pair steps from x."""
-        at = x.copy()
-        swap_arc.polish(-problem.f.Q, at, C.signed)
+    def _near(self, C: Covariance, problem: Problem, x: Matrix, polished: Matrix) -> Result:
+        """Certify x polished on its support, which often suffices, or take pair steps from x."""
         with _thread(C):
-            result = certified(problem, at, self.plan.seed)
+            result = certified(problem, polished, self.plan.seed)
         if result is None:
             with _thread(C):
                 result = minimize(problem, x, seed=self.plan.seed, max_time=self._left())
@@ -288,7 +229,7 @@ class Fit:
         added = adjusted_variances(C.root @ np.column_stack([np.delete(V, k, axis=1), V[:, k]]), False)[0][-1]
         return no_step(V[:, k].copy(), -0.5 * float(added), status, status.value, math.nan, self.plan.seed)
 
-    def _round(self, C: Covariance, V: Matrix, total: float, seen: _Seen) -> tuple[Matrix, float]:
+    def _round(self, C: Covariance, V: Matrix, total: float, seen: Seen) -> tuple[Matrix, float]:
         """Exchange loadings of each component in turn given all others; keep what raises the total."""
         V, Z, P, G = V.copy(), C.root @ V, C.C @ V, np.empty_like(C.C)
         for k, s in enumerate(self.plan.sizes):
@@ -369,10 +310,11 @@ def fit_components(data: Source, fit: Fit, warm: Matrix | None = None) -> Found:
         pool = data.varying if whole else data.pool(POOLED, len(plan.sizes), plan.seed)
         if warm is not None:
             pool = np.union1d(pool, np.flatnonzero(warm.any(axis=1)))
-        first = data.covariance(pool)
-        if fit.pressed:
-            raise KeyboardInterrupt
-        C = Covariance(first, plan.signed, plan.deflation)
+        with inline() if (data.m or 1) * len(pool) ** 2 <= SHORT else nullcontext():
+            first = data.covariance(pool)
+            if fit.pressed:
+                raise KeyboardInterrupt
+            C = Covariance(first, plan.signed, plan.deflation)
         V = None if warm is None else embedded(warm[pool], np.arange(len(pool)), len(C))
     if fit.pressed:
         raise KeyboardInterrupt

@@ -19,7 +19,8 @@ from sklearn.utils.validation import check_is_fitted
 from counterpoise.checks import choice, flag, is_sparse, whole_number, worker_count
 from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, with_callbacks
 from counterpoise.estimators.component_path import ComponentPath, default_sizes
-from counterpoise.estimators.components import Fit, Found, Plan, fit_components
+from counterpoise.estimators.component_plan import Found, Plan
+from counterpoise.estimators.components import Fit, fit_components
 from counterpoise.estimators.covariance import Source
 from counterpoise.estimators.deflation import KINDS, Matrix
 from counterpoise.estimators.options import drawn_seed, refuse_unusable, time_limit, warn_if_interrupted
@@ -118,8 +119,8 @@ class SparsePCA(
     results_ : list of Result
         How each component ended, with its status and ``cws_gap``, which speaks of the columns of the pool (see Notes).
         After backfitting a result is of the component given all others, otherwise given those before it;
-        −2·objective is the variance that it adds to these. STATIONARY means that a pair would raise the component's
-        own variance, but lower the total. Ctrl-C keeps the components found so far, with a warning, once there are
+        −2·objective is the variance that it adds to these. STATIONARY means that the component's own variance could be
+        raised, but the total would fall. Ctrl-C keeps the components found so far, with a warning, once there are
         ``n_components`` of them.
     n_iter_ : int
         Rounds of backfitting done.
