@@ -70,12 +70,15 @@ def truncated_power(C: Vector, k: int) -> Vector:
 
 
 def gpower(C: Vector, k: int) -> Vector:
-    """Return the component of GPower with ℓ0: its penalty is bisected until k loadings are left, then refitted."""
+    """Return the component of GPower with ℓ0: its penalty is bisected until k loadings are left, which are refitted.
+
+    The number of loadings jumps with the penalty; where no penalty leaves k, the k largest of more are taken.
+    """
     values, vectors = np.linalg.eigh(C)
     A = np.sqrt(np.maximum(values, 0.0))[:, None] * vectors.T
     lengths = np.einsum("ij,ij->j", A, A)
     start = unit(A[:, np.argmax(lengths)])
-    low, high, held = 0.0, float(lengths.max()), np.arange(len(C))
+    low, high, supports = 0.0, float(lengths.max()), []
     for _ in range(BISECTIONS):
         gamma, x = 0.5 * (low + high), start
         for _ in range(200):
@@ -85,15 +88,16 @@ def gpower(C: Vector, k: int) -> Vector:
             moved, x = float(np.abs(new - x).max()), new
             if moved <= 1e-8:
                 break
-        found = np.flatnonzero((A.T @ x) ** 2 > gamma)
+        inner = np.abs(A.T @ x)
+        found = np.flatnonzero(inner**2 > gamma)
         low, high = (gamma, high) if len(found) > k else (low, gamma)
-        if 0 < len(found) <= k and (len(held) > k or len(found) > len(held)):
-            held = found
+        supports.append(found[np.argsort(-inner[found], kind="stable")[:k]])
         if len(found) == k:
             break
-    held = held if len(held) <= k else np.argsort(-lengths)[:k]
+    solved = [(np.linalg.eigh(C[np.ix_(held, held)]), held) for held in supports if len(held)]
+    (_, vectors), held = max(solved, key=lambda each: float(each[0][0][-1]))
     v = np.zeros(len(C))
-    v[held] = np.linalg.eigh(C[np.ix_(held, held)])[1][:, -1]
+    v[held] = vectors[:, -1]
     return v
 
 
