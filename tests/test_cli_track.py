@@ -61,6 +61,17 @@ def result(folder):
     return found
 
 
+def test_other_measures_than_the_squared_error(folder):
+    returns, index, _ = to_returns(prices(), "SPX")
+    for options in ({"measure": "dr"}, {"measure": "hdr", "huber": 0.001}):
+        arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
+        found = run("prices.csv", "--index", "SPX", "--assets", "2", "--output", "out", "--force", *arguments)
+        assert found.exit_code == 0, found.output
+        weights = IndexTracker(2, random_state=0, **options).fit(returns, index).weights_
+        for row in rows_of(base.Path("out/weights.csv")):
+            assert float(row["weight"]) == pytest.approx(weights[row["name"]], abs=1e-9)
+
+
 def test_it_prints_and_writes_what_the_library_finds(result):
     returns, index, _ = to_returns(prices(), "SPX")
     tracker = IndexTracker(2, random_state=0).fit(returns, index)
@@ -303,6 +314,9 @@ def test_excel_is_read_or_its_package_named(folder, monkeypatch):
         (("--quiet", "--verbose"), "--quiet and --verbose are both given; give one of them."),
         (("--max-weight", "2"), "--max-weight is 2; it must be between 0 and 1."),
         (("--max-weight", "0.1"), "2 names of the largest --max-weight sum to 0.2, and the weights must sum to 1; raise --assets or --max-weight."),
+        (("--measure", "mse"), "--measure is 'mse'; it must be one of 'ete', 'dr', 'hete', 'hdr'."),
+        (("--measure", "hdr"), '--measure "hdr" needs --huber, the daily difference beyond which it is linear, such as --huber=0.0025.'),
+        (("--huber", "0.01"), '--huber is 0.01, but --measure "ete" has no such part; leave it out.'),
         (("--include", "AAB"), "--include: 'AAB' is no column of returns; did you mean AAA?"),
         (("--backtest", "many"), "--backtest is 'many'; it must be WINDOW/STEP in rows, such as 252/63."),
         (("--backtest", "1/5"), "WINDOW of --backtest is 1; it must be at least 2."),

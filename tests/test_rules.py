@@ -7,6 +7,7 @@ import pytest
 
 import counterpoise as cp
 import naive
+from conftest import scaled
 from counterpoise.kernels import sweep
 from counterpoise.rules import InfeasibleError, rules_of
 
@@ -79,7 +80,7 @@ def cases(count: int, seed: int):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_pair_steps_are_global(seed):
-    for spec, problem, x in cases(150, seed):
+    for spec, problem, x in cases(scaled(150, 20), seed):
         assert naive.violation(spec, x) <= 1e-9
         terms = problem.terms()
         sweep.start(terms, x)
@@ -100,7 +101,7 @@ def test_pair_steps_are_global(seed):
 
 @pytest.mark.parametrize("seed", range(4))
 def test_certified_points_have_no_better_pair(seed):
-    for spec, problem, x in cases(100, 100 + seed):
+    for spec, problem, x in cases(scaled(100, 8), 100 + seed):
         result = cp.minimize(problem, x, seed=seed)
         assert result.status is cp.Status.CERTIFIED
         assert naive.violation(spec, result.x) <= 1e-11
@@ -195,7 +196,7 @@ def _check_exchanges(spec, result):
 def test_first_points_exist_whenever_the_rules_allow_one():
     found = refused = 0
     rng = np.random.default_rng(7)
-    for _ in range(400):
+    for _ in range(scaled(400, 40)):
         spec = random_spec(rng)
         try:
             problem = problem_of(spec)
@@ -213,7 +214,7 @@ def test_projection_with_groups_is_the_nearest_point():
     from scipy.optimize import minimize
 
     rng = np.random.default_rng(3)
-    for _ in range(60):
+    for _ in range(scaled(60, 20)):
         spec = random_spec(rng)._replace(s=N, penalty=0.0, floor=np.full(N, -np.inf), lo=np.zeros(N))
         z = 2 * rng.standard_normal(N)
         try:

@@ -12,7 +12,7 @@ import counterpoise as cp
 from conftest import parts, scaled
 from counterpoise.kernels import swap_line, tabu_line
 from counterpoise.problems import SIT
-from counterpoise.solvers.sparse_line import SparseLine
+from counterpoise.solvers.sparse_line import SparseLine, reduce_to
 
 
 def random_problem(rng, n=7, s=3, kinks=False, bounded=False, weights=False, rows=20):
@@ -247,8 +247,47 @@ def test_backward_elimination_keeps_s_feasible_coordinates(rng):
     problem = random_problem(rng, n=9, s=3)
     line = SparseLine(problem)
     x = np.zeros(9)
-    assert swap_line.reduce_to(line.support, 3, np.arange(9), x) <= 3
+    assert reduce_to(line.support, 3, np.arange(9), x) <= 3
     assert problem.violation(x) < 1e-12 and 1 <= (x > 0.0).sum() <= 3
+
+
+def test_pair_gap_of_a_constraint_against_a_grid_of_pairs(rng):
+    """The gap by closed forms is that of the kernels, and no grid of pairs finds more."""
+    known = 0
+    for case in range(scaled(300, 40)):
+        n, s = int(rng.integers(2, 8)), int(rng.integers(1, 4))
+        A, y = rng.standard_normal((int(rng.integers(1, 9)), n)), rng.standard_normal()
+        A[:, rng.integers(n)] = A[:, rng.integers(n)]
+        lo, hi = np.where(rng.random(n) < 0.15, 0.05, 0.0), rng.uniform(0.3, 1.2, n)
+        x, held = np.zeros(n), np.union1d(np.flatnonzero(lo), rng.permutation(n)[: rng.integers(1, s + 1)])
+        if len(held) > min(s, n) or hi[held].sum() < 1.0:
+            continue
+        problem = cp.Problem(cp.LeastSquares(A, y), cp.Bounds(lo, hi), cp.AtMost(min(s, n)), cp.Sum(1.0))
+        x[held] = lo[held] + (hi - lo)[held] * (1.0 - lo[held].sum()) / (hi - lo)[held].sum()
+        if rng.random() < 0.5 and len(held) > 1 and hi[held[0]] >= 1.0 and not lo.any():
+            x[held], x[held[0]] = 0.0, 1.0
+        gap, best, known = SparseLine(problem).pair_gap(x), 0.0, known + 1
+        for i, j in itertools.permutations(range(n), 2):
+            for eta in np.r_[x[j], np.linspace(0.0, min(hi[i] - x[i], x[j] - lo[j]), 60)]:
+                z = x.copy()
+                z[i], z[j] = x[i] + eta, x[j] - eta if eta != x[j] else 0.0
+                if (z >= lo - 1e-12).all() and (z <= hi + 1e-12).all() and np.count_nonzero(z) <= problem.g.s:
+                    best = max(best, problem.f.value(x) - problem.f.value(z))
+        assert gap >= best - 1e-9, case
+        assert gap == pytest.approx(cp.certify(problem, x, scan="all").cws_gap, abs=1e-9), case
+    assert known > scaled(100, 10)
+
+
+def test_pair_gap_leaves_the_rest_to_kernels(rng):
+    A, y, bounds, line = rng.standard_normal((9, 6)), rng.standard_normal(9), cp.Bounds(0, 1), cp.Sum(1.0)
+    x = np.array([0.5, 0.5, 0.0, 0.0, 0.0, 0.0])
+    for h, g, u in (
+        (bounds, cp.TopSum(2, 1e5), line),
+        (bounds + cp.AbsoluteDeviation(np.full(6, 0.1), 1.0), cp.AtMost(2), line),
+        (cp.SemiContinuous(0.1, 1.0), cp.AtMost(2), line),
+        (bounds, cp.AtMost(2), line.within({"a": [0, 1, 2]}, {"a": (0.0, 0.8)})),
+    ):
+        assert SparseLine(cp.Problem(cp.LeastSquares(A, y), h, g, u)).pair_gap(x) is None
 
 
 @pytest.mark.parametrize("s", [1, 2, 6, 7])

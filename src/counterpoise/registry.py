@@ -57,9 +57,10 @@ def serving(problem: Any, method: str) -> Any:
     """Return the strategy class that serves a problem, or refuse in a sentence that names the method."""
     strategy = strategy_for(problem)
     if strategy is None:
+        g = f"g is {type(problem.g).__name__}" if problem.g.lam > 0.0 else "there is no g"
         raise ValueError(
             f"method {method!r} knows TopSum and AtMost on Sum or Sphere, and Norm2 and ConcaveQuadratic on Sum; here "
-            f"g is {type(problem.g).__name__} and u is {type(problem.u).__name__}. "
+            f"{g} and u is {type(problem.u).__name__}. "
             "counterpoise.registry.register adds more."
         )
     if not getattr(strategy, "takes_losses", False):

@@ -33,6 +33,8 @@ OPTIONS = {
     "transaction_cost": "--cost",
     "include": "--include",
     "exclude": "--exclude",
+    "measure": "--measure",
+    "huber": "--huber",
     "max_time": "--seconds",
     "window": "WINDOW of --backtest",
 }
@@ -54,6 +56,17 @@ def track(
     cost: Annotated[float, typer.Option(help="Of a unit bought or sold; 0.001 is ten basis points.")] = 0.0,
     include: Annotated[list[str] | None, typer.Option(help="A name that must be held, repeatable.")] = None,
     exclude: Annotated[list[str] | None, typer.Option(help="A name that must not be held, repeatable.")] = None,
+    measure: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="What is least: ete (squared error), dr (squared shortfall), hete, hdr (linear beyond --huber).",
+            autocompletion=lambda: ["ete", "dr", "hete", "hdr"],
+        ),
+    ] = "ete",
+    huber: Annotated[
+        float | None, typer.Option(help="Daily difference beyond which hete and hdr are linear: 0.0025.")
+    ] = None,
     train_until: Annotated[
         str | None, typer.Option(metavar="DATE", help="Fit on the days up to this one, hold on those after.")
     ] = None,
@@ -93,6 +106,7 @@ def track(
         number(cost, "--cost", 0.0)
         base.check_seconds(seconds)
         choice(missing, "--missing", MISSING, quoted=False)
+        _check_measure(measure, huber)
         if train_until is not None and backtest is not None:
             raise ValueError("--train-until and --backtest are both given; give one of them.")
         if group_limits is not None and groups is None:
@@ -108,6 +122,8 @@ def track(
                 max_weight=max_weight,
                 min_weight=min_weight,
                 transaction_cost=cost,
+                measure=measure,
+                huber=huber,
                 include=include or None,
                 exclude=exclude or None,
                 max_time=seconds,
@@ -140,6 +156,14 @@ def track(
         results.publish(context, output, files, summary, show, as_json, quiet)
     if found.cut:
         raise typer.Exit(base.INTERRUPTED)
+
+
+def _check_measure(name: str, huber: float | None) -> None:
+    """Refuse a bad measure before any file is read; Numba is imported only now."""
+    from counterpoise.estimators.measures import as_measure
+
+    with base.in_options(OPTIONS):
+        as_measure(name, huber)
 
 
 def _tracker(assets: int, **options: Any) -> Any:

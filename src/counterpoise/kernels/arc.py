@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from counterpoise.kernels.basics import larger, smaller
 from counterpoise.kernels.concave import arc_floor, minimise_on_arc, subslope
 from counterpoise.kernels.dispatch import implements, kernel, outlined
 from counterpoise.kernels.pair import (
@@ -118,7 +119,7 @@ def least_coefficient(c0, c1, c2, c3, c4, hill):
     """
     b1, b2 = c0 + 0.25 * c1, c0 + 0.5 * c1 + c2 / 6.0
     b3, b4 = c0 + 0.75 * c1 + 0.5 * c2 + 0.25 * c3, c0 + c1 + c2 + c3 + c4
-    return min(min(min(c0, b1 + 0.5 * hill), min(0.75 * (b2 + hill), 0.5 * (b3 + hill))), 0.25 * b4)
+    return smaller(smaller(smaller(c0, b1 + 0.5 * hill), smaller(0.75 * (b2 + hill), 0.5 * (b3 + hill))), 0.25 * b4)
 
 
 @outlined
@@ -131,7 +132,7 @@ def _bound_turns(slopes, diagonal, row, sign, v, slope_j, even_j, q_jj, crosses,
         c0, c1, c2, c3, c4 = turning_polynomial(
             slopes[i] - pull, slope_j - pull, even_j - pull, diagonal[i], q_jj, sign * row[i], v, crosses
         )
-        promise[i] = max(promise[i], -least_coefficient(c0, c1, c2, c3, c4, hill * v))
+        promise[i] = larger(promise[i], -least_coefficient(c0, c1, c2, c3, c4, hill * v))
 
 
 @implements(screened_best_pair, Arc)
@@ -221,7 +222,7 @@ def _violating_pair(u, problem, x, as_printed, rng):
         torque = total_i * x[j] - total[j] * x_i  # 0 for j = worst
         bend = x[j] * x[j] * f.diagonal[worst] + x_i * x_i * f.diagonal[j] - 2.0 * x_i * x[j] * row[j]
         bend -= total_i * x_i + total[j] * x[j]
-        promise = 0.5 * abs(torque) * min(abs(torque) / bend, 1.0) if bend > 0.0 else abs(torque)
+        promise = 0.5 * abs(torque) * smaller(abs(torque) / bend, 1.0) if bend > 0.0 else abs(torque)
         if promise > largest:
             partner, largest = j, promise
     return (worst, partner) if partner >= 0 else (-1, -1)

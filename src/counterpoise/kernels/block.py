@@ -13,6 +13,7 @@ from __future__ import annotations
 import numpy as np
 
 from counterpoise.kernels.arc import Arc
+from counterpoise.kernels.basics import copied, fill, integers, larger, reals, smaller, table
 from counterpoise.kernels.concave import AtMost, ConcaveQuadratic, Norm2, TopSum, repositioned, subslope
 from counterpoise.kernels.dispatch import allocating, allocating_verb, entry_point, implements, kernel, outlined, verb
 from counterpoise.kernels.line import Line
@@ -111,7 +112,7 @@ def enumerate_states(g, u, x, block, H, b, lo, hi, state, z):
 @kernel
 def _outside(g, block, k, values):
     """Fill ``values`` with the magnitudes of ranks s−K+1 … s among the coordinates outside the block, K = min(k, s)."""
-    K = min(k, g.s)
+    K = smaller(k, g.s)
     taken, r = 0, 0
     while taken < g.s and r < len(g.order):
         inside = False
@@ -123,7 +124,7 @@ def _outside(g, block, k, values):
                 values[taken - (g.s - K)] = g.key[r]
             taken += 1
         r += 1
-    for a in range(max(taken - (g.s - K), 0), K):
+    for a in range(larger(taken - (g.s - K), 0), K):
         values[a] = 0.0
     return K
 
@@ -152,7 +153,7 @@ def _top_of_both(outside, K, sizes):
 @implements(concave_change, TopSum)
 def _change_top(g, x, block, z):
     k = len(block)
-    outside, before, after = np.empty(k), np.empty(k), np.empty(k)
+    outside, before, after = reals(k), reals(k), reals(k)
     K = _outside(g, block, k, outside)
     for a in range(k):
         before[a], after[a] = abs(x[block[a]]), abs(z[a])
@@ -175,7 +176,7 @@ def _change_square(g, x, block, z):
 @implements(concave_change, Norm2)
 def _change_norm(g, x, block, z):
     rise, square = _block_rise(x, block, z), g.square[0]
-    total = np.sqrt(square) + np.sqrt(max(square + rise, 0.0))
+    total = np.sqrt(square) + np.sqrt(larger(square + rise, 0.0))
     return -g.lam * rise / total if total > 0.0 else 0.0
 
 
@@ -186,10 +187,10 @@ def _propose_top(g, u, x, block, H, b, lo, hi, ranking, state, z):
     Each state drops from the ranking the coordinate that the last one left smallest: backward elimination.
     """
     k, lam, s = len(z), g.lam, g.s
-    most = min(k, s)
+    most = smaller(k, s)
     if state > most:
         return False
-    tilted = b.copy()
+    tilted = copied(b)
     if state < 0:
         for a in range(k):
             tilted[a] -= lam if g.rank[block[a]] < s else 0.0
@@ -230,7 +231,7 @@ def _refill_line(u, lo, hi, here, z):
     for a in range(len(z)):
         rest -= z[a]
     for a in range(len(z)):
-        moved = min(max(z[a] + rest, lo[a]), hi[a])
+        moved = smaller(larger(z[a] + rest, lo[a]), hi[a])
         rest -= moved - z[a]
         z[a] = moved
     return abs(rest) <= STAYS * size
@@ -254,8 +255,8 @@ def _refill_arc(u, lo, hi, here, z):
 def solve_part(u, x, block, H, b, lo, hi, free, m, z):
     """Write the candidate whose first m coordinates of ``free`` may be non-zero; x itself if they cannot keep u."""
     k = len(z)
-    part, tilt, low, high, point = np.empty((m, m)), np.empty(m), np.empty(m), np.empty(m), np.empty(m)
-    here = np.empty(k)
+    part, tilt, low, high, point = table(m, m), reals(m), reals(m), reals(m), reals(m)
+    here = reals(k)
     for a in range(k):
         here[a] = x[block[a]]
     for a in range(m):
@@ -285,10 +286,10 @@ def _places_of_block(g, x, block):
 def _propose_count(g, u, x, block, H, b, lo, hi, ranking, state, z):
     """State t: the first min(k, places) − t of the ranking may be non-zero; state −1: those that are."""
     k = len(z)
-    most = min(k, _places_of_block(g, x, block))
+    most = smaller(k, _places_of_block(g, x, block))
     if state >= most:
         return False
-    free, m = np.empty(k, dtype=np.int64), 0
+    free, m = integers(k), 0
     if state < 0:
         for a in range(k):
             if x[block[a]] != 0.0:
@@ -314,7 +315,7 @@ def _enumerate_count(g, u, x, block, H, b, lo, hi, state, z):
     k = len(z)
     if state >= 1 << k:
         return -1
-    free, m = np.empty(k, dtype=np.int64), 0
+    free, m = integers(k), 0
     for a in range(k):
         if state >> a & 1:
             free[m] = a
@@ -341,7 +342,7 @@ def _fill_vertex(u, lo, hi, ranking, z):
         return False
     for a in range(len(z)):
         i = ranking[a]
-        rise = min(spare, hi[i] - lo[i])
+        rise = smaller(spare, hi[i] - lo[i])
         z[i] = hi[i] if rise >= hi[i] - lo[i] else lo[i] + rise
         spare -= rise
     return True
@@ -355,7 +356,7 @@ def _propose_vertex(g, u, x, block, H, b, lo, hi, ranking, state, z):
         return False
     if state == 0:
         return fill_vertex(u, lo, hi, ranking, z)
-    tilted = b.copy()
+    tilted = copied(b)
     for a in range(len(z)):
         tilted[a] += subslope(g, x, block[a])
     solve_state(u, H, tilted, lo, hi, z)
@@ -368,7 +369,7 @@ def _enumerate_top(g, u, x, block, H, b, lo, hi, state, z):
     k, lam = len(z), g.lam
     if state >= 1 << k:
         return -1
-    tilted, count = b.copy(), 0
+    tilted, count = copied(b), 0
     for a in range(k):
         if state >> a & 1:
             tilted[a] -= lam
@@ -387,7 +388,7 @@ def stationary_on_face(H, b, lo, hi, state, most_free, z):
     on the bordered system; a singular face is passed over, because its minimum recurs on a smaller face.
     """
     k, spare, m, reach = len(z), np.sum(z), 0, 0.0
-    free = np.empty(k, dtype=np.int64)
+    free = integers(k)
     for a in range(k):
         digit = state % 3
         state //= 3
@@ -402,7 +403,7 @@ def stationary_on_face(H, b, lo, hi, state, most_free, z):
             reach += abs(z[a])
     if m == 0 or m > most_free:
         return m == 0 and abs(spare) <= STAYS * reach
-    system = np.zeros((m + 1, m + 2))
+    system = table(m + 1, m + 2)
     size = 0.0
     for a in range(m):
         right = -b[free[a]]
@@ -415,7 +416,7 @@ def stationary_on_face(H, b, lo, hi, state, most_free, z):
                 right -= H[free[a], c] * z[c]
         for c in range(m):
             system[a, c] = H[free[a], free[c]]
-            size = max(size, abs(system[a, c]))
+            size = larger(size, abs(system[a, c]))
         system[a, m], system[m, a], system[a, m + 1] = 1.0, 1.0, right
     system[m, m + 1] = spare
     for column in range(m + 1):
@@ -423,7 +424,7 @@ def stationary_on_face(H, b, lo, hi, state, most_free, z):
         for row in range(column + 1, m + 1):
             if abs(system[row, column]) > abs(system[pivot, column]):
                 pivot = row
-        if abs(system[pivot, column]) <= 1e-13 * max(size, 1e-300) and m > 1:
+        if abs(system[pivot, column]) <= 1e-13 * larger(size, 1e-300) and m > 1:
             return False
         for c in range(column, m + 2):
             system[column, c], system[pivot, c] = system[pivot, c], system[column, c]
@@ -435,10 +436,10 @@ def stationary_on_face(H, b, lo, hi, state, most_free, z):
     # The last free coordinate takes what the sum leaves, so that a poorly conditioned face is still on the sum.
     for a in range(m):
         value, i = (system[a, m + 1] / system[a, a] if a + 1 < m else spare), free[a]
-        slack = 1e-14 * max(abs(lo[i]), abs(hi[i])) if np.isfinite(lo[i]) and np.isfinite(hi[i]) else 0.0
+        slack = 1e-14 * larger(abs(lo[i]), abs(hi[i])) if np.isfinite(lo[i]) and np.isfinite(hi[i]) else 0.0
         if not lo[i] - slack <= value <= hi[i] + slack:
             return False
-        z[i] = min(max(value, lo[i]), hi[i])
+        z[i] = smaller(larger(value, lo[i]), hi[i])
         spare -= z[i]
     return True
 
@@ -482,8 +483,9 @@ def block_change(problem, x, block, H, q, even, z):
 def block_step(problem, x, block, theta, kind, best_z):
     """Write the best candidate of the block into ``best_z``; return by how much it decreases the model (0 for none)."""
     f, h, u, k = problem.f, problem.h, problem.u, len(block)
-    H, q, b, even = np.empty((k, k)), np.empty(k), np.empty(k), np.zeros(k)
-    here, side, before = np.empty(k), np.ones(k), np.zeros(k)
+    H, q, b, even = table(k, k), reals(k), reals(k), reals(k)
+    here, side, before = reals(k), reals(k), reals(k)
+    fill(side, 1.0)
     for a in range(k):
         i = block[a]
         q[a], here[a] = slope(f, i) + slope_right(h, i, x[i]), x[i]
@@ -499,7 +501,7 @@ def block_step(problem, x, block, theta, kind, best_z):
         b[a] = total
     if not is_signed(u):
         return -_best_state(problem, x, block, kind, H, q, b, even, side, here, 0.0, best_z)
-    best, start = 0.0, here.copy()
+    best, start = 0.0, copied(here)
     for orthant in range(2):
         # That of x, and that in which the block lies without g.
         if orthant == 1:
@@ -524,8 +526,8 @@ def _best_state(problem, x, block, kind, H, q, b, even, side, start, best, best_
     The states are those of the block with its coordinates multiplied by ``side``, ±1.
     """
     g, u, k = problem.g, problem.u, len(block)
-    turned, tilted, lo, hi = np.empty((k, k)), np.empty(k), np.empty(k), np.empty(k)
-    here, point = np.empty(k), np.empty(k)
+    turned, tilted, lo, hi = table(k, k), reals(k), reals(k), reals(k)
+    here, point = reals(k), reals(k)
     for a in range(k):
         tilted[a], here[a] = side[a] * b[a] + even[a], side[a] * start[a]
         lo[a], hi[a] = problem.h.lo[block[a]], problem.h.hi[block[a]]
@@ -534,7 +536,7 @@ def _best_state(problem, x, block, kind, H, q, b, even, side, start, best, best_
         for c in range(k):
             turned[a, c] = side[a] * side[c] * H[a, c]
     ranking = np.arange(k)
-    z = here.copy()
+    z = copied(here)
     if kind == NESTED:
         solve_state(u, turned, tilted, lo, hi, z)
         for a in range(1, k):
@@ -609,7 +611,7 @@ def support_block(problem, x, rng, block):
     The share varies from one coordinate to all but one: no fixed share serves all stages of a run.
     """
     k, n = len(block), len(x)
-    above, count, signed = np.empty(n, dtype=np.int64), 0, is_signed(problem.u)
+    above, count, signed = integers(n), 0, is_signed(problem.u)
     for i in range(n):
         if (signed and x[i] != 0.0) or (not signed and x[i] > problem.h.lo[i]):
             above[count] = i
@@ -628,7 +630,7 @@ def support_block(problem, x, rng, block):
     while chosen < wanted:
         # The least slope among a random sample of the rest: cheap, and not the same coordinate every time.
         least, value = -1, np.inf
-        for _ in range(max(8, n // 8)):
+        for _ in range(larger(8, n // 8)):
             i = int(rng.random() * n)
             fresh = True
             for a in range(chosen):
@@ -636,7 +638,7 @@ def support_block(problem, x, rng, block):
                     fresh = False
             total = gradient[i] + slope_right(problem.h, i, x[i])
             if signed and x[i] == 0.0:
-                total = min(total, -gradient[i] - slope_left(problem.h, i, 0.0))
+                total = smaller(total, -gradient[i] - slope_left(problem.h, i, 0.0))
             if fresh and total < value:
                 least, value = i, total
         if least < 0:
@@ -649,7 +651,7 @@ def support_block(problem, x, rng, block):
 @entry_point
 def block_epoch(problem, x, k, kind, support_aware, theta, tol, level, trials, patience, rng, age):
     """Run at most ``trials`` block steps, in place; return (done, accepted, settled) as :func:`sweep.epoch` does."""
-    block, z = np.empty(k, dtype=np.int64), np.empty(k)
+    block, z = integers(k), reals(k)
     accepted, floor = 0, tol * abs(level[0]) + level[1]
     for done in range(trials):
         refresh_if_due(problem, x, age)

@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from counterpoise.kernels.basics import larger, smaller
 from counterpoise.kernels.dispatch import implements, kernel, outlined, verb
 from counterpoise.kernels.roots import half_angle_minimisers
 from counterpoise.kernels.smooth import load
@@ -149,7 +150,7 @@ def _line_top(g, x, i, j, alpha, beta, low, high):
     best, best_value = low, np.inf
     for k in range(-reach, reach + 1):
         if alpha > 0.0:
-            eta = min(max((k * lam - beta) / alpha, low), high)
+            eta = smaller(larger((k * lam - beta) / alpha, low), high)
         elif k == 0:
             continue
         else:
@@ -199,7 +200,7 @@ def _barrier_top(g, x, j, capacity):
         return 0.0
     first, second = others(g, last, j)
     loss = top_tail(first, second, 0.0, x[j]) - top_tail(first, second, 0.5 * capacity, x[j] - 0.5 * capacity)
-    return max(2.0 * g.lam * loss / capacity, 0.0)
+    return larger(2.0 * g.lam * loss / capacity, 0.0)
 
 
 @implements(arc_floor, TopSum)
@@ -211,7 +212,7 @@ def _arc_floor_top(g, x, j):
     first, second = others(g, last, j)
     if second > 0.0:
         return g.lam, 0.0
-    return g.lam, g.lam * min(1.0, first / (ROOT_HALF * abs(x[j])))
+    return g.lam, g.lam * smaller(1.0, first / (ROOT_HALF * abs(x[j])))
 
 
 @implements(subslope, TopSum)
@@ -234,14 +235,14 @@ def _load_norm(g, x):
 
 @implements(repositioned, Norm2)
 def _repositioned_norm(g, i, old, new):
-    g.square[0] = max(g.square[0] + (new - old) * (new + old), 0.0)
+    g.square[0] = larger(g.square[0] + (new - old) * (new + old), 0.0)
 
 
 @implements(change, Norm2)
 def _change_norm(g, x, i, new_i, j, new_j):
     rise = (new_i - x[i]) * (new_i + x[i]) + (new_j - x[j]) * (new_j + x[j])
     before = np.sqrt(g.square[0])
-    after = np.sqrt(max(g.square[0] + rise, 0.0))
+    after = np.sqrt(larger(g.square[0] + rise, 0.0))
     total = before + after
     # The quotient is the difference of the roots without its cancellation.
     return -g.lam * rise / total if total > 0.0 else 0.0
@@ -288,7 +289,7 @@ def _line_norm(g, x, i, j, alpha, beta, low, high):
     """
     # Scalars first: a loop that holds arrays costs ten times more in reference counts than in arithmetic.
     lam, centre = g.lam, 0.5 * (x[i] - x[j])
-    r = max(g.square[0] - 2.0 * centre * centre, 0.0)
+    r = larger(g.square[0] - 2.0 * centre * centre, 0.0)
     b = beta - alpha * centre
     low_t, high_t = low + centre, high + centre
     side = 1.0
@@ -296,12 +297,12 @@ def _line_norm(g, x, i, j, alpha, beta, low, high):
         side, b, low_t, high_t = -1.0, -b, -high_t, -low_t
     t, value = np.inf, np.inf
     if high_t >= 0.0:
-        t, value = _least_beyond(alpha, b, lam, r, max(low_t, 0.0), high_t)
+        t, value = _least_beyond(alpha, b, lam, r, larger(low_t, 0.0), high_t)
     if low_t < 0.0 and -low_t > high_t:
-        mirrored, mirrored_value = _least_beyond(alpha, -b, lam, r, max(-high_t, 0.0), -low_t)
+        mirrored, mirrored_value = _least_beyond(alpha, -b, lam, r, larger(-high_t, 0.0), -low_t)
         if mirrored_value < value:
             t = -mirrored
-    return min(max(side * t - centre, low), high)
+    return smaller(larger(side * t - centre, low), high)
 
 
 @implements(subslope, Norm2)
@@ -337,7 +338,7 @@ def _line_concave(g, x, i, j, alpha, beta, low, high):
     alpha -= 4.0 * g.lam
     beta -= 2.0 * g.lam * (x[i] - x[j])
     if alpha > 0.0:
-        return min(max(-beta / alpha, low), high)
+        return smaller(larger(-beta / alpha, low), high)
     at_low = (0.5 * alpha * low + beta) * low
     at_high = (0.5 * alpha * high + beta) * high
     return low if at_low <= at_high else high
@@ -402,7 +403,7 @@ def _line_count(g, x, i, j, alpha, beta, low, high):
     """The parabola's own minimiser where both may be non-zero, otherwise the better of the points where one is 0."""
     if spare_places(g, x, i, j) >= 2:
         if alpha > 0.0:
-            return min(max(-beta / alpha, low), high)
+            return smaller(larger(-beta / alpha, low), high)
         return low if (0.5 * alpha * low + beta) * low <= (0.5 * alpha * high + beta) * high else high
     best, least = low, np.inf
     for eta in (-x[i], x[j]):

@@ -23,9 +23,9 @@ from typing import Any
 import numba
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import FunctionPass, register_pass
+from numba.core.compiler_machinery import FunctionPass, LoweringPass, register_pass
 from numba.core.registry import CPUDispatcher
-from numba.core.typed_passes import NopythonTypeInference
+from numba.core.typed_passes import NativeLowering, NopythonTypeInference
 from numba.core.types import unliteral  # type: ignore[attr-defined]
 from numba.extending import overload
 
@@ -50,8 +50,34 @@ class _LeaveOptimisation(FunctionPass):  # type: ignore[misc]
     def run_pass(self, state: Any) -> bool:
         if state.library is None:
             state.library = state.targetctx.codegen().create_library(state.func_id.func_qualname)
-        state.library._optimize_final_module = lambda: None
+        library = state.library
+        library._optimize_final_module = lambda: None
+        library._finalize_final_module = lambda: _finish_without_machine_code(library)
+        state.flags.no_compile = True
         return False
+
+
+@register_pass(mutates_CFG=False, analysis_only=True)
+class _OfferForLinking(LoweringPass):  # type: ignore[misc]
+    """Let other compiled functions call an inner function that has no machine code of its own."""
+
+    _name = "offer_for_linking"
+
+    def __init__(self) -> None:
+        LoweringPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        # Numba knows a function by a builtin, which Python would call; here nobody does.
+        handle = list[Any]().append
+        state.targetctx.insert_user_function(handle, state.cr.fndesc, [state.library])
+        state["cr"] = state.cr._replace(cfunc=handle)
+        return False
+
+
+def _finish_without_machine_code(library: Any) -> None:
+    library._finalize_dynamic_globals()
+    library._verify_declare_only_symbols()
+    library._finalized = True
 
 
 class _InnerCompiler(CompilerBase):  # type: ignore[misc]
@@ -60,6 +86,7 @@ class _InnerCompiler(CompilerBase):  # type: ignore[misc]
     def define_pipelines(self) -> list[Any]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.add_pass_after(_LeaveOptimisation, NopythonTypeInference)
+        passes.add_pass_after(_OfferForLinking, NativeLowering)
         passes.finalize()
         return [passes]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from counterpoise.kernels.basics import larger, smaller
 from counterpoise.kernels.dispatch import entry_point
 
 
@@ -34,26 +35,26 @@ def entering_gains(slope, diagonal, cross, top, held_slope, held_diagonal, mass,
             # ‖x⁺‖_[s] does not rise when a zero takes mass, so only a downhill move can gain.
             if beta >= 0.0:
                 continue
-            most = min(mass[j], room)
+            most = smaller(mass[j], room)
             alpha = bend + held_diagonal[j] - 2.0 * cross[j, k]
             at, t0, t1, t2 = rests[j, 0], rests[j, 1], rests[j, 2], rests[j, 3]
             if lam == np.inf:
                 eta = most
                 if old_top > 0.0 and alpha > 0.0:
-                    eta = min(-beta / alpha, most)
+                    eta = smaller(-beta / alpha, most)
                 if old_top > 0.0 or eta == at:
-                    largest = max(largest, -eta * (beta + 0.5 * alpha * eta))
+                    largest = larger(largest, -eta * (beta + 0.5 * alpha * eta))
                 continue
             for state in range(4):
                 if state == 3:
                     eta = most
                 elif alpha > 0.0:
                     push = -beta if state == 0 else (lam - beta if state == 1 else -lam - beta)
-                    eta = min(max(push / alpha, 0.0), most)
+                    eta = smaller(larger(push / alpha, 0.0), most)
                 else:
                     continue
                 a, b = eta, at - eta
-                new_top = max(t0, t1 + max(a, b), t2 + a + b)
+                new_top = larger(larger(t0, t1 + larger(a, b)), t2 + a + b)
                 gain = -eta * (beta + 0.5 * alpha * eta) + lam * (new_top - old_top)
                 if gain > largest:
                     largest = gain

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from counterpoise.kernels.arc import least_coefficient, outward, turning_polynomial
+from counterpoise.kernels.basics import larger, smaller, table
 from counterpoise.kernels.dispatch import entry_point, kernel
 from counterpoise.kernels.pair import pair_step
 from counterpoise.kernels.topsum import others
@@ -35,7 +36,7 @@ def _cannot_gain(slope_k, slope_j, even_j, q_kk, q_jj, q_kj, v, crosses, first, 
     if not in_top:
         return least_coefficient(c0, c1, c2, c3, c4, 0.0) >= -most
     # u and w do not exceed v, so p need not; for s = 1 it is infinite.
-    rise, hill, bar = 2.0 * lam * v, lam * min(first, v), lam * second
+    rise, hill, bar = 2.0 * lam * v, lam * smaller(first, v), lam * second
     return (
         least_coefficient(c0, c1 + rise, c2, c3 + rise, c4, 0.0) >= -most
         and least_coefficient(c0 + 0.5 * rise, c1, c2, c3, c4 - 0.5 * rise, 0.0) >= -most
@@ -68,7 +69,7 @@ def may_gain(problem, x, slope, diagonal, mixed, out):
     :func:`turning_gains`.
     """
     f, h, g, signed, last = problem.f, problem.h, problem.g, problem.u.signed, len(x) - 1
-    held = np.empty((last, 6))
+    held = table(last, 6)
     for j in range(last):
         _held(problem, x, j, last, held[j])
     rising, falling = outward(h, last, 1.0), outward(h, last, -1.0)
@@ -76,7 +77,7 @@ def may_gain(problem, x, slope, diagonal, mixed, out):
         # Q_kj is bounded alike on all quarters, so that of the two directions of k the steeper one suffices.
         slope_k, q_kk = rising + slope[k], diagonal[k]
         if signed:
-            slope_k = min(slope_k, falling - slope[k])
+            slope_k = smaller(slope_k, falling - slope[k])
         out[k] = False
         for j in range(last):
             v, slope_j, even_j, first, second = held[j, 0], held[j, 1], held[j, 2], held[j, 3], held[j, 4]
@@ -111,7 +112,7 @@ def turning_gains(problem, x, begin, slope, diagonal, cross, best):
     best : array over k
     """
     f, h, g, last, width = problem.f, problem.h, problem.g, len(x) - 1, cross.shape[1]
-    held = np.empty((width, 6))
+    held = table(width, 6)
     for c in range(width):
         _held(problem, x, begin + c, last, held[c])
     rising, falling = outward(h, last, 1.0), outward(h, last, -1.0)
@@ -138,6 +139,6 @@ def turning_gains(problem, x, begin, slope, diagonal, cross, best):
                     largest,
                 ):
                     f.Q[last, j] = cross[k, c]
-                    largest = max(largest, pair_step(problem.u, problem, x, last, j, 0.0)[2])
+                    largest = larger(largest, pair_step(problem.u, problem, x, last, j, 0.0)[2])
                     break
         best[k] = largest

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from counterpoise.kernels.basics import fill, integers, larger, reals, smaller, table
 from counterpoise.kernels.dispatch import allocating, entry_point
 from counterpoise.kernels.groups import make_feasible
 from counterpoise.kernels.swap_line import solve_on, value_on
@@ -28,7 +29,7 @@ def _verify(problem, chosen, s, value, x):
     found = value_on(problem, chosen, s, z)
     if found >= value:
         return value
-    x[:] = 0.0
+    fill(x, 0.0)
     for a in range(s):
         x[chosen[a]] = z[a]
     return found
@@ -54,13 +55,13 @@ def supports_from(problem, first, s, value, margin, x):
     Q, b, c = problem.Q, problem.b, problem.u.total
     n = len(b)
     solved = 0
-    chosen = np.empty(s, dtype=np.int64)
+    chosen = integers(s)
     chosen[0] = first
     if s == 1:
         return _verify(problem, chosen, 1, value, x), 1
-    levels = max(1, s - 2)
-    values = np.empty(levels + 1)
-    rho = np.empty((levels, n))
+    levels = larger(1, s - 2)
+    values = reals(levels + 1)
+    rho = table(levels, n)
     C = np.empty((levels, n, n))
     values[0] = 0.5 * c * c * Q[first, first] + c * b[first]
     mean = c * Q[first, first] + b[first]
@@ -68,7 +69,7 @@ def supports_from(problem, first, s, value, margin, x):
         rho[0, i] = c * Q[i, first] + b[i] - mean
         for k in range(first + 1, n):
             C[0, i, k] = Q[i, k] - Q[i, first] - Q[k, first] + Q[first, first]
-    flat = np.empty(n)
+    flat = reals(n)
     for i in range(first + 1, n):
         flat[i] = FLAT * (Q[i, i] + Q[first, first])
     if s == 2:
@@ -139,20 +140,20 @@ def components_from(G, first, s, value, signed, x):
     """
     n = len(G)
     solved = 0
-    chosen = np.empty(s, dtype=np.int64)
-    sums = np.zeros((s + 1, n))
+    chosen = integers(s)
+    sums = table(s + 1, n)
     for i in range(n):
-        sums[1, i] = abs(G[i, first]) if signed else max(G[i, first], 0.0)
+        sums[1, i] = abs(G[i, first]) if signed else larger(G[i, first], 0.0)
     chosen[0] = first
     if G[first, first] > value:
         value = G[first, first]
-        x[:] = 0.0
+        fill(x, 0.0)
         x[first] = 1.0
     if s == 1 or (signed and first + s > n):
         return value, 1
     depth = 1
     chosen[1] = first
-    largest = np.empty(s)
+    largest = reals(s)
     while depth >= 1:
         chosen[depth] += 1
         j = chosen[depth]
@@ -160,7 +161,7 @@ def components_from(G, first, s, value, signed, x):
             depth -= 1
             continue
         for i in range(n):
-            sums[depth + 1, i] = sums[depth, i] + (abs(G[i, j]) if signed else max(G[i, j], 0.0))
+            sums[depth + 1, i] = sums[depth, i] + (abs(G[i, j]) if signed else larger(G[i, j], 0.0))
         # The bound for this support and all that extend it by later coordinates.
         left = s - depth - 1
         bound = 0.0
@@ -183,7 +184,7 @@ def components_from(G, first, s, value, signed, x):
                     largest[a] = weight
             for a in range(left):
                 total += largest[a]
-            bound = max(bound, total)
+            bound = larger(bound, total)
         if bound <= value:
             continue
         size = depth + 1
@@ -191,7 +192,7 @@ def components_from(G, first, s, value, signed, x):
             depth += 1
             chosen[depth] = j
             continue
-        H = np.empty((size, size))
+        H = table(size, size)
         for a in range(size):
             for e in range(size):
                 H[a, e] = G[chosen[a], chosen[e]]
@@ -201,10 +202,10 @@ def components_from(G, first, s, value, signed, x):
         if top > value:
             least, most = 0.0, 0.0
             for a in range(size):
-                least, most = min(least, vectors[a, size - 1]), max(most, vectors[a, size - 1])
+                least, most = smaller(least, vectors[a, size - 1]), larger(most, vectors[a, size - 1])
             if signed or least >= 0.0 or most <= 0.0:
                 value = top
-                x[:] = 0.0
+                fill(x, 0.0)
                 for a in range(size):
                     x[chosen[a]] = vectors[a, size - 1] if signed else abs(vectors[a, size - 1])
         if size < s:
@@ -225,9 +226,9 @@ def signs_from(Q, b, base, reach, ups, first, value, x):
         At least 1.
     """
     n = len(b)
-    chosen = np.empty(ups, dtype=np.int64)
-    slopes = np.empty((ups + 1, n))
-    values = np.empty(ups + 1)
+    chosen = integers(ups)
+    slopes = table(ups + 1, n)
+    values = reals(ups + 1)
     values[0] = 0.0
     for i in range(n):
         slope = 0.0

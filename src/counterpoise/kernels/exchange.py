@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from counterpoise.kernels.basics import copied, integers, larger, reals, smaller, table
 from counterpoise.kernels.dispatch import allocating, entry_point, kernel, outlined
 
 RELOAD = 64
@@ -51,7 +52,7 @@ def exchange_change(Q, diagonal, g, i, j, delta):
 def changes(Q, p, x):
     """Return every Δ_ij, for tests and for certificates."""
     n = len(x)
-    g, diagonal, result = np.empty(n), np.diag(Q).copy(), np.empty((n, n))
+    g, diagonal, result = reals(n), np.diag(Q).copy(), table(n, n)
     load_gradient(Q, p, x, g)
     for i in range(n):
         for j in range(n):
@@ -143,7 +144,7 @@ def tabu(Q, p, diagonal, floor, thin, tenure, spread, steps, rng, x, g):
     the search would make no others. A fractional coordinate stays where it is. g is work space.
     """
     n = len(x)
-    until, best_x = np.zeros(n, dtype=np.int64), x.copy()
+    until, best_x = integers(n), copied(x)
     for k in range(n):
         if abs(x[k]) != 1.0:
             until[k] = NEVER
@@ -231,8 +232,8 @@ def anneal(Q, p, diagonal, hot, cold, proposals, rng, x, g):
             continue
         draw = rng.random() * upper
         # The digits that a leaves over choose b; rounding could lead to the end of either range.
-        a = min(int(draw), upper - 1)
-        b = min(upper + int((draw - a) * (n - upper)), n - 1)
+        a = smaller(int(draw), upper - 1)
+        b = smaller(upper + int((draw - a) * (n - upper)), n - 1)
         i, j = order[a], order[b]
         delta = (middle if b == ones else -1.0) - (middle if a == ones else 1.0)
         rise = exchange_change(Q, diagonal, g, i, j, delta)
@@ -253,7 +254,7 @@ def anneal(Q, p, diagonal, hot, cold, proposals, rng, x, g):
 def _order_by_value(x):
     """Return the coordinates with ones first, then the fractional one; how many ones, and how many fractional ones."""
     n = len(x)
-    order, ones, minus = np.empty(n, dtype=np.int64), 0, 0
+    order, ones, minus = integers(n), 0, 0
     fraction = -1
     for k in range(n):
         if x[k] == 1.0:
@@ -285,7 +286,7 @@ def homotopy(Q, p, c, lipschitz, lam, iterations, x, g):
     rising concave term drives the coordinates apart, and few are left to be rounded.
     """
     n = len(x)
-    z, before = x.copy(), x.copy()
+    z, before = copied(x), copied(x)
     for k in range(iterations):
         twice = 2.0 * lam * k / iterations
         for i in range(n):
@@ -303,7 +304,7 @@ def _project(x, c):
     n = len(x)
     least, most = np.inf, -np.inf
     for i in range(n):
-        least, most = min(least, x[i]), max(most, x[i])
+        least, most = smaller(least, x[i]), larger(most, x[i])
     below, above, t = -1.0 - most, 1.0 - least, 0.0
     for _ in range(60):
         missing, free = c, 0
@@ -326,4 +327,4 @@ def _project(x, c):
         if not below < t < above:
             t = 0.5 * (below + above)
     for i in range(n):
-        x[i] = min(max(x[i] + t, -1.0), 1.0)
+        x[i] = smaller(larger(x[i] + t, -1.0), 1.0)

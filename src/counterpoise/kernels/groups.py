@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from counterpoise.kernels.basics import fill, flags, integers, larger, reals, smaller, table
 from counterpoise.kernels.dispatch import allocating, allocating_verb, implements, outlined
 from counterpoise.kernels.line import GroupedLine, Line
 from counterpoise.kernels.programs import solve_box_sum
@@ -58,7 +59,7 @@ def clip_to_bounds(h, held, m, z):
     total = 0.0
     for a in range(m):
         i = held[a]
-        z[a] = min(max(z[a], h.lo[i], h.floor[i]), h.hi[i])
+        z[a] = smaller(larger(larger(z[a], h.lo[i]), h.floor[i]), h.hi[i])
         total += z[a]
     return total
 
@@ -69,7 +70,7 @@ def _make_feasible_line(u, h, held, m, z):
     for _ in range(2):  # the second round removes what rounding left
         for a in range(m):
             i = held[a]
-            moved = min(max(z[a] + rest, h.lo[i], h.floor[i]), h.hi[i])
+            moved = smaller(larger(larger(z[a] + rest, h.lo[i]), h.floor[i]), h.hi[i])
             rest -= moved - z[a]
             z[a] = moved
     return m > 0 and abs(rest) <= AT_LIMIT * u.scale
@@ -97,24 +98,24 @@ def _is_inside(u, leaf, group):
 def _make_feasible_groups(u, h, held, m, z):
     """Bring every group, the innermost first, into its limits by changing its members as far as their groups allow."""
     clip_to_bounds(h, held, m, z)
-    sums, root, slack = np.empty(len(u.least)), len(u.least) - 1, AT_LIMIT * u.scale
+    sums, root, slack = reals(len(u.least)), len(u.least) - 1, AT_LIMIT * u.scale
     held_sums(u, held, m, z, sums)
     for group in range(root + 1):
         least, most = (u.total, u.total) if group == root else (u.least[group], u.most[group])
         for _ in range(2):
             for a in range(m):
-                missing = min(max(sums[group], least), most) - sums[group]
+                missing = smaller(larger(sums[group], least), most) - sums[group]
                 if missing == 0.0:
                     break
                 i = held[a]
                 if not _is_inside(u, u.leaf[i], group):
                     continue
-                low, high = max(h.lo[i], h.floor[i]) - z[a], h.hi[i] - z[a]
+                low, high = larger(h.lo[i], h.floor[i]) - z[a], h.hi[i] - z[a]
                 g = u.leaf[i]
                 while g != group:
-                    low, high = max(low, u.least[g] - sums[g]), min(high, u.most[g] - sums[g])
+                    low, high = larger(low, u.least[g] - sums[g]), smaller(high, u.most[g] - sums[g])
                     g = u.parent[g]
-                moved = min(max(missing, min(low, 0.0)), max(high, 0.0))
+                moved = smaller(larger(missing, smaller(low, 0.0)), larger(high, 0.0))
                 z[a] += moved
                 g = u.leaf[i]
                 while g >= 0:
@@ -133,7 +134,7 @@ def _wanted_transfer_line(u, held, m, z, lo, hi, right, left):
             rise, least = a, right[a]
         if z[a] > lo[a] and left[a] > most:
             fall, most = a, left[a]
-    return rise, fall, max(most - least, 0.0) if rise >= 0 and fall >= 0 else 0.0
+    return rise, fall, larger(most - least, 0.0) if rise >= 0 and fall >= 0 else 0.0
 
 
 @outlined
@@ -154,7 +155,7 @@ def _is_open(u, sums, slack, i, j):
 
 @implements(keeps_limits, GroupedLine)
 def _keeps_limits(u, held, m, z):
-    sums, slack = np.empty(len(u.least)), AT_LIMIT * u.scale
+    sums, slack = reals(len(u.least)), AT_LIMIT * u.scale
     held_sums(u, held, m, z, sums)
     for g in range(len(sums) - 1):
         if sums[g] < u.least[g] - slack or sums[g] > u.most[g] + slack:
@@ -164,7 +165,7 @@ def _keeps_limits(u, held, m, z):
 
 @implements(wanted_transfer, GroupedLine)
 def _wanted_transfer_groups(u, held, m, z, lo, hi, right, left):
-    sums = np.empty(len(u.least))
+    sums = reals(len(u.least))
     held_sums(u, held, m, z, sums)
     return _open_transfer(u, sums, held, m, z, lo, hi, right, left)
 
@@ -192,15 +193,15 @@ def _solve_box_line(u, held, H, b, lo, hi, z):
 def invert_definite(P):
     """Return P⁻¹ of a positive definite matrix by Cholesky, P = LLᵀ, without the threads that LAPACK would start."""
     m = len(P)
-    L, out = np.zeros((m, m)), np.zeros((m, m))
+    L, out = table(m, m), table(m, m)
     for a in range(m):
         for c in range(a + 1):
             total = P[a, c]
             for e in range(c):
                 total -= L[a, e] * L[c, e]
-            L[a, c] = np.sqrt(max(total, 1e-300)) if a == c else total / L[c, c]
+            L[a, c] = np.sqrt(larger(total, 1e-300)) if a == c else total / L[c, c]
     # U = L⁻¹, row by row, each a combination of the rows above it; then P⁻¹ = UᵀU.
-    U = np.zeros((m, m))
+    U = table(m, m)
     for a in range(m):
         scale = 1.0 / L[a, a]
         U[a, a] = scale
@@ -219,15 +220,15 @@ def invert_definite(P):
 @allocating
 def _cell_step(H, gradient, free, m, cell, cells, step):
     """Write the Newton step of the m free coordinates that keeps the sum of every cell."""
-    P, size = np.empty((m, m)), 0.0
+    P, size = table(m, m), 0.0
     for a in range(m):
-        size = max(size, H[free[a], free[a]])
+        size = larger(size, H[free[a], free[a]])
     for a in range(m):
         for e in range(m):
             P[a, e] = H[free[a], free[e]]
         P[a, a] += RIDGE * size + 1e-100
     inverse = invert_definite(P)
-    W, S, weight = np.zeros((cells, m)), np.zeros((cells, cells)), np.zeros(cells)
+    W, S, weight = table(cells, m), table(cells, cells), reals(cells)
     for a in range(m):
         for e in range(m):
             W[cell[e], a] += inverse[e, a]
@@ -236,7 +237,7 @@ def _cell_step(H, gradient, free, m, cell, cells, step):
             S[r, cell[a]] += W[r, a]
             weight[r] += W[r, a] * gradient[free[a]]
     multiplier = invert_definite(S) @ weight
-    excess, members = np.zeros(cells), np.zeros(cells)
+    excess, members = reals(cells), reals(cells)
     for a in range(m):
         total = 0.0
         for e in range(m):
@@ -257,11 +258,11 @@ def _solve_box_groups(u, held, H, b, lo, hi, z):
 
     Free coordinates whose innermost group at a limit is the same form a cell, whose sum stays.
     """
-    k, nodes, slack = len(z), len(u.least), AT_LIMIT * u.scale
-    at, active = np.zeros(k, dtype=np.int64), np.zeros(nodes, dtype=np.bool_)
-    sums, shift, number = np.empty(nodes), np.empty(nodes), np.empty(nodes, dtype=np.int64)
-    free, cell = np.empty(k, dtype=np.int64), np.empty(k, dtype=np.int64)
-    gradient, step = np.empty(k), np.empty(k)
+    k, nodes, slack = len(b), len(u.least), AT_LIMIT * u.scale
+    at, active = integers(k), flags(nodes, False)
+    sums, shift, number = reals(nodes), reals(nodes), integers(nodes)
+    free, cell = integers(k), integers(k)
+    gradient, step = reals(k), reals(k)
     held_sums(u, held, k, z, sums)
     for a in range(k):
         at[a] = -1 if z[a] <= lo[a] else (1 if z[a] >= hi[a] else 0)
@@ -275,7 +276,7 @@ def _solve_box_groups(u, held, H, b, lo, hi, z):
             for c in range(k):
                 total += H[a, c] * z[c]
             gradient[a] = total
-            size = max(size, abs(total), abs(b[a]))
+            size = larger(larger(size, abs(total)), abs(b[a]))
             if at[a] == 0:
                 free[m] = a
                 m += 1
@@ -313,7 +314,7 @@ def _solve_box_groups(u, held, H, b, lo, hi, z):
             i = free[a]
             room = (hi[i] - z[i]) if step[a] > 0.0 else (lo[i] - z[i])
             if step[a] != 0.0 and room / step[a] < length:
-                length, blocking = max(room / step[a], 0.0), a
+                length, blocking = larger(room / step[a], 0.0), a
             shift[u.leaf[held[i]]] += step[a]
         for g in range(nodes - 1):
             shift[u.parent[g]] += shift[g]
@@ -322,7 +323,7 @@ def _solve_box_groups(u, held, H, b, lo, hi, z):
                 continue
             room = (u.most[g] - sums[g]) if shift[g] > 0.0 else (u.least[g] - sums[g])
             if room / shift[g] < length:
-                length, blocking, limit = max(room / shift[g], 0.0), -1, g
+                length, blocking, limit = larger(room / shift[g], 0.0), -1, g
         for a in range(m):
             z[free[a]] += length * step[a]
         whole_steps += 1
@@ -344,23 +345,23 @@ def _tightest(h, held, m, z, right, left, member):
     for a in range(m):
         i = held[a]
         if member[a]:
-            above = min(above, right[a] if z[a] < h.hi[i] else np.inf)
-            if z[a] > max(h.lo[i], h.floor[i]):
-                below = max(below, left[a])
+            above = smaller(above, right[a] if z[a] < h.hi[i] else np.inf)
+            if z[a] > larger(h.lo[i], h.floor[i]):
+                below = larger(below, left[a])
     return below if below > -np.inf else above
 
 
 @implements(share_slopes, Line)
 def _share_slopes_line(u, h, held, m, z, right, left, shared):
-    shared[:] = _tightest(h, held, m, z, right, left, np.ones(m, dtype=np.bool_))
+    fill(shared, _tightest(h, held, m, z, right, left, flags(m, True)))
 
 
 @implements(share_slopes, GroupedLine)
 def _share_slopes_groups(u, h, held, m, z, right, left, shared):
     """Cells as in :func:`solve_box`; one without members takes the slope of the cell around it."""
     nodes, slack = len(u.least), AT_LIMIT * u.scale
-    sums, value, member = np.empty(nodes), np.empty(nodes), np.empty(m, dtype=np.bool_)
-    cell_of = np.empty(nodes, dtype=np.int64)
+    sums, value, member = reals(nodes), reals(nodes), flags(m, False)
+    cell_of = integers(nodes)
     held_sums(u, held, m, z, sums)
     for g in range(nodes - 1, -1, -1):
         active = g == nodes - 1 or sums[g] <= u.least[g] + slack or sums[g] >= u.most[g] - slack

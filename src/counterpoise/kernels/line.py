@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from counterpoise.kernels.basics import larger, smaller
 from counterpoise.kernels.concave import barrier, curvature_floor, minimise_on_line, slope_floor, subslope
 from counterpoise.kernels.dispatch import implements, kernel, outlined, verb
 from counterpoise.kernels.pair import (
@@ -60,12 +61,12 @@ def _within(u, i, j, low, high):
     a, b = u.leaf[i], u.leaf[j]
     while a != b:
         if u.depth[a] >= u.depth[b]:
-            low, high = max(low, u.least[a] - u.sums[a]), min(high, u.most[a] - u.sums[a])
+            low, high = larger(low, u.least[a] - u.sums[a]), smaller(high, u.most[a] - u.sums[a])
             a = u.parent[a]
         else:
-            low, high = max(low, u.sums[b] - u.most[b]), min(high, u.sums[b] - u.least[b])
+            low, high = larger(low, u.sums[b] - u.most[b]), smaller(high, u.sums[b] - u.least[b])
             b = u.parent[b]
-    return min(low, 0.0), max(high, 0.0)  # rounding of the sums must not push x away
+    return smaller(low, 0.0), larger(high, 0.0)  # rounding of the sums must not push x away
 
 
 @implements(followed, GroupedLine)
@@ -107,13 +108,13 @@ def _is_live(u, problem, x, i, j):
 def _snap(u, h, i, value):
     """Put a value within rounding of a bound, a floor or a knot exactly on it."""
     for k in range(len(h.centre)):
-        if abs(value - h.centre[k, i]) <= ULP * max(u.scale, abs(h.centre[k, i])):
+        if abs(value - h.centre[k, i]) <= ULP * larger(u.scale, abs(h.centre[k, i])):
             value = h.centre[k, i]
-    if abs(value - h.floor[i]) <= ULP * max(u.scale, abs(value)):
+    if abs(value - h.floor[i]) <= ULP * larger(u.scale, abs(value)):
         return h.floor[i]
-    if value - h.lo[i] <= ULP * max(u.scale, abs(value)):
+    if value - h.lo[i] <= ULP * larger(u.scale, abs(value)):
         return h.lo[i]
-    if h.hi[i] - value <= ULP * max(u.scale, abs(value)):
+    if h.hi[i] - value <= ULP * larger(u.scale, abs(value)):
         return h.hi[i]
     return value
 
@@ -146,12 +147,12 @@ def _pair_step(u, problem, x, i, j, theta):
     stretch g's own minimiser applies with another α and β. Semicontinuous coordinates may be 0 besides.
     """
     f, h, g = problem.f, problem.h, problem.g
-    low, high = max(h.lo[i] - x[i], x[j] - h.hi[j]), min(h.hi[i] - x[i], x[j] - h.lo[j])
+    low, high = larger(h.lo[i] - x[i], x[j] - h.hi[j]), smaller(h.hi[i] - x[i], x[j] - h.lo[j])
     low, high = within(u, i, j, low, high)
     alpha = f.diagonal[i] + f.diagonal[j] - 2.0 * curvature(f, i, j) + 2.0 * theta
     beta = slope(f, i) - slope(f, j)
     best_i, best_j, best = x[i], x[j], 0.0
-    position, last = max(low, h.floor[i] - x[i]), min(high, x[j] - h.floor[j])
+    position, last = larger(low, h.floor[i] - x[i]), smaller(high, x[j] - h.floor[j])
     while position < last:
         end = _next_kink(h, x, i, j, position, last)
         middle = 0.5 * (position + end)
@@ -167,7 +168,7 @@ def _pair_step(u, problem, x, i, j, theta):
         slack = ULP * u.scale
         # Between its floor and an equal upper bound a coordinate has one place besides 0, and no stretch.
         for side in range(3):
-            eta = -x[i] if side == 0 else (x[j] if side == 1 else max(low, h.floor[i] - x[i]))
+            eta = -x[i] if side == 0 else (x[j] if side == 1 else larger(low, h.floor[i] - x[i]))
             if low - slack <= eta <= high + slack:
                 new_i = 0.0 if side == 0 else _snap(u, h, i, x[i] + eta)
                 new_j = 0.0 if side == 1 else _snap(u, h, j, x[j] - eta)
@@ -187,7 +188,7 @@ def _gain_bound(alpha, beta, hill, c):
     division, for the sake of vector registers; c = 0 gives 0.
     """
     convex = alpha >= 0.0
-    most = 0.5 * c * max(0.0, beta + alpha * c - hill) * convex - c * (beta + 0.5 * alpha * c)
+    most = 0.5 * c * larger(0.0, beta + alpha * c - hill) * convex - c * (beta + 0.5 * alpha * c)
     return np.inf if convex & (beta + hill < 0.0) & (c > 0.0) else most
 
 
@@ -197,7 +198,7 @@ def _bound_receivers(row, diagonal, diagonal_j, receive, from_j, space, room, re
     count = 0
     for i in range(len(row)):
         alpha = diagonal[i] + diagonal_j - 2.0 * row[i]
-        bound[i] = _gain_bound(alpha, receive[i] - from_j, hill * resting[i], min(room, space[i]))
+        bound[i] = _gain_bound(alpha, receive[i] - from_j, hill * resting[i], smaller(room, space[i]))
         count += bound[i] > floor
     return count
 
@@ -234,9 +235,9 @@ def _screened_best_pair(u, problem, x, theta, floor):
         for earlier in range(position):
             i = givers[earlier]
             alpha = f.diagonal[i] + diagonal_j - 2.0 * row[i]
-            to_i = _gain_bound(alpha, receive[i] - give[j], 0.0, min(room, h.hi[i] - x[i]))
-            to_j = _gain_bound(alpha, receive[j] - give[i], 0.0, min(x[i] - h.lo[i], space_j))
-            bound[i] = max(to_i, to_j)
+            to_i = _gain_bound(alpha, receive[i] - give[j], 0.0, smaller(room, h.hi[i] - x[i]))
+            to_j = _gain_bound(alpha, receive[j] - give[i], 0.0, smaller(x[i] - h.lo[i], space_j))
+            bound[i] = larger(to_i, to_j)
             count += bound[i] > best
         if count > 0:
             for i in range(n):
@@ -266,7 +267,7 @@ def _next_good_pair(u, problem, x, theta, floor, row):
         products, room, diagonal_j = f.Q[load_row(f, j)], x[j] - h.lo[j], f.diagonal[j] + bend
         for i in range(n):
             alpha = f.diagonal[i] + diagonal_j - 2.0 * products[i]
-            if i != j and _gain_bound(alpha, receive[i] - give, 0.0, min(room, h.hi[i] - x[i])) > best:
+            if i != j and _gain_bound(alpha, receive[i] - give, 0.0, smaller(room, h.hi[i] - x[i])) > best:
                 new_i, new_j, gain = pair_step(problem.u, problem, x, i, j, theta)
                 if gain > best:
                     best, best_i, at_i, at_j = gain, i, new_i, new_j
@@ -302,7 +303,7 @@ def _violating_pair(u, problem, x, as_printed, rng):
             if excess > 0.0:
                 bend = f.diagonal[j] + f.diagonal[receiver] - 2.0 * row[j]
                 if bend > 0.0:
-                    square = bend * min(excess / bend, room) ** 2
+                    square = bend * smaller(excess / bend, room) ** 2
                 else:
                     square = 2.0 * excess * room
                 if square > largest:
@@ -321,7 +322,7 @@ def _repair_groups(u, h, x):
     _restore_sum(u.total, u.scale, h, x)
     sum_groups(u, x)
     for g in range(len(u.sums) - 1):
-        missing = min(max(u.sums[g], u.least[g]), u.most[g]) - u.sums[g]
+        missing = smaller(larger(u.sums[g], u.least[g]), u.most[g]) - u.sums[g]
         if missing != 0.0:
             inside, outside = _roomiest(u, h, x, g, True), _roomiest(u, h, x, g, False)
             if inside >= 0 and outside >= 0:
@@ -338,7 +339,7 @@ def _roomiest(u, h, x, group, inside):
         g = u.leaf[i]
         while g >= 0 and g != group and g != u.parent[group]:
             g = u.parent[g]
-        slack = min(x[i] - max(h.lo[i], h.floor[i]), h.hi[i] - x[i])
+        slack = smaller(x[i] - larger(h.lo[i], h.floor[i]), h.hi[i] - x[i])
         if g >= 0 and (g == group) == inside and slack > room:
             best, room = i, slack
     return best
@@ -368,7 +369,7 @@ def _restore_sum(sum_wanted, scale, h, x):
         else:
             lost += (x[i] - following) + total
         total = following
-        slack = min(x[i] - floor[i], hi[i] - x[i])
+        slack = smaller(x[i] - floor[i], hi[i] - x[i])
         if slack > room and x[i] != 0.0:
             roomiest, room = i, slack
     missing = (sum_wanted - total) - lost
@@ -381,6 +382,6 @@ def _restore_sum(sum_wanted, scale, h, x):
             if missing == 0.0 or (zeros == 1 and abs(missing) <= dust):
                 return
             if (x[i] == 0.0) == (zeros == 1):
-                moved = min(max(x[i] + missing, floor[i] if zeros == 0 else lo[i]), hi[i])
+                moved = smaller(larger(x[i] + missing, floor[i] if zeros == 0 else lo[i]), hi[i])
                 missing -= moved - x[i]
                 x[i] = moved

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from counterpoise.kernels.basics import fill, integers, larger, reals, smaller, table
 from counterpoise.kernels.dispatch import allocating, kernel, outlined
 
 # The ridge of a convex program, for duplicate columns.
@@ -40,7 +41,7 @@ def _free_step(H, shift, weight, gradient, free, m, ridge, convex, factor, step)
             if a == c and not convex and total <= 1e-3 * floor:
                 return False
             # A pivot below a share of the ridge is rounding; the floor keeps the step within what doubles can add up.
-            factor[a, c] = np.sqrt(max(total, 1e-3 * floor)) if a == c else total / factor[c, c]
+            factor[a, c] = np.sqrt(larger(total, 1e-3 * floor)) if a == c else total / factor[c, c]
         total = share * gradient[r] - gradient[i]
         for e in range(1, a):
             total -= factor[a, e] * step[e]
@@ -64,9 +65,9 @@ def solve_box_sum(H, b, lo, hi, z):
     rounding adds to the sum is taken off at the end.
 
     Returns by how much the slope of a coordinate that can fall exceeds that of one that can rise: 0 at the solution,
-    and times the mass that can move a bound of what is left to gain.
+    and times the mass that can move a bound of what is left to gain. z may be longer than b: its rest is not used.
     """
-    k, target = len(z), 0.0
+    k, target = len(b), 0.0
     for a in range(k):
         target += z[a]
     violation = _walk_box_sum(H, b, lo, hi, z)
@@ -74,8 +75,8 @@ def solve_box_sum(H, b, lo, hi, z):
     roomiest, room = -1, 0.0
     for a in range(k):
         target -= z[a]
-        if min(z[a] - lo[a], hi[a] - z[a]) > room:
-            roomiest, room = a, min(z[a] - lo[a], hi[a] - z[a])
+        if smaller(z[a] - lo[a], hi[a] - z[a]) > room:
+            roomiest, room = a, smaller(z[a] - lo[a], hi[a] - z[a])
     if abs(target) < room:
         z[roomiest] += target
     return violation
@@ -84,14 +85,15 @@ def solve_box_sum(H, b, lo, hi, z):
 @allocating
 def _walk_box_sum(H, b, lo, hi, z):
     """Make the rounds of :func:`solve_box_sum`."""
-    k = len(z)
-    at = np.zeros(k, dtype=np.int64)  # −1 on lo, 1 on hi, 0 free
+    k = len(b)
+    at = integers(k)  # −1 on lo, 1 on hi, 0 free
     size = 0.0
     for a in range(k):
         at[a] = -1 if z[a] <= lo[a] else (1 if z[a] >= hi[a] else 0)
-        size = max(size, abs(b[a]), abs(H[a, a]))
-    free, factor = np.empty(k, dtype=np.int64), np.empty((k, k))
-    step, gradient, ones = np.empty(k), np.empty(k), np.ones(k)
+        size = larger(larger(size, abs(b[a])), abs(H[a, a]))
+    free, factor = integers(k), table(k, k)
+    step, gradient, ones = reals(k), reals(k), reals(k)
+    fill(ones, 1.0)
     whole_steps, violation = 0, np.inf
     for _ in range(20 * k + 20):
         m = 0
@@ -110,7 +112,7 @@ def _walk_box_sum(H, b, lo, hi, z):
                 rise = a
             if at[a] >= 0 and z[a] > lo[a] and (fall < 0 or gradient[a] > gradient[fall]):
                 fall = a
-        violation = max(gradient[fall] - gradient[rise], 0.0) if rise >= 0 and fall >= 0 else 0.0
+        violation = larger(gradient[fall] - gradient[rise], 0.0) if rise >= 0 and fall >= 0 else 0.0
         if violation <= 1e-14 * size:
             return violation
         # Two whole steps solve the free coordinates as well as rounding allows; then the bounds are asked.
@@ -125,7 +127,7 @@ def _walk_box_sum(H, b, lo, hi, z):
             i = free[a]
             room = (hi[i] - z[i]) if step[a] > 0.0 else (lo[i] - z[i])
             if step[a] != 0.0 and room / step[a] < length:
-                length, blocking = max(room / step[a], 0.0), a
+                length, blocking = larger(room / step[a], 0.0), a
         for a in range(m):
             z[free[a]] += length * step[a]
         whole_steps += 1
@@ -144,7 +146,7 @@ def solve_on_sphere(H, b, z):
     Power steps soon find which coordinates are zero, but take forever where the eigenvalues of H differ by much;
     Newton steps on the sphere do the rest. Neither raises the objective but by rounding.
     """
-    power_steps(H, b, np.zeros(len(z)), False, z)
+    power_steps(H, b, reals(len(z)), False, z)
     newton_steps(H, b, z)
 
 
@@ -163,12 +165,12 @@ def power_steps(H, b, even, signed, z):
         for c in range(k):
             if c != a:
                 radius += abs(H[a, c])
-        rho = max(rho, radius)
+        rho = larger(rho, radius)
         norm += z[a] * z[a]
     norm = np.sqrt(norm)
     if norm == 0.0:
         return
-    size, tangent = np.empty(k), np.empty(k)
+    size, tangent = reals(k), reals(k)
     for _ in range(POWER_ROUNDS):
         length, most = 0.0, 0
         for a in range(k):
@@ -178,17 +180,17 @@ def power_steps(H, b, even, signed, z):
             tangent[a] = total
         for a in range(k):
             size[a] = (abs(tangent[a]) if signed else -tangent[a]) - even[a]
-            length += max(size[a], 0.0) ** 2
+            length += larger(size[a], 0.0) ** 2
             if size[a] > size[most]:
                 most = a
         scale, change = norm / np.sqrt(length) if length > 0.0 else 0.0, 0.0
         for a in range(k):
-            value = scale * max(size[a], 0.0)
+            value = scale * larger(size[a], 0.0)
             if length == 0.0 and a == most:
                 value = norm
             if signed and tangent[a] > 0.0 and value > 0.0:
                 value = -value
-            change = max(change, abs(value - z[a]))
+            change = larger(change, abs(value - z[a]))
             z[a] = value
         if change <= 1e-15 * norm:
             return
@@ -268,8 +270,8 @@ def newton_steps(H, b, z):
         square += z[a] * z[a]
     if square == 0.0:
         return
-    free, factor = np.empty(k, dtype=np.int64), np.empty((k, k))
-    step, slopes, new = np.empty(k), np.empty(k), np.empty(k)
+    free, factor = integers(k), table(k, k)
+    step, slopes, new = reals(k), reals(k), reals(k)
     nu, size = _slopes_on_sphere(H, b, z, square, slopes)
     joins, damping = -1, 0.0
     for _ in range(40 * k):
@@ -283,16 +285,16 @@ def newton_steps(H, b, z):
         free[0], free[largest] = free[largest], free[0]
         promise, length, decrease, good = 0.0, 0.0, 0.0, False
         if m > 1:
-            shift, ridge = nu * max(1.0 - damping, 0.0), 0.0
+            shift, ridge = nu * larger(1.0 - damping, 0.0), 0.0
             if nu <= 0.0 or damping > 1.0:
-                shift, ridge = min(nu, 0.0), 1e-2 * damping
+                shift, ridge = smaller(nu, 0.0), 1e-2 * damping
             if _free_step(H, shift, z, slopes, free, m, ridge, False, factor, step):
                 for a in range(m):
                     promise -= 0.5 * slopes[free[a]] * step[a]
                 length, decrease = _turn(H, z, nu, slopes, square, free, m, step, new)
                 good = decrease > 0.1 * length * (2.0 - length) * promise
             elif damping < MOST_DAMPING:
-                damping = max(DAMPING * damping, LEAST_DAMPING)
+                damping = larger(DAMPING * damping, LEAST_DAMPING)
                 continue
         if promise <= 1e-16 * size or length == 0.0:
             joins = _entering(H, b, z, slopes) if joins < 0 else -1
@@ -305,4 +307,4 @@ def newton_steps(H, b, z):
             nu, size = _slopes_on_sphere(H, b, z, square, slopes)
             joins, damping = -1, damping / DAMPING if damping > LEAST_DAMPING else 0.0
         else:
-            damping = max(DAMPING * damping, LEAST_DAMPING)
+            damping = larger(DAMPING * damping, LEAST_DAMPING)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from counterpoise.kernels.basics import larger, smaller
 from counterpoise.kernels.dispatch import kernel, outlined
 
 
@@ -80,8 +81,8 @@ def _turns(q4, q3, q2, q1):
         root = -0.5 * (b + np.copysign(np.sqrt(discriminant), b))
         first = root / a if a != 0.0 else 0.0
         second = c / root if root != 0.0 else 0.0
-        inner0 = min(max(min(first, second), 0.0), 1.0)
-        inner1 = min(max(max(first, second), 0.0), 1.0)
+        inner0 = smaller(larger(smaller(first, second), 0.0), 1.0)
+        inner1 = smaller(larger(larger(first, second), 0.0), 1.0)
     return (
         _turn_between(q4, q3, q2, q1, 0.0, inner0),
         _turn_between(q4, q3, q2, q1, inner0, inner1),
@@ -111,8 +112,8 @@ def half_angle_minimisers(a, b, c, d):
     b2 = q0 + 0.5 * q1 + q2 / 6.0
     b3 = q0 + 0.75 * q1 + 0.5 * q2 + 0.25 * q3
     b4 = q4 + q3 + q2 + q1 + q0
-    least = min(min(q0, b1), min(min(b2, b3), b4))
-    most = max(max(q0, b1), max(max(b2, b3), b4))
+    least = smaller(smaller(q0, b1), smaller(smaller(b2, b3), b4))
+    most = larger(larger(q0, b1), larger(larger(b2, b3), b4))
     if least >= 0.0 or most <= 0.0:
         return -1.0, -1.0
     changes = _signs_change(q0, b1) + _signs_change(b1, b2) + _signs_change(b2, b3) + _signs_change(b3, b4)

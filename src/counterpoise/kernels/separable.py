@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from counterpoise.kernels.basics import larger
 from counterpoise.kernels.dispatch import kernel
 
 
@@ -37,7 +38,7 @@ def separable_change(h, i, old, new):
     for k in range(len(h.centre)):
         before, after = old - h.centre[k, i], new - h.centre[k, i]
         total += h.cost[k, i] * (abs(after) - abs(before))
-        before, after = max(before, 0.0), max(after, 0.0)
+        before, after = larger(before, 0.0), larger(after, 0.0)
         total += 0.5 * h.curve[k, i] * (after - before) * (after + before)
     return total
 
@@ -48,7 +49,7 @@ def slope_right(h, i, at):
     total = h.weight[i] + h.bend[i] * at
     for k in range(len(h.centre)):
         beyond = at - h.centre[k, i]
-        total += (h.cost[k, i] if beyond >= 0.0 else -h.cost[k, i]) + h.curve[k, i] * max(beyond, 0.0)
+        total += (h.cost[k, i] if beyond >= 0.0 else -h.cost[k, i]) + h.curve[k, i] * larger(beyond, 0.0)
     return total
 
 
@@ -58,7 +59,7 @@ def slope_left(h, i, at):
     total = h.weight[i] + h.bend[i] * at
     for k in range(len(h.centre)):
         beyond = at - h.centre[k, i]
-        total += (h.cost[k, i] if beyond > 0.0 else -h.cost[k, i]) + h.curve[k, i] * max(beyond, 0.0)
+        total += (h.cost[k, i] if beyond > 0.0 else -h.cost[k, i]) + h.curve[k, i] * larger(beyond, 0.0)
     return total
 
 

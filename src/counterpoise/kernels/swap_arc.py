@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from counterpoise.kernels.basics import fill, flags, integers, larger, reals, smaller, table
 from counterpoise.kernels.dispatch import allocating, entry_point, kernel, outlined
 from counterpoise.kernels.swap_line import largest
 
@@ -51,12 +52,12 @@ def _power_phase(H, z, m, signed, product):
     for _ in range(m + 2):
         square = 0.0
         for a in range(m):
-            square += max(product[a], least) ** 2
+            square += larger(product[a], least) ** 2
         if not square > 0.0:
             return
         scale, settled = 1.0 / np.sqrt(square), True
         for a in range(m):
-            value = scale * max(product[a], least)
+            value = scale * larger(product[a], least)
             if not signed and (value == 0.0) != (z[a] == 0.0):
                 settled = False
             z[a] = value
@@ -136,7 +137,7 @@ def _turn(z, product, direction, turned, rho, rise, m, signed):
         cosine = 1.0 / np.sqrt(1.0 + longest * longest)
         sine = longest * cosine
     for a in range(m):
-        z[a] = max(cosine * z[a] + sine * direction[a], least)
+        z[a] = larger(cosine * z[a] + sine * direction[a], least)
         product[a] = cosine * product[a] + sine * turned[a]
     if blocked:
         z[blocking] = 0.0
@@ -158,7 +159,7 @@ def polish_block(H, z, m, precision, signed, product, residual, direction, turne
         if square <= precision * rho * rho:
             break
         # Polak and Ribière's β; ``length`` undoes the scaling of d.
-        beta = max(change / before, 0.0) * length if conjugate else 0.0
+        beta = larger(change / before, 0.0) * length if conjugate else 0.0
         rise, length = _turn_direction(z, residual, beta, m, signed, direction)
         before = square
         if rise > 0.0:
@@ -238,7 +239,7 @@ def _keep_largest(held, z, m, most):
     """Keep the ``most`` largest coordinates, scaled to length 1; return how many are held."""
     if m <= most:
         return m
-    taken, sizes = np.zeros(m, dtype=np.bool_), np.abs(z[:m])
+    taken, sizes = flags(m, False), np.abs(z[:m])
     for _ in range(most):
         taken[largest(sizes, taken)] = True
     square, kept = 0.0, 0
@@ -261,7 +262,7 @@ def _raise_scores(a, row, diagonal, position, signed, score, out):
     """Enter the exchange for every j whose score is less than ½λmax([[a, b], [b, dⱼ]]), b = max(rowⱼ, 0) or rowⱼ."""
     least = -np.inf if signed else 0.0
     for j in range(len(row)):
-        b, d = max(row[j], least), diagonal[j]
+        b, d = larger(row[j], least), diagonal[j]
         half = 0.5 * (a - d)
         value = 0.5 * (0.5 * (a + d) + np.sqrt(half * half + b * b))
         if value > score[j]:
@@ -296,7 +297,7 @@ def _rest_without(G, x, g, held, m, position, row):
     for a in range(m):
         if a != position:
             total += x[held[a]] * row[held[a]]
-    return max(scale * total, 0.0)
+    return larger(scale * total, 0.0)
 
 
 @outlined
@@ -342,7 +343,7 @@ def _best_scores(score, count, best):
             best[a] = best[a - 1]
             a -= 1
         best[a] = j
-        found = min(found + 1, count)
+        found = smaller(found + 1, count)
     return found
 
 
@@ -395,10 +396,10 @@ def _best_exchange(G, x, g, held, m, best, found, out, rest, precision, signed, 
 def polish(G, x, signed):
     """Climb on the support of x to a stationary point of ½xᵀGx, in place; return the value."""
     n = len(x)
-    held, z = np.empty(n, dtype=np.int64), np.empty(n)
+    held, z = integers(n), reals(n)
     m = _collect(G, x, held, z)
-    value = _polish_held(G, held, z, m, PRECISION, signed, np.empty((m, m)), np.empty((4, m)))
-    x[:] = 0.0
+    value = _polish_held(G, held, z, m, PRECISION, signed, table(m, m), table(4, m))
+    fill(x, 0.0)
     for a in range(m):
         x[held[a]] = z[a]
     return value
@@ -411,14 +412,14 @@ def shrink(G, x, s, signed):
     Each round polishes roughly and drops the smallest coordinates, half of those that are too many.
     """
     n = len(x)
-    held, z = np.empty(n, dtype=np.int64), np.empty(n)
+    held, z = integers(n), reals(n)
     m = _collect(G, x, held, z)
-    H, work = np.empty((m, m)), np.empty((4, m))
+    H, work = table(m, m), table(4, m)
     while m > s:
         _polish_held(G, held, z, m, ROUGH, signed, H, work)
         m = _compress(held, z, m)
-        m = _keep_largest(held, z, m, max(s, m - (m - s + 1) // 2))
-    x[:] = 0.0
+        m = _keep_largest(held, z, m, larger(s, m - (m - s + 1) // 2))
+    fill(x, 0.0)
     for a in range(m):
         x[held[a]] = z[a]
 
@@ -432,11 +433,11 @@ def descend(G, x, s, tol, most, signed):
     taken; if not, x is polished to the end, then the best few exchanges are, and the best of them is taken if it gains.
     ``most`` limits the exchanges.
     """
-    n, s = len(x), min(s, len(x))
-    held, z = np.empty(n, dtype=np.int64), np.empty(n)
-    kept, kept_z, tried = np.empty(s, dtype=np.int64), np.empty(s), np.empty(s, dtype=np.int64)
-    row, score, out, rest = np.empty(n), np.empty(n), np.empty(n, dtype=np.int64), np.empty(s)
-    H, work, g, best = np.empty((s, s)), np.empty((4, s)), np.empty(n), np.empty(CANDIDATES, dtype=np.int64)
+    n, s = len(x), smaller(s, len(x))
+    held, z = integers(n), reals(n)
+    kept, kept_z, tried = integers(s), reals(s), integers(s)
+    row, score, out, rest = reals(n), reals(n), integers(n), reals(s)
+    H, work, g, best = table(s, s), table(4, s), reals(n), integers(CANDIDATES)
     diagonal = np.diag(G).copy()
     m = _keep_largest(held, z, _collect(G, x, held, z), s)
     value, polished, swaps = _polish_held(G, held, z, m, ROUGH, signed, H, work), False, 0
@@ -470,11 +471,11 @@ def swap_gap(G, x, s, tries, signed):
     The larger of the best score and of the best value among ``tries`` polished exchanges; (0, −1, −1) if none gains.
     x has length 1 and at most s non-zeros.
     """
-    n, s = len(x), min(s, len(x))
-    held, z, g, point = np.empty(n, dtype=np.int64), np.empty(n), np.empty(n), np.empty(n)
-    kept, kept_z, tried = np.empty(s, dtype=np.int64), np.empty(s), np.empty(s, dtype=np.int64)
-    row, score, out, rest = np.empty(n), np.empty(n), np.empty(n, dtype=np.int64), np.empty(s)
-    best = np.empty(max(tries, 1), dtype=np.int64)
+    n, s = len(x), smaller(s, len(x))
+    held, z, g, point = integers(n), reals(n), reals(n), reals(n)
+    kept, kept_z, tried = integers(s), reals(s), integers(s)
+    row, score, out, rest = reals(n), reals(n), integers(n), reals(s)
+    best = integers(larger(tries, 1))
     m = _keep_largest(held, z, _collect(G, x, held, z), s)
     _scatter(G, held, z, m, point, g)
     value = 0.5 * _value_at(point, g, held, m)
@@ -483,9 +484,9 @@ def swap_gap(G, x, s, tries, signed):
     if found == 0:
         return 0.0, NONE, NONE
     gain, entrant = score[best[0]] - value, best[0]
-    H, work = np.empty((s, s)), np.empty((4, s))
+    H, work = table(s, s), table(4, s)
     polished, _, candidate = _best_exchange(
-        G, point, g, held, m, best, min(found, tries), out, rest, PRECISION, signed, H, work, tried, z, kept, kept_z
+        G, point, g, held, m, best, smaller(found, tries), out, rest, PRECISION, signed, H, work, tried, z, kept, kept_z
     )
     if polished - value > gain:
         gain, entrant = polished - value, candidate

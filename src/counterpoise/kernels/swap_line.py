@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from counterpoise.kernels.basics import fill, flags, integers, larger, reals, smaller, table
 from counterpoise.kernels.dispatch import allocating, entry_point, outlined
 from counterpoise.kernels.groups import invert_definite, make_feasible, share_slopes, solve_box, wanted_transfer
 from counterpoise.kernels.separable import bend_right, separable_change, slope_left, slope_right
@@ -71,20 +72,23 @@ def solve_on(problem, held, m, z):
     transfer would lower F, which is nearly 0 if the solution was reached.
     """
     h, u, Q = problem.h, problem.u, problem.Q
-    H, slope = np.empty((m, m)), np.empty(m)
-    lo, hi = np.empty(m), np.empty(m)
+    H, slope = table(m, m), reals(m)
+    lo, hi = reals(m), reals(m)
     for a in range(m):
         i = held[a]
         for e in range(m):
             H[a, e] = Q[i, held[e]]
-        lo[a], hi[a] = max(h.lo[i], h.floor[i]), h.hi[i]
+        lo[a], hi[a] = larger(h.lo[i], h.floor[i]), h.hi[i]
         slope[a] = problem.b[i]
     rows = len(h.centre)
     if rows == 0:
-        return solve_box(u, held, H, slope, lo, hi, z[:m])
-    to_right = np.ones(m, dtype=np.bool_)
-    piece_lo, piece_hi, tilt = np.empty(m), np.empty(m), np.empty(m)
-    right, left, bent = np.empty(m), np.empty(m), H.copy()
+        return solve_box(u, held, H, slope, lo, hi, z)
+    to_right = flags(m, True)
+    piece_lo, piece_hi, tilt = reals(m), reals(m), reals(m)
+    right, left, bent = reals(m), reals(m), table(m, m)
+    for a in range(m):
+        for e in range(m):
+            bent[a, e] = H[a, e]
     violation = np.inf
     for _ in range(4 * m * (rows + 1) + 20):
         for a in range(m):
@@ -93,25 +97,25 @@ def solve_on(problem, held, m, z):
             for k in range(rows):
                 knot = h.centre[k, i]
                 if knot < z[a] or (knot == z[a] and to_right[a]):
-                    piece_lo[a] = max(piece_lo[a], knot)
+                    piece_lo[a] = larger(piece_lo[a], knot)
                 else:
-                    piece_hi[a] = min(piece_hi[a], knot)
+                    piece_hi[a] = smaller(piece_hi[a], knot)
             bend = bend_right(h, i, piece_lo[a])
             bent[a, a] = H[a, a] + bend
             tilt[a] = slope[a] - bend * z[a]
             tilt[a] += slope_right(h, i, z[a]) if to_right[a] else slope_left(h, i, z[a])
-        solve_box(u, held, bent, tilt, piece_lo, piece_hi, z[:m])
+        solve_box(u, held, bent, tilt, piece_lo, piece_hi, z)
         size = 0.0
         for a in range(m):
             i, gradient = held[a], slope[a]
             for e in range(m):
                 gradient += H[a, e] * z[e]
             right[a], left[a] = gradient + slope_right(h, i, z[a]), gradient + slope_left(h, i, z[a])
-            size = max(size, abs(right[a]), abs(left[a]))
+            size = larger(larger(size, abs(right[a])), abs(left[a]))
         rise, fall, violation = wanted_transfer(u, held, m, z, lo, hi, right, left)
         if violation <= 1e-12 * size:
             return violation
-        to_right[:] = True
+        fill(to_right, True)
         to_right[rise], to_right[fall] = True, False
     return violation
 
@@ -166,8 +170,8 @@ def inverse_with_sum(Q, free, m, M):
     """Write M = [[Q_FF, 1], [1ᵀ, 0]]⁻¹ for the m free coordinates F into the leading (m + 1)² of M."""
     size = 0.0
     for a in range(m):
-        size = max(size, Q[free[a], free[a]])
-    P = np.empty((m, m))
+        size = larger(size, Q[free[a], free[a]])
+    P = table(m, m)
     for a in range(m):
         for e in range(m):
             P[a, e] = Q[free[a], free[e]]
@@ -192,7 +196,7 @@ def inverse_with_sum(Q, free, m, M):
 @allocating
 def excess_slopes(problem, held, m, z, gradient, slope):
     """Write ρ of the module's head for all coordinates; of held ones it is that to their right."""
-    h, right, left = problem.h, np.empty(m), np.empty(m)
+    h, right, left = problem.h, reals(m), reals(m)
     for a in range(m):
         i = held[a]
         right[a] = gradient[i]
@@ -204,7 +208,7 @@ def excess_slopes(problem, held, m, z, gradient, slope):
         slope[k] = gradient[k] - slope[k]
 
 
-@outlined
+@allocating
 def price(problem, held, m, M, Z, schur):
     """Write M, Z (its last row that of the sum) and ς of the module's head for all coordinates."""
     Q = problem.Q
@@ -260,7 +264,7 @@ def reprice(problem, held, m, place, enters, M, Z, schur, entry):
         entry[k] += along * Z[place, k]
     scale = 1.0 / entry[enters]
     # Both parts of the change in one pass, along the leaver's row and the newcomer's.
-    leaver, newcomer = Z[place, enters] * inverse, np.empty(m + 1)
+    leaver, newcomer = Z[place, enters] * inverse, reals(m + 1)
     for a in range(m + 1):
         newcomer[a] = Z[a, enters] - M[a, place] * leaver
     for a in range(m + 1):
@@ -285,11 +289,11 @@ def reprice(problem, held, m, place, enters, M, Z, schur, entry):
 def _promises(slope, schur, row, shift, inverse, cost, reach, closed, gain):
     """Write what every coordinate may gain in the place of one member, whose row of Z is given; no branch inside."""
     for k in range(len(gain)):
-        descent = max(row[k] * shift - slope[k], 0.0)
+        descent = larger(row[k] * shift - slope[k], 0.0)
         bend = schur[k] + row[k] * row[k] * inverse
         # No more than all of the mass can go to k, which matters where the bend is rounding.
-        inner = 0.5 * descent * descent / max(bend, 1e-300)
-        outer = descent * reach[k] - 0.5 * max(bend, 0.0) * reach[k] * reach[k]
+        inner = 0.5 * descent * descent / larger(bend, 1e-300)
+        outer = descent * reach[k] - 0.5 * larger(bend, 0.0) * reach[k] * reach[k]
         gain[k] = (inner if bend * reach[k] > descent else outer) - cost - closed[k]
 
 
@@ -301,10 +305,10 @@ def score(problem, held, m, z, room, gradient, is_held, M, Z, schur, least, best
     held leaves for each that enters. Promises of at most ``least`` are left out.
     """
     n, count, most = len(gradient), 0, len(best)
-    slope, reach, closed, gain = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
+    slope, reach, closed, gain = reals(n), reals(n), reals(n), reals(n)
     excess_slopes(problem, held, m, z, gradient, slope)
     for k in range(n):
-        reach[k] = min(problem.u.total, problem.h.hi[k])
+        reach[k] = smaller(problem.u.total, problem.h.hi[k])
         closed[k] = np.inf if is_held[k] or problem.h.hi[k] <= 0.0 else 0.0
     for a in range(-1 if room else 0, 0 if room and not problem.ruled else m):
         # The sum alone fixes a single member: all of it changes hands, at no cost that its row would tell.
@@ -313,25 +317,25 @@ def score(problem, held, m, z, room, gradient, is_held, M, Z, schur, least, best
             if problem.h.lo[held[a]] > 0.0:
                 continue
             if m > 1:
-                inverse = 1.0 / max(M[a, a], 1e-300)
+                inverse = 1.0 / larger(M[a, a], 1e-300)
                 shift = z[a] * inverse
                 cost = 0.5 * z[a] * shift
             if problem.h.floor[held[a]] > problem.h.lo[held[a]]:
-                cost -= max(slope[held[a]], 0.0) * z[a]  # at its floor it would rather have less
-        _promises(slope, schur, Z[max(a, 0)], shift, inverse, cost, reach, closed, gain)
+                cost -= larger(slope[held[a]], 0.0) * z[a]  # at its floor it would rather have less
+        _promises(slope, schur, Z[larger(a, 0)], shift, inverse, cost, reach, closed, gain)
         for k in range(n):
             if gain[k] <= least or (count == most and gain[k] <= best[most - 1]):
                 continue
-            place = min(count, most - 1)
+            place = smaller(count, most - 1)
             while place > 0 and best[place - 1] < gain[k]:
                 best[place], out[place], into[place] = best[place - 1], out[place - 1], into[place - 1]
                 place -= 1
             best[place], out[place], into[place] = gain[k], a, k
-            count = min(count + 1, most)
+            count = smaller(count + 1, most)
     return count
 
 
-@outlined
+@allocating
 def exchange(problem, held, m, z, leaver, enters, new_held, new_z):
     """Write the support with ``enters`` in the place of the leaver (at the end if −1), solved.
 
@@ -377,7 +381,7 @@ def largest(values, taken):
 def load(problem, x, s, held, z):
     """Take the s largest of x as a support, give the rest of the mass to them, solve; return as in :func:`exchange`."""
     n, m = len(x), 0
-    taken = np.zeros(n, dtype=np.bool_)
+    taken = flags(n, False)
     room = 0.0
     for i in range(n):
         if problem.h.lo[i] > 0.0:
@@ -407,7 +411,7 @@ def load(problem, x, s, held, z):
 @outlined
 def unload(held, m, z, x):
     """Write a support's point."""
-    x[:] = 0.0
+    fill(x, 0.0)
     for a in range(m):
         x[held[a]] = z[a]
 
@@ -433,20 +437,20 @@ def descend(problem, x, s, tol, floor, most_swaps, tries, found):
         ``most_swaps`` ended the way.
     """
     n, looks = len(x), most_swaps < 0
-    held, z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
+    held, z = integers(s + 1), reals(s + 1)
     m, violation = load(problem, x, s, held, z)
     if m == 0:
         return np.inf, 0, np.nan
     value = value_on(problem, held, m, z)
-    new_held, new_z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
-    gradient, schur, entry = np.empty(n), np.empty(n), np.empty(n)
-    M, Z = np.empty((s + 2, s + 2)), np.empty((s + 2, n))
-    best, out, into = np.empty(tries), np.empty(tries, dtype=np.int64), np.empty(tries, dtype=np.int64)
-    is_held = np.empty(n, dtype=np.bool_)
+    new_held, new_z = integers(s + 1), reals(s + 1)
+    gradient, schur, entry = reals(n), reals(n), reals(n)
+    M, Z = table(s + 2, s + 2), table(s + 2, n)
+    best, out, into = reals(tries), integers(tries), integers(tries)
+    is_held = flags(n, False)
     mass, bend = 0.0, 0.0
     for a in range(m):
         mass += 2.0 * abs(z[a])
-        bend = max(bend, problem.Q[held[a], held[a]])
+        bend = larger(bend, problem.Q[held[a], held[a]])
     # No move is longer than the mass there is; the ridge bends it by no more than this.
     slack = RIDGE * bend * mass * mass + violation * mass if looks else 0.0
     swaps, gap, moved = 0, np.nan, most_swaps != 0
@@ -477,7 +481,7 @@ def descend(problem, x, s, tol, floor, most_swaps, tries, found):
             if size == 0:
                 continue
             gain = value - value_on(problem, new_held, size, new_z)
-            bound = max(bound, gain + violation * mass)
+            bound = larger(bound, gain + violation * mass)
             if gain > enough and not looks:
                 same = size == m and place >= 0 and new_held[place] == into[k]
                 m, value, moved = size, value - gain, True
@@ -505,84 +509,3 @@ def descend(problem, x, s, tol, floor, most_swaps, tries, found):
             moved, gap = False, np.nan
     unload(held, m, z, x)
     return value, swaps, gap
-
-
-@outlined
-def _best_with_sum(problem, held, m, M, z):
-    """Write M and the minimiser over the m held coordinates with the sum c, bounds and kinks ignored."""
-    inverse_with_sum(problem.Q, held, m, M)
-    for a in range(m):
-        total = problem.u.total * M[a, m]
-        for e in range(m):
-            total -= M[a, e] * problem.b[held[e]]
-        z[a] = total
-
-
-@allocating
-def _drop_cheapest(problem, held, m, z, M, count):
-    """Take out, one by one, the coordinate that costs least, xⱼ²/(2M_jj); M and z follow. Return what is left."""
-    for _ in range(count):
-        worst, least = -1, np.inf
-        for a in range(m):
-            cost = 0.5 * z[a] * z[a] / max(M[a, a], 1e-300)
-            if problem.h.lo[held[a]] <= 0.0 and cost < least:
-                worst, least = a, cost
-        if worst < 0:
-            return m
-        pivot, last = max(M[worst, worst], 1e-300), m - 1
-        for a in range(m):
-            z[a] -= M[a, worst] * z[worst] / pivot if a != worst else 0.0
-        column = M[: m + 1, worst].copy()
-        for a in range(m + 1):
-            weight = column[a] / pivot
-            for e in range(m + 1):
-                M[a, e] -= weight * column[e]
-        # The last coordinate takes the free place, the sum's row and column the last's.
-        held[worst], z[worst] = held[last], z[last]
-        for e in range(m + 1):
-            M[worst, e] = M[last, e]
-        for e in range(m + 1):
-            M[e, worst] = M[e, last]
-        M[worst, worst] = M[last, last] if worst != last else M[worst, worst]
-        for e in range(m + 1):
-            M[last, e] = M[m, e]
-        for e in range(m + 1):
-            M[e, last] = M[e, m]
-        M[last, last] = M[m, m]
-        m -= 1
-    return m
-
-
-@entry_point
-def reduce_to(problem, s, chosen, x):
-    """Reduce the chosen coordinates to s by backward elimination, solve on these, write x; return how many are held.
-
-    Bounds are left out until the end: negative coordinates go first, all at once, then those that cost least.
-    """
-    size = len(chosen)
-    held, z, M = chosen.copy(), np.empty(size), np.empty((size + 1, size + 1))
-    m = size
-    while m > s:
-        _best_with_sum(problem, held, m, M, z)
-        kept = 0
-        for a in range(m):
-            # As long as more than s are left; a coordinate that must be held stays.
-            if z[a] > 0.0 or problem.h.lo[held[a]] > 0.0 or (m - a) + kept <= s:
-                held[kept], z[kept] = held[a], z[a]
-                kept += 1
-        if kept < m:
-            m = kept
-            continue
-        before = m
-        m = _drop_cheapest(problem, held, m, z, M, max(1, (m - s + 1) // 2))
-        if m == before:
-            break
-    if m > 0:
-        _best_with_sum(problem, held, m, M, z)
-    x[:] = 0.0
-    for a in range(m):
-        x[held[a]] = max(z[a], 1e-6 * problem.u.total)
-    full, spare = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
-    m, _ = load(problem, x, s, full, spare)
-    unload(full, m, spare, x)
-    return m

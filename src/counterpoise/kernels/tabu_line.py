@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from counterpoise.kernels.basics import fill, flags, integers, larger, reals, smaller, table
 from counterpoise.kernels.dispatch import entry_point, kernel, outlined
 from counterpoise.kernels.groups import keeps_limits
 from counterpoise.kernels.swap_line import (
@@ -95,7 +96,7 @@ def enter(problem, held, m, enters, M, Z, schur, entry):
 def _challenge(slope, schur, row, shift, inverse, cost, flat, member, top, who):
     """Put a member as the leaver wherever its exchange gains most so far; no branch inside."""
     for k in range(len(top)):
-        descent = max(row[k] * shift - slope[k], 0.0)
+        descent = larger(row[k] * shift - slope[k], 0.0)
         bend = schur[k] + row[k] * row[k] * inverse
         gain = (0.5 * descent * descent / bend if bend > flat[k] else 0.0) - cost
         better = gain > top[k]
@@ -112,7 +113,7 @@ def _free_weights(problem, held, m, M, z):
         for e in range(m):
             total -= M[a, e] * problem.b[held[e]]
         z[a] = total
-        inside = inside and max(h.lo[held[a]], h.floor[held[a]]) <= total <= h.hi[held[a]] and total > 0.0
+        inside = inside and larger(h.lo[held[a]], h.floor[held[a]]) <= total <= h.hi[held[a]] and total > 0.0
     return inside and keeps_limits(problem.u, held, m, z)
 
 
@@ -121,8 +122,8 @@ def _entering(slope, bend, least, reach):
     """Return what a newcomer gains with the best weight between ``least`` and ``reach``, which may be a loss."""
     weight = reach
     if bend * reach > -slope:
-        weight = max(-slope / bend, least) if bend > 0.0 else least
-    return -slope * weight - 0.5 * max(bend, 0.0) * weight * weight
+        weight = larger(-slope / bend, least) if bend > 0.0 else least
+    return -slope * weight - 0.5 * larger(bend, 0.0) * weight * weight
 
 
 @outlined
@@ -137,7 +138,7 @@ def _best_ruled_move(problem, held, m, z, s, step, slope, schur, M, Z, is_held, 
                 continue
             inverse = 1.0 / M[a, a]
             shift = z[a] * inverse
-            cost = 0.5 * z[a] * shift - max(slope[i], 0.0) * z[a]
+            cost = 0.5 * z[a] * shift - larger(slope[i], 0.0) * z[a]
             if -cost > most:
                 place, enters, most = a, -1, -cost
         elif m >= s:
@@ -147,7 +148,7 @@ def _best_ruled_move(problem, held, m, z, s, step, slope, schur, M, Z, is_held, 
                 continue
             row = Z[a, k] if a >= 0 else 0.0
             bend = schur[k] + row * row * inverse
-            gain = _entering(slope[k] - row * shift, bend, h.floor[k], min(problem.u.total, h.hi[k])) - cost
+            gain = _entering(slope[k] - row * shift, bend, h.floor[k], smaller(problem.u.total, h.hi[k])) - cost
             if gain > most:
                 place, enters, most = a, k, gain
     return place, enters
@@ -181,21 +182,22 @@ def walk(problem, x, s, steps, stay, away, rng):
         f + h at the best point, relative to 0; infinite if x's s largest coordinates cannot hold the sum.
     """
     n = len(x)
-    held, z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
+    held, z = integers(s + 1), reals(s + 1)
     m, _ = load(problem, x, s, held, z)
     if m == 0:
         return np.inf
     value = value_on(problem, held, m, z)
-    best_held, best_z, best_m, best = held.copy(), z.copy(), m, value
+    best_held, best_z, best_m, best = integers(s + 1), reals(s + 1), m, value
+    copy_support(held, z, m, best_held, best_z)
     if s < 2:
         return value
-    old_held, old_z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
-    new_held, new_z = np.empty(s + 1, dtype=np.int64), np.empty(s + 1)
-    M, Z, schur = np.empty((s + 2, s + 2)), np.empty((s + 2, n)), np.empty(n)
-    gradient, slope, entry, flat = np.empty(n), np.empty(n), np.empty(n), np.empty(n)
-    top, who = np.empty(n), np.empty(n)
-    leave_from, enter_from = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
-    is_held = np.zeros(n, dtype=np.bool_)
+    old_held, old_z = integers(s + 1), reals(s + 1)
+    new_held, new_z = integers(s + 1), reals(s + 1)
+    M, Z, schur = table(s + 2, s + 2), table(s + 2, n), reals(n)
+    gradient, slope, entry, flat = reals(n), reals(n), reals(n), reals(n)
+    top, who = reals(n), reals(n)
+    leave_from, enter_from = integers(n), integers(n)
+    is_held = flags(n, False)
     for k in range(n):
         flat[k] = FLAT * problem.Q[k, k]
     for a in range(m):
@@ -214,7 +216,7 @@ def walk(problem, x, s, steps, stay, away, rng):
                 if not closed and slope[k] < 0.0 and slope[k] * slope[k] > most * schur[k]:
                     enters, most = k, slope[k] * slope[k] / schur[k]
         if enters < 0 and m >= 2 and not problem.ruled:
-            top[:] = -np.inf
+            fill(top, -np.inf)
             for a in range(m):
                 i = held[a]
                 if leave_from[i] > step or problem.h.lo[i] > 0.0 or M[a, a] <= 0.0:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from counterpoise.kernels.basics import larger
 from counterpoise.kernels.dispatch import kernel
 
 
@@ -122,4 +123,4 @@ def top_tail(first, second, a, b):
 
     ‖x‖_[s] is this plus the s−1 largest of the others, a constant of the pair.
     """
-    return max(max(second, a + b - first), max(a, b))
+    return larger(larger(second, a + b - first), larger(a, b))

@@ -53,7 +53,7 @@ class Binary:
         """Return why binary points do not serve a problem, or None."""
         h = problem.separable
         if problem.g.lam == 0.0:
-            return "with λ = 0 no g presses towards the bounds, and there are no binary points to look for."
+            return "it has no g, or λ = 0, so that nothing asks for sparse or binary points; method 'bcd-g' serves it."
         if not is_linear(h) or is_gapped(h) or problem.u.groups:
             return "the search over binary points takes no AbsoluteDeviation; Bounds and Linear are possible."
         b = float(h.hi[0])

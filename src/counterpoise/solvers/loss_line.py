@@ -21,7 +21,7 @@ from counterpoise.rules import near_point
 from counterpoise.solvers.loss_support import LEAST_CURVATURE, LossSupports, Solved
 from counterpoise.solvers.pool import entering
 from counterpoise.solvers.run import Population
-from counterpoise.solvers.sparse_line import RANDOM_SHARE, SparseLine, joined, walk
+from counterpoise.solvers.sparse_line import RANDOM_SHARE, SparseLine, joined, reduce_to, walk
 from counterpoise.terms.separable import one_sided_slopes, separable_value
 
 # A support is solved when its gap is at most this share of F, in a search and for a claim.
@@ -148,7 +148,7 @@ class LossLine(LossSupports):
         members = np.union1d(members, np.flatnonzero(self.must)).astype(np.int64)
         z, at = self.problem.f.residual(x), np.zeros(len(members))
         model = self._model(members, x, z, self._averaged(z))
-        swap_line.reduce_to(model, self.s, np.arange(len(members)), at)
+        reduce_to(model, self.s, np.arange(len(members)), at)
         out = np.zeros(len(x))
         out[members] = at
         if not out.any() or (self.ruled and not self.problem.is_feasible(out)):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from counterpoise.certificates import exactness_threshold
+from counterpoise.certificates import convex_gap, exactness_threshold
 from counterpoise.checks import Vector, number, whole_number, worker_count
 from counterpoise.clock import working_seconds
 from counterpoise.problem import Problem, Result, Status
@@ -276,6 +276,9 @@ class _Search:
             warn(f"{self.lost} of {self.done} jobs were lost with their workers; the rest is complete.")
         if self.run.limits.reached() is not None or report.status is Status.STOPPED_BY_CALLBACK:
             return self.run.finish(report)
+        gaps = self._gaps(self.run.best)
+        if gaps is not None:
+            return self.run.finish(Epoch(self.run.best, 0, 0, Status.CERTIFIED, gaps[0]), {"convex_gap": gaps[1]})
         left = None if self.run.max_time is None else self.run.limits.left()
         last = bcd_g(self.problem, self.run.best, tol=self.run.tol, max_time=left)
         certified = last.status is Status.CERTIFIED
@@ -284,6 +287,15 @@ class _Search:
         )
         self.run.record(end)
         return self.run.finish(end, {"convex_gap": last.convex_gap} if certified else None)
+
+    def _gaps(self, x: Vector) -> tuple[float, float | None] | None:
+        """Return the pair gap and the convex gap of a point where they certify it and need no pair kernels."""
+        pair_gap, (objective, noise) = getattr(self.exact, "pair_gap", lambda x: None), self.run.measure(x)
+        tolerance, gap = self.run.tol * abs(objective) + noise, pair_gap(x)
+        if gap is None or gap > tolerance:
+            return None
+        rest = convex_gap(self.problem, x)
+        return (gap, rest) if rest is None or rest <= tolerance else None
 
     @property
     def best(self) -> Member:

@@ -96,7 +96,7 @@ class SparseLine:
         else:
             few = np.sort(rng.choice(n, min(n, RANDOM_SHARE * self.s), replace=False)).astype(np.int64)
             held = np.flatnonzero(self.problem.separable.lo > 0.0)
-            swap_line.reduce_to(self.support, self.s, np.union1d(few, held), x)
+            reduce_to(self.support, self.s, np.union1d(few, held), x)
         return self._walked(self._feasible(x) if x.any() else self.problem.start(k), rng)
 
     def child(self, parents: list[Vector], rng: np.random.Generator) -> Vector:
@@ -104,7 +104,7 @@ class SparseLine:
         n, must = self.problem.n, np.flatnonzero(self.problem.separable.lo > 0.0)
         held, more = joined(parents, self.s, n, rng)
         x = np.zeros(n)
-        swap_line.reduce_to(self.support, self.s, np.union1d(np.union1d(held, must), more).astype(np.int64), x)
+        reduce_to(self.support, self.s, np.union1d(np.union1d(held, must), more).astype(np.int64), x)
         return self._walked(self._feasible(x) if x.any() else parents[0], rng)
 
     def _feasible(self, x: Vector) -> Vector:
@@ -160,6 +160,25 @@ class SparseLine:
                 return own, float(gain), int(leaves), int(enters), own + float(bound)
             tries *= MORE_TRIES
 
+    def pair_gap(self, x: Vector) -> float | None:
+        """Return the largest decrease that a pair offers at a sparse x; None where only the pair kernels can tell.
+
+        If g is a constraint and h has bounds alone, F is a quadratic on each pair (newcomer or member, member). Where s
+        are held, a newcomer takes all that the member has.
+        """
+        h, Q = self.problem.separable, self.support.Q
+        if math.isfinite(self.problem.g.lam) or self.ruled or len(h.centre):
+            return None
+        held = np.flatnonzero(x)
+        slopes, diagonal = Q[:, held] @ x[held] + self.support.b, np.diag(Q)
+        beta, alpha = slopes[:, None] - slopes[held], diagonal[:, None] + diagonal[held] - 2.0 * Q[:, held]
+        most = np.minimum((h.hi - x)[:, None], x[held] - h.lo[held])
+        eta = np.where(alpha * most > -beta, -beta / np.where(alpha > 0.0, alpha, 1.0), most)
+        if len(held) >= self.s:
+            eta = np.where((x == 0.0)[:, None], np.where(most >= x[held], x[held], 0.0), eta)
+        eta = np.clip(eta, 0.0, most)
+        return max(float(-(eta * (beta + 0.5 * alpha * eta)).min(initial=0.0)), 0.0)
+
     def enumeration(self) -> tuple[str, int, Callable[[Vector], Iterator[int]]]:
         """Return what is enumerated, how many there are, and what goes through them, improving x in place."""
         if is_gapped(self.problem.separable):
@@ -211,6 +230,55 @@ def walk(support: swap_line.Support, x: Vector, s: int, rng: np.random.Generator
     steps += max(0, s - int(np.count_nonzero(x)))  # to fill up
     stay, away = max(1, min(STAY, math.ceil(STAY_SHARE * s))), max(1, min(AWAY, (n - s) // 2))
     tabu_line.walk(support, x, s, steps, stay, away, rng)
+
+
+def reduce_to(support: swap_line.Support, s: int, chosen: Any, x: Vector) -> int:
+    """Reduce the chosen coordinates to s by backward elimination, solve on these, write x; return how many are held.
+
+    Bounds are left out until the end: negative coordinates go first, all at once, then half of what is too much, one by
+    one, each time the one that costs least, xⱼ²/(2M_jj) with M of :mod:`counterpoise.kernels.swap_line`.
+    """
+    h: Any = support.h
+    u: Any = support.u
+    held, must, total = np.asarray(chosen), h.lo[chosen] > 0.0, u.total
+    while True:
+        M = _inverse_with_sum(support.Q[np.ix_(held, held)])
+        z = total * M[:-1, -1] - M[:-1, :-1] @ support.b[held]
+        if len(held) <= s:
+            break
+        keeps = (z > 0.0) | must
+        if not keeps.all():
+            # As long as more than s are left.
+            keeps[np.flatnonzero(~keeps)[: max(0, s - int(keeps.sum()))]] = True
+        else:
+            for _ in range(max(1, (len(held) - s + 1) // 2)):
+                price = np.where(keeps & ~must, 0.5 * z * z / np.maximum(np.diag(M)[:-1], 1e-300), np.inf)
+                worst = int(np.argmin(price))
+                if price[worst] == np.inf:
+                    break
+                column = M[:, worst] / max(M[worst, worst], 1e-300)
+                z = z - column[:-1] * z[worst]
+                M = M - np.outer(column, M[worst])
+                keeps[worst] = False
+            if keeps.all():
+                break
+        held, must = held[keeps], must[keeps]
+    x[:] = 0.0
+    x[held] = np.maximum(z, 1e-6 * total)
+    if math.isinf(swap_line.descend(support, x, s, TOL, 0.0, 0, 1, np.empty(5))[0]):
+        x[:] = 0.0
+    return int(np.count_nonzero(x))
+
+
+def _inverse_with_sum(Q: Any) -> Any:
+    """Return [[Q, 1], [1ᵀ, 0]]⁻¹ with a ridge that keeps it finite."""
+    inverse = np.linalg.inv(Q + (swap_line.RIDGE * float(np.diag(Q).max()) + 1e-100) * np.eye(len(Q)))
+    row = inverse.sum(axis=1)
+    bordered = np.empty((len(Q) + 1, len(Q) + 1))
+    bordered[:-1, :-1] = inverse - np.outer(row, row) / row.sum()
+    bordered[:-1, -1] = bordered[-1, :-1] = row / row.sum()
+    bordered[-1, -1] = -1.0 / row.sum()
+    return bordered
 
 
 def joined(parents: list[Vector], s: int, n: int, rng: np.random.Generator) -> tuple[Any, Any]:

@@ -268,7 +268,7 @@ class Sphere(Constraint):
         if not self.signed and ((h.lo != 0.0).any() or (h.hi < 1.0).any()):
             raise ValueError(
                 "Sphere needs h = Bounds(0, inf), or signed=True for x of any sign: other bounds cut the arc, and its "
-                "pair step (kernels/arc.py, _pair_step) would have to minimise on a part of it."
+                "pair step would have to minimise on a part of it."
             )
         if h.bend.any() or h.curve.any() or (h.floor > h.lo).any():
             raise ValueError("Sphere takes no Ridge and no SemiContinuous: its pair step knows linear terms only.")
@@ -277,7 +277,7 @@ class Sphere(Constraint):
         elif len(h.centre):
             raise ValueError(
                 "Sphere takes no AbsoluteDeviation: its kinks cut the arc, and its pair step "
-                "(kernels/arc.py, _pair_step) would have to minimise between them."
+                "would have to minimise between them."
             )
 
     @staticmethod

@@ -1,0 +1,75 @@
+"""New arrays and the larger of two numbers, compiled once for all kernels.
+
+Numba compiles ``np.empty``, ``max`` and their like again for most of the functions that call them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterpoise.kernels.dispatch import allocating, kernel
+
+
+@allocating
+def reals(n):
+    """Return n zeros."""
+    out = np.empty(n)
+    for i in range(n):
+        out[i] = 0.0
+    return out
+
+
+@allocating
+def table(m, n):
+    """Return m × n zeros."""
+    out = np.empty((m, n))
+    for i in range(m):
+        for j in range(n):
+            out[i, j] = 0.0
+    return out
+
+
+@allocating
+def integers(n):
+    """Return n integer zeros."""
+    out = np.empty(n, np.int64)
+    for i in range(n):
+        out[i] = 0
+    return out
+
+
+@allocating
+def flags(n, value):
+    """Return n times True or False."""
+    out = np.empty(n, np.bool_)
+    for i in range(n):
+        out[i] = value
+    return out
+
+
+@allocating
+def copied(values):
+    """Return a copy of an array of one dimension."""
+    out = np.empty(len(values), values.dtype)
+    for i in range(len(values)):
+        out[i] = values[i]
+    return out
+
+
+@kernel
+def fill(values, value):
+    """Set all of an array of one dimension to a number."""
+    for i in range(len(values)):
+        values[i] = value
+
+
+@kernel
+def larger(a, b):
+    """Return max(a, b)."""
+    return b if b > a else a
+
+
+@kernel
+def smaller(a, b):
+    """Return min(a, b)."""
+    return b if b < a else a
