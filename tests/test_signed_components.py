@@ -355,3 +355,25 @@ def test_a_certificate_through_columns_is_that_of_all_pairs(rng, small_pools, sp
         held = signed_sparse_point(rng, n, int(rng.integers(1, s + 1)))
         exchanges, all_of_them = cp.certify(problem, held, level="swap"), cp.certify(dense(problem), held, level="swap")
         assert exchanges.swap_gap == pytest.approx(all_of_them.swap_gap, abs=1e-9 * size)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("signed", [True, False])
+def test_a_search_takes_columns_whose_sparse_products_are_kept(rng, small_pools, signed):  # noqa: F811
+    for trial in range(4):
+        A = small_data(rng, "counts", 30)
+        problem = many(A, 4, 1e5, sparse=True)
+        if not signed:
+            h, g = cp.Bounds(0, np.inf) + cp.Linear(1e5), problem.g
+            problem = cp.Problem(problem.f, h, g, cp.Sphere())
+        problem.f.may_keep_sparse = True
+        assert problem.f.sparse_Q is not None and problem.f.by_columns.sparse_Q is None
+        found = cp.minimize(problem, method="search", work=16, seed=trial)
+        assert found.success and np.count_nonzero(found.x) <= 4
+        assert found.objective == pytest.approx(problem.objective(found.x), rel=1e-12)
+        assert cp.certify(problem, found.x).cws_gap <= 2.0 * found.tolerance + 1e-9
+        G = A.T @ A
+        assert found.x @ G @ found.x <= signed_component_optimum(G, 4) * (1 + 1e-9)
+        if signed:
+            best = best_signed_exchange(G, found.x, 4)[0]
+            assert best <= found.x @ G @ found.x + 1e-8 * np.abs(G).max()
