@@ -113,6 +113,7 @@ bench-estimators: $(STAMP)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[skfolio,scip]'
 	$(BIN)/python benchmarks/estimators_tracking.py
 	$(BIN)/python benchmarks/estimators_pca.py
+	$(BIN)/python benchmarks/sparse_pca.py
 	$(BIN)/python benchmarks/estimators_split.py
 
 # All solvers of benchmarks/PROBLEM, the peers among them (SCIP, skfolio, abess, …); an HTML page in its outputs/.

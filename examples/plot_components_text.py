@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, TfidfVectorizer
 
 import counterpoise as cp
-from counterpoise.plotting import STYLES
+from counterpoise.plotting import STYLES, plot_loadings
 
 subjects = ("cluster.hierarchy", "fft", "integrate", "interpolate", "linalg", "ndimage", "optimize", "signal",
             "sparse.csgraph", "spatial.distance", "stats")  # fmt: skip
@@ -58,4 +58,16 @@ for k, ax in enumerate(axes.flat):
     ax.spines[["top", "right", "left"]].set_visible(False)
 for ax in axes[-1]:
     ax.set_xlabel("loading")
+plt.show()
+
+# %%
+# With signs a component is a contrast: texts that have the words of the plain bars lack those of the hatched ones. The
+# share of the variance that both kinds explain, with as many words:
+
+contrasts = cp.SparsePCA(n_components=9, n_nonzero=8, random_state=0).fit(X)
+signed, positive = (100.0 * model.explained_variance_ratio_.sum() for model in (contrasts, topics))
+print(f"{signed:.2f} % with signs, {positive:.2f} % without")
+order = np.argsort([row.min() for row in contrasts.components_], kind="stable")[:2]
+titles = [f"component {k}" for k in order]
+plot_loadings(contrasts.components_[order], names=names, most=8, titles=titles)
 plt.show()

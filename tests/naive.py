@@ -175,6 +175,30 @@ def signed_component_optimum(G, s):
     return max(np.linalg.eigvalsh(G[np.ix_(w, w)])[-1] for w in itertools.combinations(range(n), s))
 
 
+def optimum_over_signs(C, s):
+    """The same from x ≥ 0 alone: the best non-negative component of DCD over all diagonal matrices D of signs."""
+    root = np.linalg.cholesky(C + 1e-13 * np.abs(C).max() * np.eye(len(C))).T
+    signs = itertools.product((-1.0, 1.0), repeat=len(C) - 1)
+    return max(2.0 * sparse_pca_optimum(root * np.array([1.0, *rest]), s)[0] for rest in signs)
+
+
+def deflated(kind, C, components):
+    """What is left of C after each component in turn (Mackey 2008)."""
+    C, basis = C.copy(), []
+    for v in components:
+        if kind == "schur":
+            C = C - np.outer(C @ v, C @ v) / (v @ C @ v)
+        elif kind == "hotelling":
+            C = C - (v @ C @ v) * np.outer(v, v)
+        else:
+            q = v if kind == "projection" else v - sum(((q @ v) * q for q in basis), np.zeros(len(v)))
+            q = q / np.linalg.norm(q)
+            basis.append(q)
+            P = np.eye(len(C)) - np.outer(q, q)
+            C = P @ C @ P
+    return C
+
+
 def best_signed_exchange(G, x, s):
     """The largest xᵀGx after one held coordinate is exchanged for one outside, and by new weights alone."""
     held, outside = list(np.flatnonzero(x)), list(np.flatnonzero(x == 0))

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from counterpoise import Status
 from counterpoise.cli import app
-from counterpoise.estimators.pca import NonnegativeSparsePCA
+from counterpoise.estimators.pca import NonnegativeSparsePCA, SparsePCA
 
 FEATURES = ["a", "b", "c", "d", "e", "f"]
 
@@ -139,14 +139,14 @@ def test_bad_options_get_one_sentence(folder, arguments, sentence):
 
 
 def test_an_interrupted_run_is_kept_and_fails(folder, monkeypatch):
-    fit = NonnegativeSparsePCA.fit
+    fit = SparsePCA.fit
 
     def cut(self, X, y=None):
         fit(self, X)
         self.results_[0].update(status=Status.INTERRUPTED, success=False, message="interrupted")
         return self
 
-    monkeypatch.setattr(NonnegativeSparsePCA, "fit", cut)
+    monkeypatch.setattr(SparsePCA, "fit", cut)
     found = run("cells.csv", "--components", "1", "--nonzero", "2")
     assert found.exit_code == 130
     assert "Component 1: interrupted." in found.output
@@ -160,7 +160,7 @@ def test_the_line_counts_components(folder, shown):
     assert found.exit_code == 0, found.output
     assert shown[2] == "Looking for 2 components …"
     for k, said in enumerate(shown[3:5], 1):
-        assert re.fullmatch(rf"Component {k} of 2: objective -\S+, gap \de-?\+?\d+", said), said
+        assert re.fullmatch(rf"Component {k} of 2: objective -\S+, gap (–|\de-?\+?\d+)", said), said
     assert shown[5].startswith("All together, round 1: objective -")
     assert json.loads(found.stdout)["components"] == plain["components"]
 
@@ -176,3 +176,61 @@ def test_a_table_without_names_is_data_and_the_user_is_told(folder):
     values = [[row["component 1"] for row in rows_of(f"{name}/loadings.csv")] for name in ("bare", "named")]
     assert values[0] == values[1]
     assert {row["feature"].split()[0] for row in rows_of("bare/loadings.csv")} == {"column"}
+
+
+def signed_table():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 2)) @ np.array([[3, -3, 3, 0, 0, 0.0], [0, 0, 0, 1, -1, 0]])
+    return pd.DataFrame(X + 0.1 * rng.standard_normal((40, 6)), columns=FEATURES)
+
+
+def test_signed_loadings_are_printed_and_written(folder):
+    frame = signed_table()
+    frame.to_csv("signed.csv", index=False)
+    found = run("signed.csv", "--components", "2", "--nonzero", "3", "--signed", "--standardise", "--output", "out")
+    assert found.exit_code == 0, found.output
+    pca = SparsePCA(2, 3, standardize=True, random_state=0).fit(frame.to_numpy())
+    assert (pca.components_ < 0.0).any()
+    rows = {row["feature"]: row for row in rows_of("out/loadings.csv")}
+    for k, component in enumerate(pca.components_, 1):
+        for j in np.flatnonzero(component):
+            assert float(rows[FEATURES[j]][f"component {k}"]) == pytest.approx(component[j], rel=1e-12)
+            assert f"{component[j]:.3f}" in found.output
+    again = run("signed.csv", "--components", "2", "--nonzero", "3", "--signed", "--standardise", "--json", "--force")
+    said = json.loads(again.stdout)
+    for one, component in zip(said["components"], pca.components_, strict=True):
+        assert one["loadings"] == pytest.approx({FEATURES[j]: component[j] for j in np.flatnonzero(component)})
+        sizes = [abs(value) for value in one["loadings"].values()]
+        assert sizes == sorted(sizes, reverse=True) and one["variance"] <= one["upper_bound"] * (1 + 1e-9)
+    np.testing.assert_allclose(said["score_correlation"], pca.score_correlation_, atol=1e-12)
+
+
+def test_a_table_of_covariances(folder):
+    signed_table().cov().to_csv("cov.csv", index_label="feature")
+    signed_table().to_csv("data.csv", index=False)
+    arguments = ("--components", "2", "--nonzero", "3", "--signed", "--json", "--force")
+    given, data = (
+        json.loads(run(name, *arguments, *more).stdout)["components"]
+        for name, more in (("cov.csv", ["--covariance"]), ("data.csv", []))
+    )
+    for one, two in zip(given, data, strict=True):
+        assert one["loadings"] == pytest.approx(two["loadings"], abs=1e-6)
+    assert Path("counterpoise-pca/report.html").exists()
+    refused = run("data.csv", "--covariance", "--components", "1", "--nonzero", "2", "--force")
+    assert refused.exit_code == 2
+    assert refused.stderr == (
+        "data.csv has 40 rows and 6 columns of numbers; --covariance takes a square table, a row and a column for every "
+        "feature.\n"
+    )
+    (-signed_table().cov()).to_csv("negative.csv", index_label="feature")
+    refused = run("negative.csv", "--covariance", "--components", "1", "--nonzero", "2", "--force")
+    assert refused.exit_code == 2 and "covariance is not positive semidefinite" in refused.stderr
+
+
+def test_more_components_than_the_rank_are_told(folder):
+    pd.DataFrame(np.outer(np.arange(6.0), [1.0, -2.0, 3.0]), columns=list("abc")).to_csv("line.csv", index=False)
+    found = run("line.csv", "--components", "2", "--nonzero", "2", "--signed", "--json")
+    assert found.exit_code == 0, found.output
+    said = json.loads(found.stdout)
+    assert len(said["components"]) == 1
+    assert "but 1 component explains all variance of X; the fit has 1." in said["notes"][-1]

@@ -15,7 +15,7 @@ DOCS = ROOT / "docs"
 # sphinx-gallery writes this one beside the pages.
 PAGES = sorted(path for path in DOCS.glob("*.rst") if path.name != "sg_execution_times.rst")
 # Whole estimators, which take minutes as plain Python.
-SLOW = {"guide_quant", "guide_data_scientist", "guide_experimenter", "guide_researcher", "start"}
+SLOW = {"guide_quant", "guide_data_scientist", "guide_sparse_pca", "guide_experimenter", "guide_researcher", "start"}
 
 
 def test_there_are_pages():

@@ -5,15 +5,18 @@ import numpy as np
 import pytest
 
 import counterpoise as cp
+from counterpoise.figures.components import spread
 from counterpoise.kernels import sweep
 from counterpoise.plotting import (
     MARKERS,
     SPARE,
     STYLES,
+    plot_biplot,
     plot_gap,
     plot_loadings,
     plot_objective,
     plot_pair,
+    plot_variance,
     plot_weights,
     save_objective,
     styles_of,
@@ -424,3 +427,78 @@ def test_where_no_pair_gains_there_is_no_map(ax):
 def test_pictures_refuse_in_one_sentence(call, message):
     with pytest.raises(ValueError, match=f"^{message}$"):
         call()
+
+
+# Sparse components.
+
+
+@pytest.fixture
+def signed_fit():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((40, 2)) @ np.array([[3, -3, 2, 0, 0, 0.0], [0, 0, 1, 1, -1, 0]])
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(X + 0.1 * rng.standard_normal((40, 6)), columns=list("abcdef"))
+    return cp.SparsePCA(2, 3, random_state=0).fit(frame), frame
+
+
+def test_a_biplot_has_rows_and_an_arrow_for_every_feature_with_a_loading(signed_fit, ax):
+    pca, frame = signed_fit
+    assert plot_biplot(pca, frame, ax=ax) is ax
+    np.testing.assert_allclose(np.column_stack(ax.lines[0].get_data()), pca.transform(frame))
+    arrows = [text for text in ax.texts if text.arrow_patch is not None]
+    held = np.flatnonzero(pca.components_.any(axis=0))
+    assert len(arrows) == len(held)
+    ends = np.array([arrow.xy for arrow in arrows])
+    loadings = pca.components_.T[held]
+    stretch = np.abs(ends).max() / np.abs(loadings).max()
+    np.testing.assert_allclose(ends, stretch * loadings, rtol=1e-9, atol=1e-12)
+    assert {text.get_text() for text in ax.texts if text.get_text()} == {"abcdef"[j] for j in held}
+    dashes = [arrow.arrow_patch.get_linestyle() for arrow in arrows]
+    largest = loadings[np.arange(len(held)), np.abs(loadings).argmax(axis=1)]
+    assert [dash == "--" for dash in dashes] == [value < 0.0 for value in largest]
+    assert ax.get_xlabel().startswith("component 0 (") and ax.get_ylabel().startswith("component 1 (")
+
+
+def test_a_biplot_tells_groups_apart(signed_fit, ax):
+    pca, frame = signed_fit
+    plot_biplot(pca, frame, components=(1, 0), groups=["one"] * 15 + ["two"] * 25, ax=ax)
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["one", "two"]
+    assert [len(line.get_xdata()) for line in ax.lines[:2]] == [15, 25]
+    assert ax.get_xlabel().startswith("component 1 (")
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"components": (0, 2)}, r"components is \(0, 2\); give two different ones of 0 to 1"),
+        ({"components": (1, 1)}, r"components is \(1, 1\); give two different ones of 0 to 1"),
+        ({"names": list("abc")}, r"names has 3 names, but there are 6 features"),
+        ({"groups": [1, 2]}, r"groups has 2 labels, but X has 40 rows"),
+    ],
+)
+def test_a_biplot_of_something_else_is_refused(signed_fit, options, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        plot_biplot(*signed_fit, **options)
+
+
+def test_names_along_an_axis_are_kept_apart(rng):
+    for _ in range(200):
+        places = np.round(rng.uniform(0.0, 5.0, int(rng.integers(0, 9))), int(rng.integers(0, 3)))
+        apart = spread(places, 0.7)
+        order = np.argsort(places, kind="stable")
+        assert (np.diff(apart[order]) >= 0.7 - 1e-9).all()
+        if len(places) and (np.diff(np.sort(places)) >= 0.7).all():
+            np.testing.assert_allclose(apart, places)
+        assert apart.sum() == pytest.approx(places.sum(), abs=1e-9)
+
+
+def test_variance_against_loadings_marks_an_elbow(ax):
+    plot_variance([3, 1, 2], [0.5, 0.2, 0.45], elbow=2, ax=ax)
+    assert ax.lines[0].get_xdata().tolist() == [1, 2, 3] and ax.lines[0].get_ydata().tolist() == [0.2, 0.45, 0.5]
+    assert ax.get_legend().get_texts()[0].get_text() == "elbow: 2 loadings"
+    with pytest.raises(ValueError, match="n_nonzero is empty; there is nothing to plot"):
+        plot_variance([], [])
+
+
+def test_variance_without_an_elbow_has_no_legend(ax):
+    assert plot_variance([1], [0.5], ax=ax).get_legend() is None

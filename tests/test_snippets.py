@@ -81,6 +81,7 @@ def folder(tmp_path, monkeypatch):
     features = table([f"gene {k}" for k in range(15)], rng.standard_normal((40, 15)), cell=[f"c{k}" for k in range(40)])
     for name in ("table.csv", "cells.csv"):
         features.to_csv(name)
+    features.drop(columns="cell").corr().to_csv("correlations.csv")
     for name, stratum in (("people.csv", "site"), ("patients.csv", "clinic")):
         parts = {"id": [f"p{k}" for k in range(120)], stratum: rng.choice(["a", "b"], 120)}
         table(["age", "weight"], rng.normal(50, 9, (120, 2)), **parts).to_csv(name, index=False)
@@ -104,6 +105,7 @@ def no_long_runs(monkeypatch):
 
     monkeypatch.setattr(runner, "run", lambda *arguments, **options: None)
     monkeypatch.setattr("counterpoise.cli.reproduce._theory", lambda *arguments: None)
+    monkeypatch.setattr("counterpoise.cli.reproduce._published", lambda *arguments: None)
     monkeypatch.setattr(sets, "fetch", written)
     prepared = warm.Prepared(1, 0, 0.0, Path("cache"), [])
     monkeypatch.setattr(warm, "compile_kernels", lambda *arguments: prepared)

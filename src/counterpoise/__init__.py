@@ -9,7 +9,7 @@ from counterpoise.backtest import Backtest, backtest
 if TYPE_CHECKING:
     from counterpoise.certificates import Certificate, certify
     from counterpoise.estimators.binary import BinaryLeastSquares
-    from counterpoise.estimators.pca import NonnegativeSparsePCA
+    from counterpoise.estimators.pca import NonnegativeSparsePCA, SparsePCA
     from counterpoise.estimators.split import balanced_split
     from counterpoise.estimators.tracking import IndexTracker
     from counterpoise.problem import Problem, Result, Status
@@ -60,6 +60,7 @@ __all__ = [
     "Ridge",
     "SemiContinuous",
     "SeparableTerm",
+    "SparsePCA",
     "Sphere",
     "Status",
     "Sum",
@@ -77,7 +78,7 @@ __all__ = [
 _MODULES = {
     "certificates": ("Certificate", "certify"),
     "estimators.binary": ("BinaryLeastSquares",),
-    "estimators.pca": ("NonnegativeSparsePCA",),
+    "estimators.pca": ("NonnegativeSparsePCA", "SparsePCA"),
     "estimators.split": ("balanced_split",),
     "estimators.tracking": ("IndexTracker",),
     "problem": ("Problem", "Result", "Status"),

@@ -234,6 +234,13 @@ def worker_count(value: Any, name: str = "n_jobs") -> int | None:
     return int(value)
 
 
+def flag(value: Any, name: str) -> bool:
+    """Return True or False, of Python or of NumPy."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name} is {value!r}; it must be True or False.")
+    return bool(value)
+
+
 def choice(value: Any, name: str, options: Iterable[str], quoted: bool = True) -> str:
     """Return one of the words ``options``; a command lists them without quotes."""
     if not isinstance(value, str) or value not in options:

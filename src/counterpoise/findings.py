@@ -12,7 +12,7 @@ from counterpoise.figures.page import Column
 from counterpoise.sentences import by_more_than, joined, rounded_up, spelled
 
 if TYPE_CHECKING:
-    from counterpoise.estimators.pca import NonnegativeSparsePCA
+    from counterpoise.estimators.pca import SparsePCA
     from counterpoise.estimators.split import Split
     from counterpoise.estimators.tracking import IndexTracker
     from counterpoise.problem import Result
@@ -44,7 +44,7 @@ def tracking_claims(tracker: IndexTracker) -> list[str]:
     return [claim, limits] if tracker.result_.success else [claim]
 
 
-def component_claims(pca: NonnegativeSparsePCA) -> list[str]:
+def component_claims(pca: SparsePCA) -> list[str]:
     """Say what is proved about fitted components."""
     certified = [k for k, result in enumerate(pca.results_, 1) if result.success]
     by_message: dict[str, list[int]] = {}
@@ -55,7 +55,8 @@ def component_claims(pca: NonnegativeSparsePCA) -> list[str]:
     if certified:
         gap = max(max(0.0, float(pca.results_[k - 1].cws_gap)) for k in certified)
         which = "each component" if not by_message else f"component{'s' * (len(certified) > 1)} {joined(certified)}"
-        given = "given the others, " if pca.backfit > 0 else "given those before it, "
+        joint = pca.backfit != 0 and pca.deflation == "schur"
+        given = "given the others, " if joint else "given those before it, "
         given = "" if len(pca.results_) == 1 else given
         # The objective is minus half the variance.
         amount = by_more_than(2.0 * gap)
@@ -140,13 +141,13 @@ def _by_name(values: Any, names: Sequence[Any]) -> dict[Any, Any] | None:
     return dict(zip(names, np.asarray(values).tolist(), strict=True))
 
 
-def loadings_table(pca: NonnegativeSparsePCA, names: Sequence[str] | None = None) -> Listing:
-    """Return rows of component, feature and loading."""
+def loadings_table(pca: SparsePCA, names: Sequence[str] | None = None) -> Listing:
+    """Return rows of component, feature and loading, the largest by size first."""
     known = names if names is not None else getattr(pca, "feature_names_in_", None)
     features = [f"x{k}" for k in range(pca.n_features_in_)] if known is None else [str(name) for name in known]
     rows: list[list[Any]] = []
     for k, component in enumerate(np.asarray(pca.components_, dtype=np.float64), 1):
-        order = np.argsort(-component, kind="stable")[: np.count_nonzero(component)]
+        order = np.argsort(-np.abs(component), kind="stable")[: np.count_nonzero(component)]
         rows += [[k, features[j], float(component[j])] for j in order]
     return Listing([Column("component", "whole"), Column("feature"), Column("loading", "number")], rows)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 import counterpoise as cp
 from counterpoise.checks import Vector, real_array, whole_number
+from counterpoise.figures.components import plot_biplot, plot_variance
 from counterpoise.figures.describe import (
     BLUE,
     FLOOR,
@@ -58,12 +59,14 @@ __all__ = [
     "Style",
     "has_matplotlib",
     "plot_balance",
+    "plot_biplot",
     "plot_gap",
     "plot_loadings",
     "plot_objective",
     "plot_pair",
     "plot_path",
     "plot_tracking",
+    "plot_variance",
     "plot_weights",
     "require_matplotlib",
     "save_objective",

@@ -25,7 +25,7 @@ from counterpoise.sentences import as_text, percent, rounded_up, spelled
 
 if TYPE_CHECKING:
     from counterpoise.backtest import Backtest
-    from counterpoise.estimators.pca import NonnegativeSparsePCA
+    from counterpoise.estimators.pca import SparsePCA
     from counterpoise.estimators.split import Split
     from counterpoise.estimators.tracking import IndexTracker
 
@@ -233,12 +233,12 @@ def _figure_format(name: str) -> str:
 
 
 def components_report(
-    pca: NonnegativeSparsePCA,
+    pca: SparsePCA,
     X: Any = None,
     *,
     names: Sequence[str] | None = None,
     rows: Sequence[str] | None = None,
-    title: str = "Non-negative sparse principal components",
+    title: str = "Sparse principal components",
     command: str = "",
     settings: Mapping[str, Any] | None = None,
     notes: Sequence[str] = (),
@@ -247,7 +247,7 @@ def components_report(
 
     Parameters
     ----------
-    pca : NonnegativeSparsePCA
+    pca : SparsePCA
         Fitted.
     X : array or DataFrame, optional
         The data, for the scores and a comparison with ordinary components.
@@ -264,8 +264,9 @@ def components_report(
     shares = np.asarray(pca.explained_variance_ratio_, dtype=np.float64)
     count = len(shares)
     report = Report(title, command, settings if settings is not None else pca.get_params())
-    ordinary = _ordinary_shares(X, count)
-    against = "" if ordinary is None else f"ordinary components, dense and signed: {as_text(ordinary.sum(), 'percent')}"
+    ordinary = _ordinary_shares(X, pca.scale_, count)
+    kind = "dense and signed" if pca.nonnegative else "dense"
+    against = "" if ordinary is None else f"ordinary components, {kind}: {as_text(ordinary.sum(), 'percent')}"
     report.headline("variance explained", as_text(float(shares.sum()), "percent"), against)
     report.headline("components", str(count))
     used = len({row[1] for row in loadings.rows})
@@ -298,12 +299,28 @@ def components_report(
         report.chart("scores", "Scores of the first two components", "scatter", *axes, series)
     report.heading("What is proved")
     report.paragraphs(*component_claims(pca))
-    columns = [Column("component", "whole"), Column("share", "percent"), Column("non-zeros", "whole")]
+    kinds = {
+        "component": "whole",
+        "share": "percent",
+        "non-zeros": "whole",
+        "variance": "number",
+        "upper bound": "number",
+        "ended as": "text",
+        "gap": "number",
+    }
+    parts = shares, pca.components_, pca.score_variance_, pca.upper_bound_, pca.results_
     ends = [
-        [k, share, int(np.count_nonzero(row)), spelled(result.status), 2.0 * result.cws_gap]
-        for k, (share, row, result) in enumerate(zip(shares, pca.components_, pca.results_, strict=True), 1)
+        [k, share, int(np.count_nonzero(row)), float(own), float(bound), spelled(result.status), 2.0 * result.cws_gap]
+        for k, (share, row, own, bound, result) in enumerate(zip(*parts, strict=True), 1)
     ]
-    report.table("components", "Components", [*columns, Column("ended as"), Column("gap", "number")], ends)
+    note = (
+        "The variance is that of the score by itself; no component of as many loadings has more than the upper bound."
+    )
+    report.table("components", "Components", [Column(*pair) for pair in kinds.items()], ends, note)
+    if count > 1:
+        columns = [Column("component", "whole"), *(Column(f"with {k}", "number") for k in range(1, count + 1))]
+        rows_of = [[k, *(float(value) for value in row)] for k, row in enumerate(pca.score_correlation_, 1)]
+        report.table("correlations", "Correlations of the scores", columns, rows_of[:MOST_COMPONENTS])
     return report
 
 
@@ -311,11 +328,11 @@ def _cut(rows: Sequence[Any]) -> str:
     return f"The first {MOST_ROWS:,} of {len(rows):,} rows." if len(rows) > MOST_ROWS else ""
 
 
-def _ordinary_shares(X: Any, count: int) -> npt.NDArray[np.float64] | None:
-    """Return the variance shares of ordinary principal components, or None for large tables."""
+def _ordinary_shares(X: Any, scale: Any, count: int) -> npt.NDArray[np.float64] | None:
+    """Return the variance shares of ordinary principal components of X/scale, or None for large tables."""
     if X is None or hasattr(X, "tocsr") or math.prod(np.shape(X)) > MOST_ENTRIES:
         return None
-    values = np.asarray(X, dtype=np.float64)
+    values = np.asarray(X, dtype=np.float64) / scale
     spectrum = np.linalg.svd(values - values.mean(axis=0), compute_uv=False) ** 2
     return np.asarray(spectrum[:count] / spectrum.sum(), dtype=np.float64)
 

@@ -89,6 +89,18 @@ def under(supervisor: Supervisor | None) -> Iterator[None]:
         _here.supervisor = before
 
 
+@contextmanager
+def inline() -> Iterator[None]:
+    """Let one supervised function run in this thread, for work so short that a thread would be a large part of it.
+
+    Ctrl-C then waits for the kernel that is running and raises KeyboardInterrupt; warnings and callbacks are dropped.
+    """
+    supervisor = Supervisor()
+    supervisor.gone = True
+    with under(supervisor):
+        yield
+
+
 class Supervisor:
     """Link between a method's thread and the calling thread, which runs callbacks and watches the clock and Ctrl-C."""
 

@@ -103,6 +103,7 @@ def _components() -> None:
     for X in (A, csc_array(A)):
         for method in ("search", "swap"):
             cp.NonnegativeSparsePCA(2, 3, method=method, random_state=0).fit(X)
+    cp.SparsePCA(2, 3, deflation="hotelling", random_state=0).fit(A)
 
 
 def _signs() -> None:

@@ -1,4 +1,4 @@
-"""``counterpoise pca``: from a table to principal components of few loadings, none of them negative."""
+"""``counterpoise pca``: from a table to principal components of few loadings, non-negative or with signs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,11 @@ def pca(
     nonzero: Annotated[
         list[int] | None, typer.Option(help="Loadings that may differ from 0; repeat it for one a component. [10]")
     ] = None,
+    signed: Annotated[bool, typer.Option("--signed", help="Let loadings be negative, too.")] = False,
     standardise: Annotated[bool, typer.Option("--standardise", help="Divide every column by its deviation.")] = False,
+    covariance: Annotated[
+        bool, typer.Option("--covariance", help="The table holds covariances or correlations, a row for every column.")
+    ] = False,
     rows: Annotated[str | None, typer.Option(metavar="COL", help="Column with the names of the rows.")] = None,
     ignore: Annotated[list[str] | None, typer.Option(metavar="COL", help="A column to leave out, repeatable.")] = None,
     missing: Annotated[
@@ -58,9 +62,9 @@ def pca(
     verbose: Verbose = False,
     debug: Debug = False,
 ) -> None:
-    """Find principal components of few loadings, none of them negative.
+    """Find principal components of few loadings, none of them negative, or with signs.
 
-    Example: counterpoise pca cells.csv --components 5 --nonzero 10 --standardise
+    Example: counterpoise pca cells.csv --components 5 --nonzero 10 --standardise --signed
     """
     with base.answer(debug):
         base.check_manners(quiet, verbose)
@@ -72,25 +76,25 @@ def pca(
         base.check_folder(output, FILES, force, may_ask=not (as_json or quiet))
         with base.kept_warnings() as warned, status_line(quiet or as_json) as say:
             say(f"Reading {table.name}")
-            data = _read(table, rows, ignore or [], missing, standardise)
+            data = _read(table, rows, ignore or [], missing, covariance)
             if sizes and max(sizes) > data.X.shape[1]:
                 raise ValueError(f"--nonzero is {max(sizes)}, but there are {data.X.shape[1]} features; lower it.")
             say(f"Looking for {counted(components, 'component')}", seconds)
             from counterpoise.estimators.callbacks import listening
 
             with base.in_options(OPTIONS):
-                estimator = _estimator(components, sizes, seconds, seed)
+                estimator = _estimator(components, sizes, signed, standardise, seconds, seed)
                 with listening(lambda progress, share: _hear(say, components, progress, share)):
-                    fitted = estimator.fit(data.X)
+                    fitted = estimator.fit(covariance=data.X) if covariance else estimator.fit(data.X)
         notes = [*data.notes, *warned]
         from counterpoise.report import components_report
 
         report = components_report(
             fitted,
-            data.X,
+            None if covariance else data.X,
             names=data.features,
             rows=data.rows,
-            title=f"{counted(components, 'sparse component')} of {table.name}",
+            title=f"{counted(fitted.n_components_, 'sparse component')} of {table.name}",
             command=results.command_of(context),
             settings=results.settings_of(context),
             notes=notes,
@@ -103,17 +107,21 @@ def pca(
         raise typer.Exit(base.INTERRUPTED)
 
 
-def _estimator(components: int, sizes: list[int], seconds: float | None, seed: int) -> Any:
-    from counterpoise.estimators.pca import NonnegativeSparsePCA
+def _estimator(
+    components: int, sizes: list[int], signed: bool, standardise: bool, seconds: float | None, seed: int
+) -> Any:
+    from counterpoise.estimators.pca import SparsePCA
 
     size = None if not sizes else sizes[0] if len(sizes) == 1 else sizes
-    return NonnegativeSparsePCA(components, size, max_time=seconds, random_state=seed)
+    return SparsePCA(
+        components, size, nonnegative=not signed, standardize=standardise, max_time=seconds, random_state=seed
+    )
 
 
 def _hear(say: Line, components: int, progress: RunProgress, share: float | None) -> None:
-    """Show the component just found and its gap, or all of them after a round that improves them together."""
+    """Show the component just found, or all of them after a round that improves them together."""
     found, rounds = min(progress.iteration, components), progress.iteration - components
-    alone = math.isfinite(progress.gap)
+    alone = rounds <= 0 or math.isfinite(progress.gap)
     say.hear(progress, share, f"Component {found} of {components}" if alone else f"All together, round {rounds}")
 
 
@@ -126,7 +134,7 @@ class _Data(NamedTuple):
     notes: list[str]
 
 
-def _read(path: Path, rows: str | None, ignore: list[str], missing: str, standardise: bool) -> _Data:
+def _read(path: Path, rows: str | None, ignore: list[str], missing: str, covariance: bool) -> _Data:
     sheet = read_sheet(path, may_lack_names=True)
     for name in ignore:
         sheet.require(name, "--ignore")
@@ -164,6 +172,13 @@ def _read(path: Path, rows: str | None, ignore: list[str], missing: str, standar
             notes.append(f"Left out {_columns(bad)} with empty cells: {some(bad)}.")
             X = X[:, ~gaps.any(axis=0)]
             chosen = [name for name in chosen if name not in bad]
+    if covariance:
+        if len(X) != X.shape[1]:
+            raise ValueError(
+                f"{path} has {counted(len(X), 'row')} and {_columns(chosen)} of numbers; --covariance takes a square "
+                "table, a row and a column for every feature."
+            )
+        return _Data(X, chosen, chosen, notes)
     if len(X) < 3 or X.shape[1] < 2:
         raise ValueError(
             f"The table has {counted(len(X), 'row')} and {_columns(chosen)}; components need 3 rows and 2 columns at "
@@ -173,9 +188,6 @@ def _read(path: Path, rows: str | None, ignore: list[str], missing: str, standar
     if still:
         verbs = "does not vary and has" if len(still) == 1 else "do not vary and have"
         notes.append(f"{_columns(still)} {verbs} no loading: {some(still)}.")
-    if standardise:
-        deviation = X.std(axis=0, ddof=1)
-        X = (X - X.mean(axis=0)) / np.where(deviation > 0.0, deviation, 1.0)
     labels = sheet.text(rows) if rows is not None else [str(place + 1) for place in range(len(sheet.lines))]
     return _Data(X, chosen, [str(labels[place]) for place in places], notes)
 
@@ -194,23 +206,24 @@ def _csv(fitted: Any, data: _Data) -> str:
 
 def _summary(fitted: Any, data: _Data, notes: list[str]) -> dict[str, Any]:
     """Return what --json prints."""
+    order = [np.argsort(-np.abs(row), kind="stable") for row in fitted.components_]
     return {
         "rows": data.X.shape[0],
         "features": data.X.shape[1],
         "explained_variance_ratio": [float(share) for share in fitted.explained_variance_ratio_],
+        "score_correlation": np.asarray(fitted.score_correlation_, dtype=np.float64).tolist(),
         "components": [
             {
-                "loadings": {data.features[j]: float(row[j]) for j in np.argsort(-row, kind="stable") if row[j] > 0.0},
+                "loadings": {data.features[j]: float(row[j]) for j in order[k] if row[j] != 0.0},
                 "share": float(share),
+                "variance": float(fitted.score_variance_[k]),
+                "upper_bound": float(fitted.upper_bound_[k]),
                 "status": result.status.name,
                 "certified": bool(result.success),
                 "cws_gap": float(result.cws_gap),
             }
-            for row, share, result in zip(
-                np.asarray(fitted.components_, dtype=np.float64),
-                fitted.explained_variance_ratio_,
-                fitted.results_,
-                strict=True,
+            for k, (row, share, result) in enumerate(
+                zip(fitted.components_, fitted.explained_variance_ratio_, fitted.results_, strict=True)
             )
         ],
         "notes": notes,

@@ -32,7 +32,8 @@ from counterpoise.experiments.tables import show
 from counterpoise.sentences import as_seconds, counted, spelled
 
 STORE = "records.sqlite"
-THEORY = "theory"
+# Seconds that measured targets take on a machine like ours.
+MEASURED_SECONDS = {"theory": 240.0, "sparse-pca": 30.0}
 # Kinds of targets that have figures beside their tables.
 DRAWN = ("curves", "histories")
 # Seconds between lines of progress without a terminal.
@@ -76,10 +77,11 @@ def reproduce(
         jobs = os.cpu_count() or 1 if jobs is None else whole_number(jobs, "--jobs", 1)
         runner.check_backend(backend, address)
         folder = sets.data_folder(data)
-        if target == THEORY and tables_only:
-            raise ValueError("--tables-only is given, but theory keeps no records; run it without.")
-        names = [name for name in plan.TARGETS if not (tables_only and name == THEORY)] if target == "all" else [target]
-        wanted = [plan.read_target(name, quick, use) for name in names if name != THEORY]
+        if target in plan.MEASURED and tables_only:
+            raise ValueError(f"--tables-only is given, but {target} keeps no records; run it without.")
+        names = list(plan.TARGETS) if target == "all" else [target]
+        measured = [name for name in names if name in plan.MEASURED and not tables_only]
+        wanted = [plan.read_target(name, quick, use) for name in names if name not in plan.MEASURED]
         base.check_folder(output, (), force=True, may_ask=False)
         output.mkdir(parents=True, exist_ok=True)
         base.check_writable("--output", output / STORE)
@@ -90,8 +92,8 @@ def reproduce(
         with Store(output / STORE) as store, base.quit_with(1, OSError, sqlite3.Error, debug=debug):
             plans = [_Plan(goal, folder, store) for goal in wanted]
             _say_absent(console, plans)
-            _say_duration(console, plans, jobs, THEORY in names)
-            if not plotting.has_matplotlib() and (THEORY in names or any(each.target.kind in DRAWN for each in plans)):
+            _say_duration(console, plans, jobs, measured)
+            if not plotting.has_matplotlib() and (measured or any(each.target.kind in DRAWN for each in plans)):
                 base.tell(
                     console,
                     "matplotlib is not installed, so the charts are in index.html only; pip install matplotlib.",
@@ -101,8 +103,10 @@ def reproduce(
                     if not tables_only:
                         _run(console, each, folder, store, (jobs, backend, address), failures, verbose)
                     done.append(_finish(console, each, folder, store, output, command))
-                if THEORY in names:
+                if "theory" in measured:
                     done.append(_theory(console, quick, output, command))
+                if "sparse-pca" in measured:
+                    done.append(_published(console, quick, folder, output, command, failures))
             except KeyboardInterrupt:
                 typer.echo("Stopped. Every finished run is kept; the same command goes on from here.", err=True)
                 raise typer.Exit(base.INTERRUPTED) from None
@@ -173,14 +177,14 @@ def _say_absent(console: Console, plans: list[_Plan]) -> None:
         base.tell(console, f"Left out: {sentence}")
 
 
-def _say_duration(console: Console, plans: list[_Plan], jobs: int, theory: bool) -> None:
+def _say_duration(console: Console, plans: list[_Plan], jobs: int, measured: list[str]) -> None:
     """Print the number of runs and the expected time."""
-    seconds = 240.0 if theory else 0.0
+    seconds = sum(MEASURED_SECONDS[name] for name in measured)
     for each in plans:
         share = jobs if each.target.measure == "quality" else 1
         seconds += each.core_seconds() / share
     todo, known = sum(len(each.todo) for each in plans), sum(len(each.tasks) for each in plans)
-    if todo or theory:
+    if todo or measured:
         length = f"about {math.ceil(seconds / 60.0)} min" if seconds else "an unknown time"
         base.tell(console, f"{todo} of {known} runs to do, {length} on a machine like ours with {jobs} at a time.")
     elif known:
@@ -289,12 +293,38 @@ def _theory(console: Console, quick: bool, output: Path, command: str) -> _Writt
         findings = theory.measure(quick=quick, progress=lambda text: status.update(f"theory: {text}"))
     lines = [f"Made by `{command}`, counterpoise {runner.code_identity()}."]
     chapter = pages.Chapter(
-        THEORY,
+        "theory",
         "The theory, measured",
         lines,
         theory_pages.tables(findings),
         theory_pages.figures(findings) if plotting.has_matplotlib() else {},
         theory_pages.charts(findings),
+        command=command,
+    )
+    return _publish(console, chapter, output)
+
+
+def _published(
+    console: Console, quick: bool, folder: Path | None, output: Path, command: str, failures: list[str]
+) -> _Written:
+    from counterpoise.experiments import published
+
+    chosen, absent = published.instances(folder)
+    if quick:
+        chosen = [each for each in chosen if each.name == "pitprops"]
+    with console.status("sparse-pca") as status:
+        found = published.measure(chosen, lambda text: status.update(f"sparse-pca: {text}"))
+    made = f"Made by `{command}` on {time.strftime('%Y-%m-%d')}, counterpoise {runner.code_identity()}."
+    drawn = bool(found) and plotting.has_matplotlib()
+    missed = [one.instance for one in found if not one.instance.is_reached(one.variance)]
+    failures += [f"{each.name}, k = {each.k}: the published {each.printed} is not reached." for each in missed]
+    chapter = pages.Chapter(
+        "sparse-pca",
+        "Sparse components with signs at published optima",
+        [made, *(f"Left out: {sentence}" for sentence in absent)],
+        [published.table(found)] if found else [],
+        published.figures(found) if drawn else {},
+        published.charts(found) if found else [],
         command=command,
     )
     return _publish(console, chapter, output)

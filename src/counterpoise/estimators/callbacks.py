@@ -113,6 +113,11 @@ class Tasks:
         metadata = None if sample_weight is None else {"sample_weight": sample_weight}
         return cls(estimator, context, total, {"X": X, "y": y, "metadata": metadata})
 
+    @classmethod
+    def silent(cls) -> Tasks:
+        """Begin a fit that no callback hears of."""
+        return cls(None, NoContext(), None, {})
+
     def begin(self, name: str) -> None:
         """Begin the next subtask."""
         if self.total is None or self.done < self.total:

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any, NamedTuple
+from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
-from counterpoise.certificates import certify
 from counterpoise.clock import paused, working_seconds
 from counterpoise.estimators.callbacks import Tasks, tell
+from counterpoise.estimators.component_plan import Found, Plan, Seen
+from counterpoise.estimators.component_results import as_it_is, certified, embedded, kept, moved, no_step, orientation
 from counterpoise.estimators.covariance import (
-    Centred,
     Covariance,
     ExhaustedError,
-    Indices,
-    Matrix,
-    adjusted_variances,
+    Source,
     gaining,
     left_out,
     truncated,
+    upper_bounds,
 )
+from counterpoise.estimators.deflation import EXHAUSTED, Deflation, Indices, Matrix, adjusted_variances, schur_rows
 from counterpoise.kernels import swap_arc
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import minimize
-from counterpoise.solvers.run import CLAIMS, Progress
+from counterpoise.solvers.run import Progress
 from counterpoise.solvers.sparse_arc import MOST_SWAPS, TOLERANCE
-from counterpoise.supervision import supervised
+from counterpoise.supervision import inline, supervised
 
 # The whole covariance is formed for at most WHOLE varying columns, otherwise that of a pool of POOLED.
 WHOLE, POOLED = 2000, 1000
@@ -45,56 +46,10 @@ KICKED, FEW = 2, 256
 FIRST_SHARE, LAST_SHARE = 0.5, 0.15
 # Exchanges between two checks of the clock.
 SLICE = 64
-# Loadings closer than this are equal.
-SAME = 1e-9
-
-
-class Plan(NamedTuple):
-    """The options of a fit."""
-
-    sizes: list[int]
-    method: str
-    work: int | None
-    max_time: float | None
-    backfit: int
-    seed: int
-    n_jobs: int | None
-
-    @property
-    def joint(self) -> bool:
-        """Whether components are backfitted."""
-        return self.backfit > 0 and len(self.sizes) > 1
-
-    def options(self, seconds: float | None) -> dict[str, Any]:
-        """Return the options of the method."""
-        search = {"work": self.work, "n_jobs": self.n_jobs} if self.method == "search" else {}
-        return {"seed": self.seed, "max_time": seconds, **search}
-
-
-class Found(NamedTuple):
-    """Components as columns of V, on all features."""
-
-    V: Matrix
-    variances: Matrix
-    results: list[Result]
-    rounds: int
-
-
-class _Seen:
-    """Components that were examined since another one changed and need not be examined again."""
-
-    def __init__(self, count: int) -> None:
-        self.since = np.zeros(count, dtype=bool)
-
-    def look(self, k: int) -> bool:
-        """Return whether component k must be examined, and mark it as examined."""
-        due = not self.since[k]
-        self.since[k] = True
-        return due
-
-    def change(self, k: int) -> None:
-        """Mark all components but k for examination."""
-        self.since[np.arange(len(self.since)) != k] = False
+# Up to so many columns a method takes milliseconds and gets no thread of its own.
+INLINE = 128
+# The same for products: so many multiplications take milliseconds.
+SHORT = 20_000_000
 
 
 class Fit:
@@ -106,9 +61,6 @@ class Fit:
         self.backfitting: Tasks | None = None
         self.clock, self.told = working_seconds(), 0
         self.rng = np.random.default_rng(plan.seed)
-        self.joint = plan.joint
-        # Components of different sizes keep the user's order.
-        self.by_size = self.joint and len(set(plan.sizes)) == 1
         self.rounds, self.interrupted = 0, False
         # Interrupts that a method caught, perhaps without reporting them.
         self.pressed: list[int] = []
@@ -119,20 +71,31 @@ class Fit:
         self, C: Covariance, V: Matrix | None, results: list[Result], kicks: bool
     ) -> tuple[Matrix, list[Result]]:
         """Return components, improved from those so far if any; single-threaded, as products are small."""
-        with threadpool_limits(limits=1, user_api="blas"):
-            if V is None or not self.joint:
+        with _blas().limit(limits=1, user_api="blas"):
+            if V is None or not self.plan.joint:
                 V, results = self.one_by_one(C, V)
-            return self.together(C, V, kicks) if self.joint else V, results
+            return self.together(C, V, kicks) if self.plan.joint else V, results
 
     def one_by_one(self, C: Covariance, warm: Matrix | None) -> tuple[Matrix, list[Result]]:
         """Find each component given those before it."""
-        V, results = np.zeros((len(C), 0)), []
+        results: list[Result] = []
+        V = np.zeros((len(C), 0))
         for k, s in enumerate(self.plan.sizes):
             # After the pool has grown, a component is refitted; that is not a new task.
             if k >= self.tasks.done:
                 self.tasks.begin("component")
-            results.append(self._next(C, V, s, None if warm is None else warm[:, k]))
-            V = np.column_stack([V, results[-1].x])
+            try:
+                if self.plan.is_quick:
+                    result = self._quick(C, V, s)
+                else:
+                    result = self._next(C, V, s, None if warm is None else warm[:, k])
+                if self.plan.deflation != "schur" and C.added(np.column_stack([V, result.x])) <= EXHAUSTED:
+                    raise ExhaustedError(V)
+            except ExhaustedError as exhausted:
+                exhausted.results = results
+                raise
+            results.append(result)
+            V = np.column_stack([V, result.x])
             self.tasks.end()
             self._tell(results[-1].objective, V[:, -1], results[-1].cws_gap)
             if results[-1].status is Status.INTERRUPTED or self.pressed:
@@ -146,16 +109,38 @@ class Fit:
         limit, before, seconds = self.plan.max_time, working_seconds(), None
         if limit is not None:
             first = C.first_loadings(V, s)
-            left = (FIRST_SHARE if self.joint else 1.0) * limit - (before - self.clock)
+            left = (FIRST_SHARE if self.plan.joint else 1.0) * limit - (before - self.clock)
             seconds = left / (len(self.plan.sizes) - V.shape[1]) - self.setup
             if seconds <= 0.0 or self.expired():
-                return _no_step(*first, Status.TIME_LIMIT, Status.TIME_LIMIT.value, math.nan, self.plan.seed)
+                return no_step(*first, Status.TIME_LIMIT, Status.TIME_LIMIT.value, math.nan, self.plan.seed)
             x0 = first[0] if x0 is None else x0
         problem = C.problem(V, s)
-        result = minimize(problem, x0, method=self.plan.method, **self.plan.options(seconds))
+        with _thread(C):
+            result = minimize(problem, x0, method=self.plan.method, **self.plan.options(seconds))
         if seconds is not None:
             self.setup = max(0.0, working_seconds() - before - seconds)
-        return _kept(problem, result, truncated(result.x, s))
+        return kept(problem, result, truncated(result.x, s))
+
+    def _quick(self, C: Covariance, V: Matrix, s: int) -> Result:
+        """Return the best of descents from the longest columns of what V leaves of C, without a claim.
+
+        The first has all its entries and loses the smallest step by step: it finds groups of columns that are many
+        together, but short one by one.
+        """
+        G = C.left_by(V)
+        lengths = np.einsum("ij,ij->i", G, G)
+        best, most = V[:, :0], -math.inf
+        for k, column in enumerate(np.argsort(-lengths, kind="stable")[: self.plan.work]):
+            x = C.allowed(G[column]).copy()
+            if k == 0:
+                swap_arc.shrink(G, x, s, C.signed)
+            swap_arc.descend(G, x, s, TOLERANCE, MOST_SWAPS, C.signed)
+            value = float(x @ G @ x)
+            if value > most:
+                best, most = x, value
+            if self.expired():
+                break
+        return no_step(best, -0.5 * most, Status.STATIONARY, Status.STATIONARY.value, math.nan, self.plan.seed)
 
     def together(self, C: Covariance, V: Matrix, kicks: bool) -> Matrix:
         """Backfit among the columns of largest variance, with kicks, and then among all."""
@@ -163,14 +148,14 @@ class Fit:
             self.backfitting = self.tasks.nested("backfit")
         few = np.union1d(np.argsort(-np.diag(C.C), kind="stable")[:FEW], np.flatnonzero(V.any(axis=1)))
         if kicks and len(few) < len(C):
-            V = _embedded(self._rounds(Covariance(C.C[np.ix_(few, few)]), V[few], True), few, len(C))
+            V = embedded(self._rounds(C.part(few), V[few], True), few, len(C))
             kicks = False
         return self._rounds(C, V, kicks)
 
     def _rounds(self, C: Covariance, V: Matrix, kicks: bool) -> Matrix:
         """Backfit until the total stops rising, then kick or stop; return the best components."""
         best, best_total = V, -math.inf
-        total, seen = self._total(C, V), _Seen(V.shape[1])
+        total, seen = self._total(C, V), Seen(V.shape[1])
         try:
             for _ in range(self.plan.backfit):
                 if self.expired(1.0 - LAST_SHARE):
@@ -191,7 +176,7 @@ class Fit:
                     if not kicks:
                         break
                     V = self._kicked(C, best)
-                    total, seen = self._total(C, V), _Seen(V.shape[1])
+                    total, seen = self._total(C, V), Seen(V.shape[1])
         except KeyboardInterrupt:
             self.interrupted = True
         return best
@@ -207,15 +192,20 @@ class Fit:
             try:
                 here = V[:, k].copy()
                 problem = C.problem(np.delete(V, k, axis=1), s)
-                result = minimize(problem, here, seed=self.plan.seed, max_time=self._left())
-                self.interrupted = result.status is Status.INTERRUPTED or bool(self.pressed)
-                there = V.copy()
-                there[:, k] = truncated(result.x, s)
-                changed = self._total(C, there)
-                if changed < total * (1.0 - RISES):
-                    result = _as_it_is(problem, here, self.plan.seed)
+                there, polished = V.copy(), here.copy()
+                swap_arc.polish(-problem.f.Q, polished, C.signed)
+                there[:, k] = polished
+                result, changed = None, self._total(C, there)
+                if changed >= total * (1.0 - RISES):
+                    result = self._near(C, problem, here, polished)
+                    self.interrupted = result.status is Status.INTERRUPTED or bool(self.pressed)
+                    there[:, k] = truncated(result.x, s)
+                    changed = self._total(C, there)
+                if result is None or changed < total * (1.0 - RISES):
+                    with _thread(C):
+                        result = as_it_is(problem, here, self.plan.seed)
                 else:
-                    result, V, total = _kept(problem, result, there[:, k]), there, changed
+                    result, V, total = kept(problem, result, there[:, k].copy()), there, changed
             except KeyboardInterrupt:
                 self.interrupted = True
                 result = self._uncertified(C, V, k)
@@ -224,13 +214,22 @@ class Fit:
             self.backfitting.finish()
         return V, results
 
+    def _near(self, C: Covariance, problem: Problem, x: Matrix, polished: Matrix) -> Result:
+        """Certify x polished on its support, which often suffices, or take pair steps from x."""
+        with _thread(C):
+            result = certified(problem, polished, self.plan.seed)
+        if result is None:
+            with _thread(C):
+                result = minimize(problem, x, seed=self.plan.seed, max_time=self._left())
+        return result
+
     def _uncertified(self, C: Covariance, V: Matrix, k: int) -> Result:
         """Return a result without claims, after the time limit or Ctrl-C."""
         status = Status.INTERRUPTED if self.interrupted else Status.TIME_LIMIT
         added = adjusted_variances(C.root @ np.column_stack([np.delete(V, k, axis=1), V[:, k]]), False)[0][-1]
-        return _no_step(V[:, k].copy(), -0.5 * float(added), status, status.value, math.nan, self.plan.seed)
+        return no_step(V[:, k].copy(), -0.5 * float(added), status, status.value, math.nan, self.plan.seed)
 
-    def _round(self, C: Covariance, V: Matrix, total: float, seen: _Seen) -> tuple[Matrix, float]:
+    def _round(self, C: Covariance, V: Matrix, total: float, seen: Seen) -> tuple[Matrix, float]:
         """Exchange loadings of each component in turn given all others; keep what raises the total."""
         V, Z, P, G = V.copy(), C.root @ V, C.C @ V, np.empty_like(C.C)
         for k, s in enumerate(self.plan.sizes):
@@ -239,39 +238,41 @@ class Fit:
             if not seen.look(k):
                 continue
             others = np.arange(V.shape[1]) != k
-            B = C.rows(Z[:, others], P[:, others])
-            C.deflate(B, G)
+            B = schur_rows(Z[:, others], P[:, others])
+            C.deflate(Deflation(B, B), G)
             x, made = V[:, k].copy(), SLICE
             for _ in range(MOST_SWAPS // SLICE):
-                made = int(swap_arc.descend(G, x, s, TOLERANCE, SLICE, False))
+                made = int(swap_arc.descend(G, x, s, TOLERANCE, SLICE, C.signed))
                 if made < SLICE or self.expired(1.0 - LAST_SHARE):
                     break
+            if np.array_equal(x, V[:, k]):
+                continue
             held = np.flatnonzero(x)
             scores = Z.copy()
             scores[:, k] = C.root[:, held] @ x[held]
-            changed = float(adjusted_variances(scores, self.by_size)[0].sum())
+            changed = float(adjusted_variances(scores, self.plan.by_size)[0].sum())
             if changed > total * (1.0 + RISES):
                 V[:, k], P[:, k], Z, total = x, C.C[:, held] @ x[held], scores, changed
                 seen.change(k)
         return V, total
 
     def _kicked(self, C: Covariance, V: Matrix) -> Matrix:
-        """Replace up to two components by the largest positive entries of random columns of C, drawn by variance."""
+        """Replace up to two components by the largest allowed entries of random columns of C, drawn by variance."""
         V, count, variance = V.copy(), V.shape[1], np.diag(C.C)
         for k in self.rng.choice(count, size=min(KICKED, count - 1), replace=False):
             column = C.C[self.rng.choice(len(C), p=variance / variance.sum())]
-            V[:, k] = truncated(np.maximum(column, 0.0), self.plan.sizes[k])
+            V[:, k] = truncated(C.allowed(column), self.plan.sizes[k])
         return V
 
     def _tell(self, objective: float, x: Matrix, gap: float) -> None:
         """Report a component, or all of them after a round, to the listener."""
         count = len(self.plan.sizes)
         self.told += 1
-        share = None if self.joint else min(self.told / count, 1.0)
+        share = None if self.plan.joint else min(self.told / count, 1.0)
         tell(Progress(self.told, working_seconds() - self.clock, objective, x, gap), share)
 
     def _total(self, C: Covariance, V: Matrix) -> float:
-        return float(C.adjusted(V, self.by_size)[0].sum())
+        return float(C.adjusted(V, self.plan.by_size)[0].sum())
 
     def _left(self) -> float | None:
         # A method needs some time to return any point.
@@ -285,51 +286,36 @@ class Fit:
         return self.interrupted or (limit is not None and working_seconds() - self.clock >= share * limit)
 
 
-def _kept(problem: Problem, result: Result, x: Matrix) -> Result:
-    """Return the result for x, which has at most s loadings; a claim about another point is dropped."""
-    if float(np.abs(x - result.x).max()) > SAME:
-        status = Status.STATIONARY if result.status in CLAIMS else result.status
-        objective = problem.objective(x)
-        return Result(**{**_no_step(x, objective, status, status.value, math.nan, result.seed), "time": result.time})
-    result["x"] = x
-    return result
+def _thread(C: Covariance) -> AbstractContextManager[None]:
+    """Let a method run in this thread if that takes no longer than starting another one."""
+    return inline() if len(C) <= INLINE else nullcontext()
 
 
-def _as_it_is(problem: Problem, x: Matrix, seed: int) -> Result:
-    """Return the result at x without a step, with its gap."""
-    message = "pairs would raise this component's own variance and lower the total of all; it is left as it is"
-    return _no_step(x, problem.objective(x), Status.STATIONARY, message, certify(problem, x).cws_gap, seed)
+@functools.cache
+def _blas() -> ThreadpoolController:
+    """Return the BLAS libraries of this process, which take some milliseconds to find."""
+    return ThreadpoolController()
 
 
-def _no_step(x: Matrix, objective: float, status: Status, message: str, gap: float, seed: int | None) -> Result:
-    return Result(
-        x=x,
-        objective=objective,
-        status=status,
-        success=False,
-        message=message,
-        nit=0,
-        nacc=0,
-        time=0.0,
-        history=np.zeros((0, 3)),
-        cws_gap=gap,
-        tolerance=math.nan,
-        seed=seed,
-    )
+def fit_components(data: Source, fit: Fit, warm: Matrix | None = None) -> Found:
+    """Fit on the whole covariance, or on a pool that grows until no column outside would raise a component.
 
-
-def fit_components(data: Centred, fit: Fit) -> Found:
-    """Fit on the whole covariance, or on a pool that grows until no column outside would raise a component."""
+    ``warm`` are components to improve on, of all features.
+    """
     plan, V = fit.plan, None
     results: list[Result] = []
     pricings = 0
     with paused():
         whole = len(data.varying) <= WHOLE
         pool = data.varying if whole else data.pool(POOLED, len(plan.sizes), plan.seed)
-        first = data.covariance(pool)
-        if fit.pressed:
-            raise KeyboardInterrupt
-        C = Covariance(first)
+        if warm is not None:
+            pool = np.union1d(pool, np.flatnonzero(warm.any(axis=1)))
+        with inline() if (data.m or 1) * len(pool) ** 2 <= SHORT else nullcontext():
+            first = data.covariance(pool)
+            if fit.pressed:
+                raise KeyboardInterrupt
+            C = Covariance(first, plan.signed, plan.deflation)
+        V = None if warm is None else embedded(warm[pool], np.arange(len(pool)), len(C))
     if fit.pressed:
         raise KeyboardInterrupt
     while True:
@@ -338,10 +324,10 @@ def fit_components(data: Centred, fit: Fit) -> Found:
         except ExhaustedError as exhausted:
             entering = left_out(data, pool, C, exhausted.V, ENTERING)
             if not len(entering):
-                raise ValueError(
-                    f"n_components is {len(plan.sizes)}, but {exhausted.V.shape[1]} components explain all variance "
-                    f"of X; it must be at most {exhausted.V.shape[1]}."
-                ) from None
+                # All variance is explained: these are all the components that there are.
+                V, results = exhausted.V, exhausted.results
+                fit.plan = plan = plan._replace(sizes=plan.sizes[: V.shape[1]])
+                continue
         except KeyboardInterrupt:
             if V is None:
                 raise
@@ -356,42 +342,39 @@ def fit_components(data: Centred, fit: Fit) -> Found:
                 break
         try:
             grown = np.union1d(pool, entering)
-            larger = Covariance(data.covariance(grown))
+            larger = Covariance(data.covariance(grown), plan.signed, plan.deflation)
         except KeyboardInterrupt:
             if V is None:
                 raise
             fit.interrupted = True
             break
         places = np.searchsorted(grown, pool)
-        V = None if V is None else _embedded(V, places, len(grown))
-        results = [Result(**{**result, "x": _embedded(result.x, places, len(grown))}) for result in results]
+        V = None if V is None else embedded(V, places, len(grown))
+        results = [moved(result, places, len(grown)) for result in results]
         pool, C = grown, larger
     assert V is not None
-    if fit.joint:
-        with threadpool_limits(limits=1, user_api="blas"):
+    if plan.joint:
+        with _blas().limit(limits=1, user_api="blas"):
             V, results = fit.settle(C, V)
     elif fit.interrupted:
         ended = {"status": Status.INTERRUPTED, "message": Status.INTERRUPTED.value, "success": False}
         results = [Result(**{**result, **ended}) for result in results]
-    variances, order = C.adjusted(V, fit.by_size)
-    results = [Result(**{**results[k], "x": _embedded(results[k].x, pool, data.n)}) for k in order]
-    return Found(_embedded(V[:, order], pool, data.n), variances, results, fit.rounds)
+    variances, order = C.adjusted(V, plan.by_size)
+    V = V[:, order]
+    signs = np.array([orientation(v) for v in V.T])
+    results = [moved(results[k], pool, data.n, sign) for k, sign in zip(order, signs, strict=True)]
+    V = signs * V + 0.0  # no zero is negative
+    bounds = upper_bounds(data, C, plan.sizes)
+    return Found(embedded(V, pool, data.n), variances, C.root @ V, bounds, results, fit.rounds, plan.sizes)
 
 
-def _entering(data: Centred, pool: Indices, C: Covariance, V: Matrix, fit: Fit) -> Indices:
+def _entering(data: Source, pool: Indices, C: Covariance, V: Matrix, fit: Fit) -> Indices:
     """Return the columns to add to the pool; none after Ctrl-C."""
     if len(pool) == len(data.varying):
         return pool[:0]
     try:
-        found: Indices = supervised(gaining)(data, pool, C, V, fit.plan.sizes, fit.joint, ENTERING)
+        found: Indices = supervised(gaining)(data, pool, C, V, fit.plan.sizes, fit.plan.joint, ENTERING)
     except KeyboardInterrupt:
         fit.interrupted = True
         return pool[:0]
     return found
-
-
-def _embedded(values: Matrix, places: Indices, length: int) -> Matrix:
-    """Scatter values into zeros."""
-    out = np.zeros((length, *values.shape[1:]))
-    out[places] = values[: len(places)]
-    return out

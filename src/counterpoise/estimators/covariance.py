@@ -1,4 +1,4 @@
-"""Covariance matrices, implicitly centred for sparse data, and their deflation by components."""
+"""Covariance matrices, of data or given, implicitly centred for sparse data, and problems of components on them."""
 
 from __future__ import annotations
 
@@ -8,67 +8,72 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.linalg as sl
+import scipy.sparse as sp
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from counterpoise.checks import is_sparse
-from counterpoise.problem import Problem
+from counterpoise.checks import LARGEST_SQUARE, SMALLEST_SQUARE, is_sparse, refuse_extreme
+from counterpoise.estimators.deflation import EXHAUSTED, Deflation, adjusted_variances, deflation
+from counterpoise.problem import Problem, Result
+from counterpoise.solvers.components import component_bound
 from counterpoise.solvers.sparse_arc import NegativeGram
 from counterpoise.supervision import supervised
 from counterpoise.terms.concave import TopSum
 from counterpoise.terms.constraint import Sphere
-from counterpoise.terms.separable import Bounds, Linear
+from counterpoise.terms.separable import AbsoluteDeviation, Bounds, Linear
+from counterpoise.terms.smooth import Quadratic
 
 Matrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
-# Less than this share of the total variance is rounding error.
-EXHAUSTED = 1e-12
 # A column outside the pool must raise a component's variance by this share.
 GAIN = 1e-9
+# A covariance may be asymmetric, and have negative eigenvalues, by this share of its largest entry: rounding.
+ROUNDING = 1e-8
 
 
-class Centred:
-    """X − 1μᵀ over √(n_samples − 1), of which only products are formed if X is sparse."""
+class Source:
+    """Where covariances come from: the variances of all features, and products with C.
 
-    def __init__(self, X: Any) -> None:
-        self.sparse = bool(is_sparse(X))
-        self.m, self.n = X.shape
-        eps = float(np.finfo(np.float64).eps)
-        if self.sparse:
-            self.X = X.astype(np.float64).tocsc()
-            self.mean, variance = (np.asarray(part, dtype=np.float64) for part in mean_variance_axis(self.X, axis=0))
-            # Subtracting n_samples·μμᵀ leaves an error of ε times a column's mean square.
-            noise = 64.0 * eps * (variance + self.mean**2)
-        else:
-            self.mean = X.mean(axis=0, dtype=np.float64)
-            self.X = X - self.mean
-            variance = np.einsum("ij,ij->j", self.X, self.X) / self.m
-            noise = (16.0 * eps * self.mean) ** 2
-        self.variance: Matrix = np.where(variance > noise, variance * (self.m / (self.m - 1.0)), 0.0)
-        self.varying: Indices = np.flatnonzero(self.variance)
+    Attributes
+    ----------
+    name : str
+        What messages call it.
+    m : int or None
+        Samples, None if they are not known.
+    n : int
+        Features.
+    mean, scale : arrays of length n
+        What is subtracted from a column of the data, and then divided by.
+    variance : array of length n
+        The diagonal of C.
+    varying : array of int
+        Features with a variance above rounding.
+    """
 
-    @supervised
+    name = "X"
+    m: int | None = None
+    n: int
+    mean: Matrix
+    scale: Matrix
+    variance: Matrix
+
+    @property
+    def varying(self) -> Indices:
+        """Features with a variance."""
+        return np.flatnonzero(self.variance)
+
+    @property
+    def most_components(self) -> int:
+        """The largest number of components that one may ask for."""
+        return self.n if self.m is None else min(self.m, self.n)
+
     def covariance(self, columns: Indices) -> Matrix:
         """Return C on some columns."""
-        X = self._columns(columns)
-        if not self.sparse:
-            return np.asarray(X.T @ X / (self.m - 1.0))
-        mean = self.mean[columns]
-        C = (X.T @ X).toarray() - self.m * np.outer(mean, mean)
-        C /= self.m - 1.0
-        return np.asarray(0.5 * (C + C.T))
+        raise NotImplementedError
 
     def products(self, columns: Indices, V: Matrix) -> Matrix:
-        """Return C[:, columns]·V of all features, from the scores of V."""
-        scores = np.asarray(self._columns(columns) @ V)
-        if not self.sparse:
-            return np.asarray(self.X.T @ scores / (self.m - 1.0))
-        scores = scores - self.mean[columns] @ V
-        return np.asarray((self.X.T @ scores - np.outer(self.mean, scores.sum(axis=0))) / (self.m - 1.0))
-
-    def _columns(self, columns: Indices) -> Any:
-        # Avoid a copy when all columns are selected.
-        return self.X[:, columns] if len(columns) < self.n else self.X
+        """Return C[:, columns]·V of all features."""
+        raise NotImplementedError
 
     @supervised
     def pool(self, count: int, n_components: int, seed: int) -> Indices:
@@ -87,46 +92,159 @@ class Centred:
         return np.intersect1d(np.concatenate(chosen), self.varying)
 
 
-class Covariance:
-    """C = RᵀR on the pool, and its deflation by components."""
+class Centred(Source):
+    """(X − 1μᵀ)/√(n_samples − 1), of which only products are formed if X is sparse.
 
-    def __init__(self, C: Matrix) -> None:
+    With ``standardize`` columns are divided by their standard deviation, so that C holds correlations.
+    """
+
+    def __init__(self, X: Any, standardize: bool = False) -> None:
+        self.sparse = bool(is_sparse(X))
+        m, self.n = X.shape
+        self.m: int = m
+        eps = float(np.finfo(np.float64).eps)
+        if self.sparse:
+            self.X = X.astype(np.float64).tocsc()
+            self.mean, variance = (np.asarray(part, dtype=np.float64) for part in mean_variance_axis(self.X, axis=0))
+            # Subtracting n_samples·μμᵀ leaves an error of ε times a column's mean square.
+            noise = 64.0 * eps * (variance + self.mean**2)
+        else:
+            self.mean = X.mean(axis=0, dtype=np.float64)
+            self.X = X - self.mean
+            variance = np.einsum("ij,ij->j", self.X, self.X) / self.m
+            noise = (16.0 * eps * self.mean) ** 2
+        self.variance = np.where(variance > noise, variance * (self.m / (self.m - 1.0)), 0.0)
+        refuse_extreme(self.variance, "the variances of X", LARGEST_SQUARE, SMALLEST_SQUARE)
+        self.scale, self.variance = _scales(self.variance, standardize)
+        self._centre = self.mean / self.scale
+        if standardize:
+            self.X = (self.X @ sp.diags_array(1.0 / self.scale)).tocsc() if self.sparse else self.X / self.scale
+
+    @supervised
+    def covariance(self, columns: Indices) -> Matrix:
+        """Return C on some columns."""
+        X = self._columns(columns)
+        if not self.sparse:
+            return np.asarray(X.T @ X / (self.m - 1.0))
+        mean = self._centre[columns]
+        C = (X.T @ X).toarray() - self.m * np.outer(mean, mean)
+        C /= self.m - 1.0
+        return np.asarray(0.5 * (C + C.T))
+
+    def products(self, columns: Indices, V: Matrix) -> Matrix:
+        """Return C[:, columns]·V of all features, from the scores of V."""
+        scores = np.asarray(self._columns(columns) @ V)
+        if not self.sparse:
+            return np.asarray(self.X.T @ scores / (self.m - 1.0))
+        scores = scores - self._centre[columns] @ V
+        return np.asarray((self.X.T @ scores - np.outer(self._centre, scores.sum(axis=0))) / (self.m - 1.0))
+
+    def _columns(self, columns: Indices) -> Any:
+        # Avoid a copy when all columns are selected.
+        return self.X[:, columns] if len(columns) < self.n else self.X
+
+
+class Given(Source):
+    """A covariance matrix that is given; with ``standardize``, its correlations."""
+
+    name = "covariance"
+
+    def __init__(self, C: Any, standardize: bool = False) -> None:
+        C = np.asarray(C, dtype=np.float64)
+        _check_covariance(C)
+        self.n, self.mean = len(C), np.zeros(len(C))
+        self.scale, self.variance = _scales(np.diag(C).copy(), standardize)
+        self.C = 0.5 * (C + C.T) / np.outer(self.scale, self.scale)
+        np.fill_diagonal(self.C, self.variance)
+
+    def covariance(self, columns: Indices) -> Matrix:
+        """Return C on some columns."""
+        return np.asarray(self.C if len(columns) == self.n else self.C[np.ix_(columns, columns)])
+
+    def products(self, columns: Indices, V: Matrix) -> Matrix:
+        """Return C[:, columns]·V."""
+        return np.asarray((self.C if len(columns) == self.n else self.C[:, columns]) @ V)
+
+
+def _scales(variance: Matrix, standardize: bool) -> tuple[Matrix, Matrix]:
+    """Return what columns are divided by, and their variances then."""
+    if not standardize:
+        return np.ones(len(variance)), variance
+    varies = variance > 0.0
+    return np.sqrt(np.where(varies, variance, 1.0)), varies.astype(np.float64)
+
+
+@supervised
+def _check_covariance(C: Matrix) -> None:
+    """Refuse what is not square, symmetric and positive semidefinite, up to rounding."""
+    if C.ndim != 2 or C.shape[0] != C.shape[1]:
+        raise ValueError(f"covariance has shape {C.shape}; it must be square, a row and a column for every feature.")
+    refuse_extreme(C, "covariance", LARGEST_SQUARE, SMALLEST_SQUARE)
+    size = float(np.abs(C).max())
+    skew = np.abs(C - C.T)
+    if float(skew.max()) > ROUNDING * size:
+        i, j = sorted(int(k) for k in np.unravel_index(np.argmax(skew), skew.shape))
+        raise ValueError(
+            f"covariance is not symmetric: entry ({i}, {j}) is {C[i, j]:g}, but ({j}, {i}) is {C[j, i]:g}; "
+            "both must be the covariance of the same two features."
+        )
+    # A small shift makes the factorisation succeed if negative eigenvalues are rounding.
+    shift = ROUNDING * size * len(C)
+    if size > 0.0 and sl.lapack.dpotrf(C + shift * np.eye(len(C)), overwrite_a=True)[1] > 0:
+        least = float(np.linalg.eigvalsh(C)[0])
+        raise ValueError(
+            f"covariance is not positive semidefinite: its least eigenvalue is {least:.3g}, so that it is "
+            "the covariance of no data; if it was estimated pair by pair, set its negative eigenvalues to 0 first."
+        )
+
+
+class Covariance:
+    """C = RᵀR on the pool, what components leave of it, and the problem of the next one."""
+
+    def __init__(self, C: Matrix, signed: bool = False, kind: str = "schur") -> None:
         # A pair step needs two coordinates; the second one does not vary and stays at 0.
         self.C = np.ascontiguousarray(np.pad(C, (0, 1)) if len(C) == 1 else C)
+        self.signed, self.kind = signed, kind
         self.root = _root(self.C)
         self.total = float(np.trace(self.C))
 
     def __len__(self) -> int:
         return len(self.C)
 
-    def rows(self, Z: Matrix, P: Matrix) -> Matrix:
-        """Return B with BᵀB = CW(WᵀCW)⁻¹WᵀC from Z = RW and P = CW; C − BᵀB is the Schur complement of C by W.
+    def part(self, columns: Indices) -> Covariance:
+        """Return the covariance of some of the columns."""
+        return Covariance(self.C[np.ix_(columns, columns)], self.signed, self.kind)
 
-        With Z = QT it is B = T⁻ᵀPᵀ = QᵀR. Components that others explain, up to rounding, are left out.
-        """
-        if Z.shape[1] == 0:
-            return np.zeros((0, len(P)))
-        T, order = sl.qr(Z, mode="r", pivoting=True, check_finite=False)
-        diagonal = np.abs(np.diag(T))
-        r = int(np.count_nonzero(diagonal > math.sqrt(EXHAUSTED) * diagonal[0]))
-        return np.asarray(sl.solve_triangular(T[:r, :r], P[:, order[:r]].T, trans="T", check_finite=False))
+    def deflation(self, W: Matrix) -> Deflation:
+        """Return what components leave of C."""
+        held = np.flatnonzero(W.any(axis=1))
+        return deflation(self.kind, W, self.C[:, held] @ W[held], self.root[:, held] @ W[held])
 
-    def deflate(self, B: Matrix, G: Matrix) -> None:
-        """Write C − BᵀB into G, contiguous rows."""
+    def deflate(self, by: Deflation, G: Matrix) -> None:
+        """Write G = C − leftᵀ·right, contiguous rows."""
         G[:] = self.C
-        if len(B):
+        if len(by.left):
             # Both are symmetric, so the Fortran-ordered transpose is updated in place.
-            sl.blas.dgemm(-1.0, B, B, 1.0, G.T, trans_a=True, overwrite_c=True)
+            sl.blas.dgemm(-1.0, by.left, by.right, 1.0, G.T, trans_a=True, overwrite_c=True)
 
-    def problem(self, W: Matrix, s: int) -> Problem:
-        """Return max ½vᵀGv, G = C deflated by W, with a λ above the exactness threshold √2·max‖Gx‖∞."""
+    def left_by(self, W: Matrix) -> Matrix:
+        """Return G = C deflated by W; raise an error if nothing is left."""
         G = np.empty_like(self.C)
-        self.deflate(self.rows(self.root @ W, self.C @ W), G)
+        self.deflate(self.deflation(W), G)
         if float(np.diag(G).max()) <= EXHAUSTED * self.total:
             raise ExhaustedError(W)
-        lam = 2.0 * math.sqrt(float(np.einsum("ij,ij->i", G, G).max()))
-        f = NegativeGram(np.negative(G, out=G), np.zeros(len(G)))
-        return Problem(f, Bounds(0.0, np.inf) + Linear(lam), TopSum(min(s, len(G)), lam), Sphere())
+        return G
+
+    def problem(self, W: Matrix, s: int) -> Problem:
+        """Return max ½vᵀGv, G = C deflated by W, with a λ above the exactness threshold, at most 2·max‖Gx‖∞."""
+        G = self.left_by(W)
+        lam = 2.5 * math.sqrt(float(np.einsum("ij,ij->i", G, G).max()))
+        if self.kind == "hotelling":  # which may leave negative eigenvalues
+            f: Quadratic = Quadratic(-0.5 * (G + G.T))
+        else:
+            f = NegativeGram(np.negative(G, out=G), np.zeros(len(G)))
+        h = AbsoluteDeviation(0.0, lam) if self.signed else Bounds(0.0, np.inf) + Linear(lam)
+        return Problem(f, h, TopSum(min(s, len(G)), lam), Sphere(signed=self.signed))
 
     def first_loadings(self, W: Matrix, s: int) -> tuple[Matrix, float]:
         """Return a component after W without a product of the size of C, and −½ of the variance that it adds.
@@ -134,32 +252,31 @@ class Covariance:
         It has the s largest entries of the column of G, C deflated by W, that varies most; then, if that is better, the
         leading eigenvector of G on these.
         """
-        held = np.flatnonzero(W.any(axis=1))
-        B = self.rows(self.root[:, held] @ W[held], self.C[:, held] @ W[held])
-        left = np.diag(self.C) - np.einsum("kj,kj->j", B, B)
-        most = int(np.argmax(left))
-        if float(left[most]) <= EXHAUSTED * self.total:
+        by, every = self.deflation(W), slice(None)
+        left = by.diagonal(np.diag(self.C))
+        most = np.array([np.argmax(left)])
+        if float(left[most[0]]) <= EXHAUSTED * self.total:
             raise ExhaustedError(W)
-        x = truncated(np.maximum(self.C[most] - B.T @ B[:, most], 0.0), s)
+        x = truncated(self.allowed(by.block(self.C[:, most], every, most)[:, 0]), s)
         places = np.flatnonzero(x)
-        G = self.C[np.ix_(places, places)] - B[:, places].T @ B[:, places]
+        G = by.block(self.C[np.ix_(places, places)], places, places)
         z, leading = x[places], np.linalg.eigh(G)[1][:, -1]
-        leading = truncated(np.maximum(leading * (1.0 if leading.sum() >= 0.0 else -1.0), 0.0), s)
+        leading = truncated(self.allowed(leading * (1.0 if leading.sum() >= 0.0 else -1.0)), s)
         z = max((z, leading), key=lambda each: float(each @ G @ each))
         x[places] = z
         return x, -0.5 * float(z @ G @ z)
+
+    def allowed(self, x: Matrix) -> Matrix:
+        """Return x, without its negative entries unless components are signed."""
+        return x if self.signed else np.maximum(x, 0.0)
 
     def adjusted(self, V: Matrix, by_size: bool) -> tuple[Matrix, Indices]:
         """Return the adjusted variances and their order: that of V, or by size if the order is free."""
         return adjusted_variances(self.root @ V, by_size)
 
-
-def adjusted_variances(Z: Matrix, by_size: bool) -> tuple[Matrix, Indices]:
-    """Return T_kk² of the scores Z = QT, and the order of the columns; by size it is QR with pivots."""
-    if not by_size:
-        return np.asarray(np.diag(np.linalg.qr(Z, mode="r")) ** 2, dtype=np.float64), np.arange(Z.shape[1])
-    T, order = sl.qr(Z, mode="r", pivoting=True, check_finite=False)
-    return np.asarray(np.diag(T) ** 2, dtype=np.float64), np.asarray(order, dtype=np.intp)
+    def added(self, V: Matrix) -> float:
+        """Return the share of the total variance that the last component adds to those before."""
+        return float(self.adjusted(V, False)[0][-1]) / self.total
 
 
 @supervised
@@ -177,30 +294,49 @@ class ExhaustedError(Exception):
     def __init__(self, V: Matrix) -> None:
         super().__init__()
         self.V = V
+        self.results: list[Result] = []
 
 
 def truncated(x: Matrix, s: int) -> Matrix:
-    """Return the s largest entries of x ≥ 0 at length 1; x itself if it has no more."""
+    """Return the s largest entries of x by size, at length 1; x itself if it has no more."""
     held = np.flatnonzero(x)
     if len(held) > s:
         x = x.copy()
-        x[held[np.argsort(-x[held], kind="stable")[s:]]] = 0.0
+        x[held[np.argsort(-np.abs(x[held]), kind="stable")[s:]]] = 0.0
     length = float(np.linalg.norm(x))
     return x if abs(length - 1.0) <= 1e-15 else x / length
 
 
-def left_out(data: Centred, pool: Indices, C: Covariance, V: Matrix, most: int) -> Indices:
+def upper_bounds(data: Source, C: Covariance, sizes: list[int]) -> Matrix:
+    """Return for each size what no component of as many loadings can exceed in variance.
+
+    If C covers all columns that vary it is :func:`counterpoise.solvers.components.component_bound`, otherwise the sum
+    of the largest variances, which needs no covariance.
+    """
+    largest = -np.sort(-data.variance)
+    whole = len(data.varying) == len(C) or len(data.varying) == 1
+    bounds = {s: float(largest[:s].sum()) for s in set(sizes)}
+    if whole:
+        bounds = {s: min(bound, component_bound(C.C, s, C.signed, is_semidefinite=True)) for s, bound in bounds.items()}
+    return np.array([bounds[s] for s in sizes])
+
+
+def _all_features(data: Source, pool: Indices, C: Covariance, V: Matrix) -> tuple[Matrix, Matrix, Matrix]:
+    """Return V and CV of all features, and the scores RV; V has a row for each column of the pool."""
+    whole = np.zeros((data.n, V.shape[1]))
+    whole[pool] = V[: len(pool)]
+    return whole, data.products(pool, V[: len(pool)]), C.root @ V
+
+
+def left_out(data: Source, pool: Indices, C: Covariance, V: Matrix, most: int) -> Indices:
     """Return the columns outside the pool with the largest unexplained variance."""
-    B = C.rows(C.root @ V, data.products(pool, V[: len(pool)]))
-    left = data.variance - np.einsum("kj,kj->j", B, B)
+    left = deflation(C.kind, *_all_features(data, pool, C, V)).diagonal(data.variance)
     left[pool] = 0.0
     chosen = np.argsort(-left, kind="stable")[:most]
     return np.asarray(chosen[left[chosen] > EXHAUSTED * float(data.variance.sum())])
 
 
-def gaining(
-    data: Centred, pool: Indices, C: Covariance, V: Matrix, sizes: list[int], joint: bool, most: int
-) -> Indices:
+def gaining(data: Source, pool: Indices, C: Covariance, V: Matrix, sizes: list[int], joint: bool, most: int) -> Indices:
     """Return columns outside the pool that would raise a component, given all others or those before it.
 
     As in ``kernels.swap_arc``: drop vᵢ, v̂ = (v − vᵢeᵢ)/‖v − vᵢeᵢ‖, and turn v̂ towards eⱼ by the best angle. That is
@@ -208,31 +344,30 @@ def gaining(
     """
     entering: list[Indices] = []
     outside = np.setdiff1d(data.varying, pool)
-    Z, P = C.root @ V, data.products(pool, V)
+    whole, P, Z = _all_features(data, pool, C, V)
     for k, s in enumerate(sizes):
         others = np.arange(V.shape[1]) != k if joint else np.arange(V.shape[1]) < k
-        B = C.rows(Z[:, others], P[:, others])
+        by = deflation(C.kind, whole[:, others], P[:, others], Z[:, others])
         held = np.flatnonzero(V[:, k])
-        v = V[held, k]
-        columns = data.products(pool[held], np.eye(len(held))) - B.T @ B[:, pool[held]]
-        Gv, diagonal = columns @ v, data.variance - np.einsum("kj,kj->j", B, B)
-        value = float(v @ Gv[pool[held]])
+        v, at = V[held, k], pool[held]
+        columns = by.block(data.products(at, np.eye(len(held))), slice(None), at)
+        Gv, diagonal = columns @ v, by.diagonal(data.variance)
+        value = float(v @ Gv[at])
         score = diagonal[outside].copy()
         if len(held) < s:
-            np.maximum(score, _turned(value, Gv[outside], diagonal[outside]), out=score)
+            np.maximum(score, _turned(value, C.allowed(Gv[outside]), diagonal[outside]), out=score)
             v = v[:0]
         for i, weight in enumerate(v):
             rest = 1.0 - weight**2
             if rest > 0.0:
                 row = (Gv - weight * columns[:, i]) / math.sqrt(rest)
-                a = (value - 2.0 * weight * Gv[pool[held[i]]] + weight**2 * diagonal[pool[held[i]]]) / rest
-                np.maximum(score, _turned(a, row[outside], diagonal[outside]), out=score)
+                a = (value - 2.0 * weight * Gv[at[i]] + weight**2 * diagonal[at[i]]) / rest
+                np.maximum(score, _turned(a, C.allowed(row[outside]), diagonal[outside]), out=score)
         best = np.argsort(-score, kind="stable")[:most]
         entering.append(outside[best[score[best] > value * (1.0 + GAIN)]])
     return np.unique(np.concatenate(entering))
 
 
 def _turned(a: float, b: Matrix, d: Matrix) -> Matrix:
-    """Return λ_max of [[a, b], [b, d]] for b > 0, max(a, d) otherwise."""
-    b = np.maximum(b, 0.0)
+    """Return λ_max of [[a, b], [b, d]]."""
     return np.asarray(0.5 * (a + d) + np.sqrt(0.25 * (a - d) ** 2 + b * b))

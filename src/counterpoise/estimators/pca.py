@@ -1,61 +1,56 @@
-"""Non-negative sparse principal components, for scikit-learn.
+"""Sparse principal components, with signs or non-negative, for scikit-learn.
 
-The first component is max vᵀCv over v ≥ 0, ‖v‖ = 1 with at most s non-zeros, C the covariance of X: the paper's
-NNSPCA in the exact regime. The others are the same problem on what the components before have left of C.
+The first component is max vᵀCv over ‖v‖ = 1 with at most s non-zeros, and v ≥ 0 if asked for, C the covariance of X:
+the problems SPCA and NNSPCA in the exact regime. The others are the same problem on what those before leave of C.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
-from counterpoise.checks import (
-    LARGEST_SQUARE,
-    SMALLEST,
-    SMALLEST_SQUARE,
-    choice,
-    is_sparse,
-    refuse_extreme,
-    whole_number,
-    worker_count,
-)
+from counterpoise.checks import choice, flag, is_sparse, whole_number, worker_count
 from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, with_callbacks
-from counterpoise.estimators.components import Fit, Plan, fit_components
-from counterpoise.estimators.covariance import Centred
+from counterpoise.estimators.component_path import ComponentPath, default_sizes
+from counterpoise.estimators.component_plan import Found, Plan
+from counterpoise.estimators.components import Fit, fit_components
+from counterpoise.estimators.covariance import Source
+from counterpoise.estimators.deflation import KINDS, Matrix
 from counterpoise.estimators.options import drawn_seed, refuse_unusable, time_limit, warn_if_interrupted
+from counterpoise.estimators.pca_input import size_of, sizes_of, source_of, validated
 from counterpoise.interrupts import noting_interrupts
-
-Matrix = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
+from counterpoise.sentences import counted
 
 METHODS = ("search", "swap", "bcd-g", "exact")
-# Starts and children of a search per component; on digits and MNIST, 8 find the same as 512.
-DEFAULT_WORK = 8
-# Non-zeros of a component by default.
-DEFAULT_NONZERO = 10
+# Starts a component before backfitting, which makes up for the rest: on digits and MNIST 8 end no better.
+FEW_STARTS = 4
+# Backfitting by default: looks at components in all, and rounds at least. As fast as an EM with five starts on digits.
+LOOKS, LEAST_ROUNDS = 60, 5
 
 
-class NonnegativeSparsePCA(
+class SparsePCA(
     CallbackSupport,  # type: ignore[misc]
     ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
     TransformerMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):
-    r"""Principal components with few loadings, none of them negative.
+    r"""Principal components with few loadings.
 
-    Component k maximises vᵀC_k v over v ≥ 0, ‖v‖ = 1 with at most ``n_nonzero`` non-zeros. C₁ = C is the covariance of
-    X and C_{k+1} = C_k − C_k v vᵀC_k/(vᵀC_k v) its Schur complement (Mackey 2008): the covariance of what a regression
-    on the scores so far leaves of X. So vᵀC_k v is the variance that a component adds to those before.
+    Component k maximises vᵀC_k v over ‖v‖ = 1 with at most ``n_nonzero`` non-zeros, and v ≥ 0 if ``nonnegative``.
+    C₁ = C is the covariance of X and C_k what the components before leave of it: by default the Schur complement
+    C_{k+1} = C_k − C_k v vᵀC_k/(vᵀC_k v) (Mackey 2008), the covariance of what a regression on the scores so far leaves
+    of X. So vᵀC_k v is the variance that a component adds to those before.
 
     Sparse components correlate, and their variances must not be added. ``explained_variance_`` is therefore *adjusted*
     (Zou, Hastie and Tibshirani 2006): with the scores Z = (X − mean)Vᵀ = QR it is R_kk²/(n_samples − 1), the variance
-    of a score that the scores before it do not explain. This is vᵀC_k v.
+    of a score that the scores before it do not explain. With the Schur complement this is vᵀC_k v.
 
     Components found one after the other are not the best together. Backfitting takes each in turn, deflates C by all
     others, and exchanges loadings until none raises its variance; a change is kept if the total adjusted variance
@@ -66,21 +61,32 @@ class NonnegativeSparsePCA(
     Parameters
     ----------
     n_components : int
-        At most min(n_samples, n_features), and at most the rank of X − mean.
+        At most min(n_samples, n_features). If fewer explain all variance the fit stops there, with a warning.
     n_nonzero : int, or one a component, optional
         How many loadings may differ from 0. By default 10, or all features if they are fewer. With one a component the
         order of the components is that of ``n_nonzero``.
+    nonnegative : bool
+        Whether loadings must not be negative.
+    standardize : bool
+        Whether columns are divided by their standard deviation, so that C holds correlations. Columns that do not vary
+        are left as they are.
+    deflation : {"schur", "hotelling", "projection", "orthogonal"}
+        What a component leaves of C: the Schur complement; C − (vᵀCv)vvᵀ (Hotelling); (I − vvᵀ)C(I − vvᵀ) (projection);
+        the same with v made orthogonal to the components before, which Mackey calls generalised deflation. Backfitting
+        needs "schur"; with the others components are found one after the other.
+    backfit : int, optional
+        Rounds of backfitting at most; a round looks at every component once. By default 60 divided by the number of
+        components, and at least 5; more rounds find more variance. With more than 256 columns these rounds are among
+        those of the largest variance, and as many may follow among all, without replacements. 0 keeps the components
+        as found one after the other.
     method : {"search", "swap", "bcd-g", "exact"}
         Of :func:`counterpoise.minimize`, for each component in its turn. "exact" proves a single component, of few
         features.
     work : int, optional
-        Of a search: starts and children a component, 8 if there is no ``max_time`` either.
+        Of a search: starts and children a component, by default those of :func:`counterpoise.minimize`. Where
+        backfitting follows and there is no ``max_time`` it is the number of starts alone, 4 by default.
     max_time : float, optional
         Seconds of a fit, all components together, after the covariance. Results then depend on the machine's speed.
-    backfit : int
-        Rounds of backfitting at most; a round looks at every component once. With more than 256 columns these rounds
-        are among those of the largest variance, and as many may follow among all, without replacements. 0 keeps the
-        components as found one after the other.
     random_state : int, RandomState or None
         The same int gives the same bits, for any ``n_jobs``, without ``max_time``.
     n_jobs : int, optional
@@ -88,26 +94,39 @@ class NonnegativeSparsePCA(
 
     Attributes
     ----------
-    components_ : array, n_components × n_features
-        Rows ≥ 0 of length 1, in the precision of X.
-    explained_variance_ : array of length n_components
+    components_ : array, n_components_ × n_features
+        Rows of length 1, in the precision of X, turned so that the sum of the loadings is positive; if it is 0 the
+        largest by size is.
+    n_components_ : int
+        Fewer than ``n_components`` if these explain all variance.
+    explained_variance_ : array of length n_components_
         Adjusted, see above; its sum is the variance explained together.
-    explained_variance_ratio_ : array of length n_components
-        The same as shares of the total variance of X.
-    mean_ : array of length n_features
-    n_nonzero_ : array of length n_components
+    explained_variance_ratio_ : array of length n_components_
+        The same as shares of the total variance, which is that of the standardised columns with ``standardize``.
+    score_variance_ : array of length n_components_
+        The variance vᵀCv of each score by itself; these must not be added.
+    score_correlation_ : array, n_components_ × n_components_
+        Correlations of the scores. How far components are from orthogonal is ``components_ @ components_.T``.
+    upper_bound_ : array of length n_components_
+        No vector of length 1 with at most ``n_nonzero_[k]`` non-zeros, non-negative if asked for, has a score of larger
+        variance than ``upper_bound_[k]``, up to rounding; cheap, and above the optimum as a rule. See
+        :func:`counterpoise.solvers.components.component_bound`.
+    mean_, scale_ : arrays of length n_features
+        What is subtracted from a column, and what it is then divided by; zeros if a covariance was given, and ones
+        without ``standardize``.
+    n_nonzero_ : array of length n_components_
         What ``n_nonzero`` came to.
     results_ : list of Result
         How each component ended, with its status and ``cws_gap``, which speaks of the columns of the pool (see Notes).
         After backfitting a result is of the component given all others, otherwise given those before it;
-        −2·objective is the variance that it adds to these. STATIONARY means that a pair would raise the component's
-        own variance, but lower the total. Ctrl-C keeps the components found so far, with a warning, once there are
+        −2·objective is the variance that it adds to these. STATIONARY means that the component's own variance could be
+        raised, but the total would fall. Ctrl-C keeps the components found so far, with a warning, once there are
         ``n_components`` of them.
     n_iter_ : int
         Rounds of backfitting done.
     n_features_in_ : int
     feature_names_in_ : array of str
-        If X has column names.
+        If X or the covariance has column names.
 
     Notes
     -----
@@ -130,13 +149,13 @@ class NonnegativeSparsePCA(
     Examples
     --------
     >>> import numpy as np
-    >>> from counterpoise.estimators.pca import NonnegativeSparsePCA
+    >>> from counterpoise import SparsePCA
     >>> rng = np.random.default_rng(0)
-    >>> X = rng.standard_normal((100, 2)) @ np.array([[3, 3, 3, 0, 0, 0.0], [0, 0, 0, 1, 1, 0]])
+    >>> X = rng.standard_normal((100, 2)) @ np.array([[3, 3, -3, 0, 0, 0.0], [0, 0, 0, 2, -1, 0]])
     >>> X += 0.1 * rng.standard_normal((100, 6))
-    >>> pca = NonnegativeSparsePCA(n_components=2, n_nonzero=[3, 2], random_state=0).fit(X)
+    >>> pca = SparsePCA(n_components=2, n_nonzero=[3, 2], random_state=0).fit(X)
     >>> pca.components_.round(1).tolist()
-    [[0.6, 0.6, 0.6, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.7, 0.7, 0.0]]
+    [[0.6, 0.6, -0.6, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.9, -0.4, 0.0]]
     """
 
     def __init__(
@@ -144,59 +163,150 @@ class NonnegativeSparsePCA(
         n_components: int = 1,
         n_nonzero: int | Sequence[int] | None = None,
         *,
+        nonnegative: bool = False,
+        standardize: bool = False,
+        deflation: str = "schur",
+        backfit: int | None = None,
         method: str = "search",
         work: int | None = None,
         max_time: float | None = None,
-        backfit: int = 40,
         random_state: Any = None,
         n_jobs: int | None = None,
     ) -> None:
         self.n_components = n_components
         self.n_nonzero = n_nonzero
+        self.nonnegative = nonnegative
+        self.standardize = standardize
+        self.deflation = deflation
+        self.backfit = backfit
         self.method = method
         self.work = work
         self.max_time = max_time
-        self.backfit = backfit
         self.random_state = random_state
         self.n_jobs = n_jobs
 
     @with_callbacks
-    def fit(self, X: Any, y: Any = None) -> NonnegativeSparsePCA:
-        """Find the components of X, an array, DataFrame or sparse matrix, n_samples × n_features."""
-        given = X
-        refuse_unusable("X", X)
-        X = self._validated(X, reset=True)
-        refuse_extreme(X.data if is_sparse(X) else X, "X", smallest=SMALLEST)
-        sizes = self._sizes(*X.shape)
-        plan = self._plan(sizes)
-        data = Centred(X)
-        if not len(data.varying):
-            raise ValueError(
-                f"X is constant: none of its {X.shape[1]} columns varies over {X.shape[0]} samples; "
-                "principal components need variance."
-            )
-        refuse_extreme(data.variance, "the variances of X", LARGEST_SQUARE, SMALLEST_SQUARE)
-        tasks = Tasks.of_fit(self, len(sizes) + plan.joint, given, y)
+    def fit(self, X: Any = None, y: Any = None, *, covariance: Any = None) -> SparsePCA:
+        """Find the components of data, or of a covariance.
+
+        Parameters
+        ----------
+        X : array, DataFrame or sparse matrix, n_samples × n_features
+        y : ignored
+        covariance : array or DataFrame, n_features × n_features, optional
+            In place of X: covariances or correlations. ``transform`` then takes data that are centred.
+        """
+        data, dtype = source_of(self, X, covariance)
+        plan = self._plan(data)
+        tasks = Tasks.of_fit(self, len(plan.sizes) + plan.joint, covariance if X is None else X, y)
         fit = Fit(plan, tasks)
         with noting_interrupts() as fit.pressed:
             found = fit_components(data, fit)
         warn_if_interrupted(found.results, 2 + FRAMES)
-        self.mean_ = data.mean.astype(X.dtype)
-        self.components_ = np.ascontiguousarray(found.V.T, dtype=X.dtype)
-        self.n_nonzero_ = np.array(sizes)
-        self.explained_variance_ = found.variances.astype(X.dtype)
-        self.explained_variance_ratio_ = (found.variances / data.variance.sum()).astype(X.dtype)
-        self.results_ = found.results
-        self.n_iter_ = found.rounds
+        self._keep(found, data, dtype)
         tasks.finish(fitted=True)
+        if len(found.sizes) < len(plan.sizes):
+            warnings.warn(
+                f"n_components is {len(plan.sizes)}, but {counted(len(found.sizes), 'component')} "
+                f"{'explains' if len(found.sizes) == 1 else 'explain'} all variance of {data.name}; "
+                f"the fit has {len(found.sizes)}.",
+                UserWarning,
+                stacklevel=2 + FRAMES,
+            )
         return self
 
+    def _keep(self, found: Found, data: Source, dtype: Any) -> None:
+        """Set the attributes of a fit."""
+        own = np.einsum("ij,ij->j", found.scores, found.scores)
+        cosines = (found.scores.T @ found.scores) / np.sqrt(np.outer(own, own))
+        np.fill_diagonal(cosines, 1.0)
+        self.components_ = np.ascontiguousarray(found.V.T, dtype=dtype)
+        self.n_components_ = len(found.sizes)
+        self.n_nonzero_ = np.array(found.sizes)
+        self.results_ = found.results
+        self.n_iter_ = found.rounds
+        for name, values in {
+            "mean": data.mean,
+            "scale": data.scale,
+            "explained_variance": found.variances,
+            "explained_variance_ratio": found.variances / data.variance.sum(),
+            "score_variance": own,
+            "score_correlation": cosines,
+            "upper_bound": found.bounds,
+        }.items():
+            setattr(self, f"{name}_", values.astype(dtype))
+
+    def path(self, X: Any = None, n_nonzero: Sequence[int] | None = None, *, covariance: Any = None) -> ComponentPath:
+        """Find components of several numbers of loadings.
+
+        Each number is fitted by itself, and once more from the components of the next smaller one if these explain
+        more, so that the variance explained does not fall with the number of loadings. The estimator is not fitted.
+
+        Parameters
+        ----------
+        X, covariance
+            As in :meth:`fit`.
+        n_nonzero : sequence of int, optional
+            In place of ``n_nonzero``. ``max_time`` and ``work`` hold for each of them. By default about ten numbers
+            from 1 to all features, each a half larger than the one before.
+        """
+        model = clone(self)
+        data, _ = source_of(model, X, covariance)
+        asked = default_sizes(data.n) if n_nonzero is None else list(n_nonzero)
+        if not asked:
+            raise ValueError("n_nonzero is empty; give at least one number of loadings.")
+        sizes = [size_of(size, f"n_nonzero[{k}]", data) for k, size in enumerate(asked)]
+        found: dict[int, Found] = {}
+        best: Found | None = None
+        for size in sorted(set(sizes)):
+            model.n_nonzero = size
+            runs = [model._found(data)]
+            if best is not None and best.variances.sum() > runs[0].variances.sum():
+                runs += [model._found(data, best.V), best]
+            found[size] = best = max(runs, key=lambda run: float(run.variances.sum()))
+        chosen, total = [found[size] for size in sizes], float(data.variance.sum())
+        return ComponentPath(
+            tuple(sizes),
+            tuple(each.V.T for each in chosen),
+            tuple(each.variances / total for each in chosen),
+            tuple(tuple(each.results) for each in chosen),
+        )
+
+    def _found(self, data: Source, warm: Matrix | None = None) -> Found:
+        """Fit without setting attributes and without callbacks."""
+        plan = self._plan(data)
+        if warm is not None:
+            plan = plan._replace(sizes=plan.sizes[: warm.shape[1]])
+        fit = Fit(plan, Tasks.silent())
+        with noting_interrupts() as fit.pressed:
+            return fit_components(data, fit, warm)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return the share of the variance of X about ``mean_`` that the components' span holds.
+
+        1 − Σ‖x − x̂‖²/Σ‖x − mean_‖² over rows x, x̂ = ``inverse_transform(transform(x))``, in units of ``scale_``; 1 is
+        the best. For orthogonal components and the data of the fit it is the sum of ``explained_variance_ratio_``. With
+        it :func:`sklearn.model_selection.cross_val_score` compares numbers of components and of loadings on rows that
+        were not fitted.
+        """
+        Z = np.asarray(self.transform(X), dtype=np.float64)
+        X = validated(self, X, reset=False)
+        scale, mean = self.scale_.astype(np.float64), self.mean_.astype(np.float64)
+        if is_sparse(X):
+            squares = np.asarray(X.multiply(X).sum(axis=0)).ravel() - 2.0 * mean * np.asarray(X.sum(axis=0)).ravel()
+            total = float(np.sum((squares + X.shape[0] * mean**2) / scale**2))
+        else:
+            total = float(np.sum(((X - mean) / scale) ** 2))
+        # With V = QR the projection of a row on the span has the coordinates zR⁻¹ in the basis Q.
+        inside = float(np.sum((Z @ np.linalg.pinv(np.linalg.qr(self.components_.T.astype(np.float64))[1])) ** 2))
+        return inside / total if total > 0.0 else 0.0
+
     def transform(self, X: Any) -> npt.NDArray[Any]:
-        """Return the scores (X − mean_)·components_ᵀ; sparse X is not densified."""
+        """Return the scores (X − mean_)/scale_·components_ᵀ; sparse X is not densified."""
         check_is_fitted(self)
         refuse_unusable("X", X)
-        X = self._validated(X, reset=False)
-        loadings = self.components_.T.astype(X.dtype)
+        X = validated(self, X, reset=False)
+        loadings = (self.components_ / self.scale_).T.astype(X.dtype)
         mean = self.mean_.astype(X.dtype)
         if is_sparse(X):
             return np.asarray(np.asarray(X @ loadings) - mean @ loadings)
@@ -204,10 +314,11 @@ class NonnegativeSparsePCA(
         return scores
 
     def inverse_transform(self, X: Any) -> npt.NDArray[Any]:
-        """Return the points of the components' span that have these scores: mean_ + X·(components_ᵀ)⁺.
+        """Return the points of the components' span that have these scores: mean_ + scale_·X·(components_ᵀ)⁺.
 
         The components are not orthogonal, so that their transpose would not do. ``inverse_transform(transform(X))`` is
-        the orthogonal projection of X − mean_ on their span, and ``transform(inverse_transform(Z))`` is Z.
+        the orthogonal projection of X − mean_, in units of scale_, on their span, and
+        ``transform(inverse_transform(Z))`` is Z.
         """
         check_is_fitted(self)
         X = check_array(X, dtype=[np.float64, np.float32])
@@ -217,7 +328,7 @@ class NonnegativeSparsePCA(
                 f"{len(self.components_)} components."
             )
         dual = np.linalg.pinv(self.components_.T.astype(np.float64)).astype(X.dtype)
-        points: npt.NDArray[Any] = X @ dual + self.mean_.astype(X.dtype)
+        points: npt.NDArray[Any] = (X @ dual) * self.scale_.astype(X.dtype) + self.mean_.astype(X.dtype)
         return points
 
     def __sklearn_tags__(self) -> Any:
@@ -231,83 +342,68 @@ class NonnegativeSparsePCA(
     def _n_features_out(self) -> int:
         return len(self.components_)
 
-    def _validated(self, X: Any, reset: bool) -> Any:
-        """Return X in single or double precision, dense, CSR or CSC, all entries finite."""
-        X = validate_data(
-            self,
-            X,
-            reset=reset,
-            accept_sparse=("csr", "csc"),
-            dtype=[np.float64, np.float32],
-            ensure_all_finite=False,
-            ensure_min_samples=2 if reset else 1,
-        )
-        _refuse_non_finite(X)
-        return X
-
-    def _sizes(self, n_samples: int, n_features: int) -> list[int]:
-        """Return how many non-zeros each component may have."""
-        count = whole_number(self.n_components, "n_components", 1)
-        if count > min(n_samples, n_features):
-            raise ValueError(
-                f"n_components is {count}, but X has {n_samples} samples and {_features(n_features)}; "
-                f"it must be at most {min(n_samples, n_features)}."
-            )
-        if self.n_nonzero is None:
-            return [min(DEFAULT_NONZERO, n_features)] * count
-        if np.ndim(self.n_nonzero) == 0:
-            return [_size(self.n_nonzero, "n_nonzero", n_features)] * count
-        sizes = [_size(size, f"n_nonzero[{k}]", n_features) for k, size in enumerate(np.ravel(self.n_nonzero))]
-        if len(sizes) != count:
-            raise ValueError(
-                f"n_nonzero has {len(sizes)} entries; give one number, or one for each of {count} components."
-            )
-        return sizes
-
-    def _plan(self, sizes: list[int]) -> Plan:
+    def _plan(self, data: Source) -> Plan:
+        sizes = sizes_of(self, data)
         choice(self.method, "method", METHODS)
         max_time = time_limit(self.max_time)
         work = None if self.work is None else whole_number(self.work, "work", 1)
-        return Plan(
+        plan = Plan(
             sizes,
             self.method,
-            DEFAULT_WORK if work is None and max_time is None else work,
+            work,
             max_time,
-            whole_number(self.backfit, "backfit", 0),
+            max(LEAST_ROUNDS, LOOKS // len(sizes))
+            if self.backfit is None
+            else whole_number(self.backfit, "backfit", 0),
             drawn_seed(self.random_state),
             worker_count(self.n_jobs),
+            not flag(self.nonnegative, "nonnegative"),
+            choice(self.deflation, "deflation", KINDS),
         )
+        return plan._replace(work=FEW_STARTS) if work is None and plan.is_quick else plan
 
 
-def _size(value: Any, name: str, n_features: int) -> int:
-    size = whole_number(value, name, 1)
-    if size > n_features:
-        raise ValueError(f"{name} is {size}, but X has {_features(n_features)}; it must be between 1 and {n_features}.")
-    return size
+class NonnegativeSparsePCA(SparsePCA):
+    """Principal components with few loadings, none of them negative: :class:`SparsePCA` with ``nonnegative=True``.
 
+    Parameters and attributes are those of :class:`SparsePCA`.
 
-def _features(count: int) -> str:
-    return "1 feature(s)" if count == 1 else f"{count} features"  # scikit-learn looks for these words
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from counterpoise import NonnegativeSparsePCA
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((100, 2)) @ np.array([[3, 3, 3, 0, 0, 0.0], [0, 0, 0, 1, 1, 0]])
+    >>> X += 0.1 * rng.standard_normal((100, 6))
+    >>> pca = NonnegativeSparsePCA(n_components=2, n_nonzero=[3, 2], random_state=0).fit(X)
+    >>> pca.components_.round(1).tolist()
+    [[0.6, 0.6, 0.6, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.7, 0.7, 0.0]]
+    """
 
-
-def _refuse_non_finite(X: Any) -> None:
-    """Name the first NaN or infinity by row and column."""
-    sparse = is_sparse(X)
-    values = X.data if sparse else X
-    # A finite sum implies finite entries; an infinite one may be overflow, so check the entries.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum()):
-            return
-    bad = ~np.isfinite(values)
-    if not bad.any():
-        return
-    if sparse:
-        entries = X.tocoo()
-        places = np.column_stack([entries.row, entries.col])[~np.isfinite(entries.data)]
-        row, column = min(places.tolist())
-    else:
-        row, column = np.argwhere(bad)[0].tolist()
-    raise ValueError(
-        f"X contains NaN or infinity: {X[row, column]} in row {row}, column {column} is the first of {int(bad.sum())}; "
-        "remove or impute them, all entries must be finite."
-    )
+    def __init__(
+        self,
+        n_components: int = 1,
+        n_nonzero: int | Sequence[int] | None = None,
+        *,
+        standardize: bool = False,
+        deflation: str = "schur",
+        backfit: int | None = None,
+        method: str = "search",
+        work: int | None = None,
+        max_time: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        super().__init__(
+            n_components,
+            n_nonzero,
+            nonnegative=True,
+            standardize=standardize,
+            deflation=deflation,
+            backfit=backfit,
+            method=method,
+            work=work,
+            max_time=max_time,
+            random_state=random_state,
+            n_jobs=n_jobs,
+        )

@@ -24,6 +24,9 @@ ONE_SIGN = 1e-10
 # Better and better exchanges that a proof may meet before it gives up.
 MOST_BETTER = 100
 
+# Larger matrices are bounded without their eigenvalues where nothing else needs them.
+MOST_OF_SPECTRUM = 600
+
 Blocks = Callable[[Any], Iterator[tuple[int, Vector, Vector]]]
 
 
@@ -167,7 +170,7 @@ def exchanged(before: Vector, after: Vector, s: int) -> tuple[int, int]:
     return (int(left[0]) if full and len(left) else -1), (int(entered[0]) if len(entered) else -1)
 
 
-def component_bound(C: Vector, s: int, signed: bool = True) -> float:
+def component_bound(C: Vector, s: int, signed: bool = True, is_semidefinite: bool | None = None) -> float:
     """Return an upper bound, up to rounding, on max xᵀCx over ‖x‖ = 1 with at most s non-zeros, for a symmetric C.
 
     With M = |C|, or max(C, 0) for x ≥ 0, and S the support of x, the least of
@@ -175,9 +178,10 @@ def component_bound(C: Vector, s: int, signed: bool = True) -> float:
     * max over rows i of C_ii and the s − 1 largest other M_ij: Gershgorin's circles on S;
     * λ_max of ½(N + Nᵀ), N_ab the a-th largest, over all rows, of the b-th largest entry of a row of M, a, b ≤ s. Both
       sums of xᵀMx = Σᵢ|xᵢ| Σⱼ M_ij|xⱼ| only rise if the entries are sorted as |x| is;
-    * λ_max(C), and the s largest C_ii together if C has no negative eigenvalue.
+    * λ_max(C), of matrices up to 600 × 600, and the s largest C_ii together if C has no negative eigenvalue.
 
-    It takes a sort of every row and the eigenvalues of C.
+    It takes the s largest entries of every row, and for small matrices the eigenvalues of C. ``is_semidefinite`` says
+    what is known of C; by default its eigenvalues tell.
 
     Examples
     --------
@@ -187,13 +191,17 @@ def component_bound(C: Vector, s: int, signed: bool = True) -> float:
     """
     n, s = len(C), min(s, len(C))
     M, diagonal = np.abs(C) if signed else np.maximum(C, 0.0), np.diag(C)
-    others = M.copy()
-    np.fill_diagonal(others, 0.0)
-    by_rows = float((diagonal + np.sort(others, axis=1)[:, n - s + 1 :].sum(axis=1)).max())
-    rows = -np.sort(-M, axis=1)[:, :s]
+    rows = -np.sort(np.partition(-M, s - 1, axis=1)[:, :s], axis=1)
     N = -np.sort(-rows, axis=0)[:s]
-    spectrum = np.linalg.eigvalsh(C)
-    bounds = [by_rows, float(np.linalg.eigvalsh(0.5 * (N + N.T))[-1]), float(spectrum[-1])]
-    if spectrum[0] >= 0.0:
+    np.fill_diagonal(M, 0.0)
+    # The s largest without the least of them are the s − 1 largest.
+    others = np.partition(M, n - s, axis=1)[:, n - s :]
+    by_rows = float((diagonal + others.sum(axis=1) - others.min(axis=1)).max())
+    bounds = [by_rows, float(np.linalg.eigvalsh(0.5 * (N + N.T))[-1])]
+    if n <= MOST_OF_SPECTRUM or is_semidefinite is None:
+        spectrum = np.linalg.eigvalsh(C)
+        bounds.append(float(spectrum[-1]))
+        is_semidefinite = bool(spectrum[0] >= 0.0) if is_semidefinite is None else is_semidefinite
+    if is_semidefinite:
         bounds.append(float(np.sort(diagonal)[n - s :].sum()))
     return min(bounds)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.checks import LARGEST, SMALLEST, Vector, number, real_array, refuse_extreme
+from counterpoise.checks import LARGEST, SMALLEST, Vector, flag, number, real_array, refuse_extreme
 from counterpoise.kernels import concave
 from counterpoise.kernels.arc import Arc
 from counterpoise.kernels.line import GroupedLine, Line
@@ -257,9 +257,7 @@ class Sphere(Constraint):
     is_sphere = True
 
     def __init__(self, signed: bool = False) -> None:
-        if not isinstance(signed, bool | np.bool_):
-            raise TypeError(f"signed is {signed!r}; it must be True or False.")
-        self.signed = bool(signed)
+        self.signed = flag(signed, "signed")
 
     def kernel(self, h: Separable) -> Arc:
         """Return u for kernels."""

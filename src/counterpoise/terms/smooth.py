@@ -88,6 +88,17 @@ class LeastSquares(DataTerm):
         return other
 
     @property
+    def by_columns(self) -> LeastSquares:
+        """The same f without a sparse AᵀA, so that its columns are priced; f itself if it keeps none."""
+        if self.gram or self.sparse_Q is None:
+            return self
+        other = copy.copy(self)
+        for name in ("sparse_Q", "unweighted"):
+            other.__dict__.pop(name, None)
+        other.may_keep_sparse, other._shares = False, None
+        return other
+
+    @property
     def quadratic(self) -> LeastSquares:
         """The exact quadratic form of f: f itself."""
         return self

@@ -1,0 +1,100 @@
+"""Components of several numbers of loadings: what they explain, and where more of them stop to pay."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.checks import Vector
+from counterpoise.sentences import require
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from counterpoise.problem import Result
+
+
+def default_sizes(n: int) -> list[int]:
+    """Return numbers of loadings from 1 to n, each half as large again as the one before, or one more."""
+    sizes = [1]
+    while sizes[-1] < n:
+        sizes.append(min(max(sizes[-1] + 1, (3 * sizes[-1]) // 2), n))
+    return sizes
+
+
+def elbow(along: Sequence[float], values: Sequence[float]) -> int | None:
+    """Return the place where a rising curve is farthest above the line from its first to its last point.
+
+    None if it is nowhere above, which includes curves of fewer than three places.
+
+    Examples
+    --------
+    >>> elbow([1, 2, 4, 8], [0.1, 0.5, 0.6, 0.65])
+    1
+    """
+    order = np.argsort(along, kind="stable")
+    x, y = np.asarray(along, dtype=np.float64)[order], np.asarray(values, dtype=np.float64)[order]
+    if len(x) < 3 or x[-1] == x[0]:
+        return None
+    above = y - (y[0] + (y[-1] - y[0]) * (x - x[0]) / (x[-1] - x[0]))
+    best = int(np.argmax(above))
+    return int(order[best]) if above[best] > 1e-9 * abs(y[-1] - y[0]) else None
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ComponentPath:
+    """Components of several numbers of loadings, from :meth:`counterpoise.SparsePCA.path`.
+
+    Attributes
+    ----------
+    n_nonzero : tuple of int
+        In the order that was asked for, as everything below.
+    components : tuple of arrays, components × features
+    explained_variance_ratios : tuple of arrays
+        Of each component, adjusted.
+    results : tuple of tuples of Result
+    """
+
+    n_nonzero: tuple[int, ...]
+    components: tuple[npt.NDArray[np.float64], ...]
+    explained_variance_ratios: tuple[Vector, ...]
+    results: tuple[tuple[Result, ...], ...]
+
+    def __len__(self) -> int:
+        return len(self.n_nonzero)
+
+    @property
+    def shares(self) -> Vector:
+        """The share of the variance that all components of a number of loadings explain together."""
+        return np.array([float(ratios.sum()) for ratios in self.explained_variance_ratios])
+
+    @property
+    def elbow(self) -> int | None:
+        """The suggested number of loadings, from which on more of them add little.
+
+        Where the curve of variance against loadings is farthest above the line between its ends; None for fewer than
+        three numbers. It depends on the numbers asked for, the largest above all, and is a suggestion only.
+        """
+        place = elbow(self.n_nonzero, self.shares.tolist())
+        return None if place is None else self.n_nonzero[place]
+
+    @property
+    def table(self) -> Any:
+        """A DataFrame of one row per number: loadings of all components, share of variance, components."""
+        columns = {
+            "loadings": [int(np.count_nonzero(V)) for V in self.components],
+            "explained_variance_ratio": self.shares,
+            "components": [len(V) for V in self.components],
+        }
+        pandas = require("A table needs", "pandas")
+        return pandas.DataFrame(columns, index=pandas.Index(self.n_nonzero, name="n_nonzero"))
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw variance against loadings, and the elbow; see :func:`counterpoise.plotting.plot_variance`."""
+        from counterpoise.plotting import plot_variance
+
+        return plot_variance(self.n_nonzero, self.shares, self.elbow, ax)

@@ -1,0 +1,118 @@
+"""Deflation: what components leave of a covariance, in the names of Mackey (2008).
+
+V are components, one a column, and P = CV. Every kind is G = C − LᵀR with as few rows as there are components, or
+twice as many, so that it applies to all features as well as to a pool of them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import scipy.linalg as sl
+
+from counterpoise.checks import choice
+
+Matrix = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+KINDS = ("schur", "hotelling", "projection", "orthogonal")
+# Less than this share of the total variance is rounding error.
+EXHAUSTED = 1e-12
+
+
+class Deflation(NamedTuple):
+    """G = C − leftᵀ·right, which is symmetric."""
+
+    left: Matrix
+    right: Matrix
+
+    def diagonal(self, variance: Matrix) -> Matrix:
+        """Return the diagonal of G from that of C."""
+        return np.asarray(variance - np.einsum("kj,kj->j", self.left, self.right))
+
+    def block(self, C: Matrix, rows: Indices | slice, columns: Indices) -> Matrix:
+        """Return G on rows × columns from the same block of C."""
+        return np.asarray(C - self.left[:, rows].T @ self.right[:, columns])
+
+
+def deflation(kind: str, V: Matrix, P: Matrix, Z: Matrix) -> Deflation:
+    """Return what components leave of C.
+
+    Parameters
+    ----------
+    kind : {"schur", "hotelling", "projection", "orthogonal"}
+        Schur complement, C − CV(VᵀCV)⁻¹VᵀC; or for each v in turn C − (vᵀCv)vvᵀ, (I − vvᵀ)C(I − vvᵀ), and the same
+        with v made orthogonal to those before. Hotelling's may leave negative eigenvalues.
+    V, P : arrays, features × components
+        P = CV.
+    Z : array, rows × components
+        RV, for any R with RᵀR = C on the support of V; of the Schur complement alone.
+    """
+    if V.shape[1] == 0:
+        return Deflation(np.zeros((0, len(P))), np.zeros((0, len(P))))
+    if kind == "schur":
+        B = schur_rows(Z, P)
+        return Deflation(B, B)
+    if kind == "hotelling":
+        theta: list[float] = []
+        for v, p in zip(V.T, P.T, strict=True):
+            seen = V[:, : len(theta)].T @ v
+            theta.append(float(v @ p) - float(np.sum(np.array(theta) * seen**2)))
+        return Deflation(np.array(theta)[:, None] * V.T, V.T)
+    choice(kind, "deflation", KINDS)
+    if kind == "orthogonal":
+        Q, T, order = sl.qr(V, mode="economic", pivoting=True, check_finite=False)
+        rank = _rank(np.asarray(T))
+        CQ = sl.solve_triangular(T[:rank, :rank], P[:, order[:rank]].T, trans="T", check_finite=False).T
+        return _projected(np.asarray(Q[:, :rank]), np.asarray(CQ), np.eye(rank))
+    K = np.zeros((0, 0))
+    for k in range(V.shape[1]):
+        # (I − VKVᵀ)(I − vvᵀ) has one row and one column more.
+        K = np.block([[K, -K @ (V[:, :k].T @ V[:, k : k + 1])], [np.zeros((1, k)), np.ones((1, 1))]])
+    return _projected(V, P, K)
+
+
+def _projected(V: Matrix, P: Matrix, K: Matrix) -> Deflation:
+    """Return TᵀCT for T = I − VKVᵀ."""
+    left = P @ K
+    return Deflation(np.vstack([left.T, V.T]), np.vstack([V.T, K.T @ (P.T - (V.T @ left) @ V.T)]))
+
+
+def schur_rows(Z: Matrix, P: Matrix) -> Matrix:
+    """Return B with BᵀB = CV(VᵀCV)⁻¹VᵀC from Z = RV and P = CV.
+
+    With Z = QT it is B = T⁻ᵀPᵀ = QᵀR. Components that others explain, up to rounding, are left out.
+    """
+    if Z.shape[1] == 0:
+        return np.zeros((0, len(P)))
+    T, order = pivoted(Z)
+    rank = _rank(T)
+    return np.asarray(sl.lapack.dtrtrs(T[:rank, :rank], P[:, order[:rank]].T, lower=0, trans=1)[0])
+
+
+def pivoted(Z: Matrix) -> tuple[Matrix, Indices]:
+    """Return T and the order of the columns of QR with pivots; below the diagonal T is not zero.
+
+    LAPACK itself: on matrices of a few columns the checks around it would take most of the time.
+    """
+    factor, order = sl.lapack.dgeqp3(Z)[:2]
+    return factor[: Z.shape[1]], order - 1
+
+
+def _rank(T: Matrix) -> int:
+    diagonal = np.abs(T.diagonal())
+    return int(np.count_nonzero(diagonal > math.sqrt(EXHAUSTED) * diagonal[0]))
+
+
+def adjusted_variances(Z: Matrix, by_size: bool) -> tuple[Matrix, Indices]:
+    """Return T_kk² of the scores Z = QT, and the order of the columns; by size it is QR with pivots."""
+    if by_size:
+        T, order = pivoted(Z)
+    else:
+        T, order = np.asarray(np.linalg.qr(Z, mode="r")), np.arange(Z.shape[1])
+    variances = np.zeros(Z.shape[1])  # those beyond the rank add nothing
+    variances[: min(Z.shape)] = T.diagonal() ** 2
+    return variances, np.asarray(order, dtype=np.intp)

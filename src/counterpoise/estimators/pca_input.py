@@ -1,0 +1,111 @@
+"""Check what sparse components are fitted to: data or a covariance, and numbers of components and of loadings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from counterpoise.checks import SMALLEST, flag, is_sparse, refuse_extreme, whole_number
+from counterpoise.estimators.covariance import Centred, Given, Source
+from counterpoise.estimators.options import refuse_unusable
+
+# Non-zeros of a component by default.
+DEFAULT_NONZERO = 10
+
+
+def source_of(estimator: Any, X: Any, covariance: Any) -> tuple[Source, Any]:
+    """Return where covariances come from, of data or given, and the precision."""
+    if (X is None) == (covariance is None):
+        given = "both are" if X is not None else "neither is"
+        raise ValueError(f"X and covariance: {given} given; give data, or their covariance in place of them.")
+    standardize = flag(estimator.standardize, "standardize")
+    name = "X" if covariance is None else "covariance"
+    values = X if covariance is None else covariance
+    refuse_unusable(name, values)
+    if covariance is not None:
+        C = validate_data(estimator, covariance, dtype=[np.float64, np.float32], ensure_all_finite=False)
+        refuse_non_finite(C, name)
+        data: Source = Given(C, standardize)
+        values = C
+    else:
+        values = validated(estimator, X, reset=True)
+        refuse_extreme(values.data if is_sparse(values) else values, "X", smallest=SMALLEST)
+        data = Centred(values, standardize)
+    if not len(data.varying):
+        over = f" over {values.shape[0]} samples" if covariance is None else ""
+        raise ValueError(
+            f"{name} is constant: none of its {data.n} columns varies{over}; principal components need variance."
+        )
+    return data, values.dtype
+
+
+def validated(estimator: Any, X: Any, reset: bool) -> Any:
+    """Return X in single or double precision, dense, CSR or CSC, all entries finite."""
+    X = validate_data(
+        estimator,
+        X,
+        reset=reset,
+        accept_sparse=("csr", "csc"),
+        dtype=[np.float64, np.float32],
+        ensure_all_finite=False,
+        ensure_min_samples=2 if reset else 1,
+    )
+    refuse_non_finite(X, "X")
+    return X
+
+
+def sizes_of(estimator: Any, data: Source) -> list[int]:
+    """Return how many non-zeros each component may have."""
+    count = whole_number(estimator.n_components, "n_components", 1)
+    most, samples = data.most_components, "" if data.m is None else f"{data.m} samples and "
+    if count > most:
+        raise ValueError(
+            f"n_components is {count}, but {data.name} has {samples}{_features(data.n)}; it must be at most {most}."
+        )
+    if estimator.n_nonzero is None:
+        return [min(DEFAULT_NONZERO, data.n)] * count
+    if np.ndim(estimator.n_nonzero) == 0:
+        return [size_of(estimator.n_nonzero, "n_nonzero", data)] * count
+    sizes = [size_of(size, f"n_nonzero[{k}]", data) for k, size in enumerate(np.ravel(estimator.n_nonzero))]
+    if len(sizes) != count:
+        raise ValueError(f"n_nonzero has {len(sizes)} entries; give one number, or one for each of {count} components.")
+    return sizes
+
+
+def size_of(value: Any, name: str, data: Source) -> int:
+    """Return a number of loadings, at most as many as there are features."""
+    size = whole_number(value, name, 1)
+    if size > data.n:
+        raise ValueError(
+            f"{name} is {size}, but {data.name} has {_features(data.n)}; it must be between 1 and {data.n}."
+        )
+    return size
+
+
+def _features(count: int) -> str:
+    return "1 feature(s)" if count == 1 else f"{count} features"  # scikit-learn looks for these words
+
+
+def refuse_non_finite(X: Any, name: str = "X") -> None:
+    """Name the first NaN or infinity by row and column."""
+    sparse = is_sparse(X)
+    values = X.data if sparse else X
+    # A finite sum implies finite entries; an infinite one may be overflow, so check the entries.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):
+            return
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    if sparse:
+        entries = X.tocoo()
+        places = np.column_stack([entries.row, entries.col])[~np.isfinite(entries.data)]
+        row, column = min(places.tolist())
+    else:
+        row, column = np.argwhere(bad)[0].tolist()
+    raise ValueError(
+        f"{name} contains NaN or infinity: {X[row, column]} in row {row}, column {column} is the first of "
+        f"{int(bad.sum())}; remove or impute them, all entries must be finite."
+    )

@@ -1,0 +1,180 @@
+"""Pictures of sparse components: variance against loadings, and rows with loadings in one plane."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterpoise.checks import Vector, whole_number
+from counterpoise.figures.describe import BLUE, ORANGE, Axis, Panel, Series, Style
+from counterpoise.figures.drawing import add_legend, axes_or_new, draw
+from counterpoise.sentences import percent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+# The longest arrow reaches this share of the way to the farthest row.
+REACH = 0.95
+# Least distance of two names along an axis, as a share of its length.
+APART = 0.055
+# Looks of groups of rows.
+MARKERS = (".", "x", "^", "s", "D", "v", "P", "*")
+
+
+def plot_variance(
+    n_nonzero: Iterable[int], shares: Iterable[float], elbow: int | None = None, ax: Axes | None = None
+) -> Axes:
+    """Plot the share of the variance that sparse components explain against the number of their loadings.
+
+    Parameters
+    ----------
+    n_nonzero : numbers of loadings of a component
+        In any order.
+    shares : of the variance, between 0 and 1
+    elbow : int, optional
+        A number of loadings to mark.
+    ax : Axes, optional
+        A new figure's by default.
+    """
+    pairs = sorted(zip(n_nonzero, shares, strict=True))
+    if not pairs:
+        raise ValueError("n_nonzero is empty; there is nothing to plot.")
+    ax = axes_or_new(ax)
+    numbers, values = np.array(pairs).T
+    series = [Series("", numbers, values, look=Style(BLUE, "-", marker="o"))]
+    axes = Axis("loadings of a component, at most"), Axis("variance explained", "percent")
+    mark = "" if elbow is None else f"elbow: {elbow} loadings"
+    draw(ax, "line", Panel("", *axes, series, marks=() if elbow is None else [elbow]), marks=mark)
+    ax.set_ylim(bottom=0.0)
+    if mark:
+        add_legend(ax, "inside", loc="lower right")
+    return ax
+
+
+def plot_biplot(
+    pca: Any,
+    X: Any,
+    components: tuple[int, int] = (0, 1),
+    names: Any = None,
+    groups: Any = None,
+    ax: Axes | None = None,
+) -> Axes:
+    """Plot rows by their scores on two components, and the loadings of both as arrows.
+
+    An arrow points to the loadings of a feature on the two components, all stretched alike so that the longest reaches
+    nearly as far as the rows. Negative loadings point down or to the left and are dashed. Features without a loading on
+    either have no arrow.
+
+    Parameters
+    ----------
+    pca : SparsePCA
+        Fitted.
+    X : array, DataFrame or sparse matrix
+        Rows to draw.
+    components : (int, int)
+        Of the horizontal and of the vertical axis.
+    names : of the features, optional
+        By default those of the fit, otherwise positions.
+    groups : one label a row, optional
+        Rows of a group have a colour and a marker of their own.
+    ax : Axes, optional
+        A new figure's by default.
+    """
+    count = len(pca.components_)
+    across, up = (whole_number(k, f"components[{place}]", 0) for place, k in enumerate(components))
+    if max(across, up) >= count or across == up:
+        raise ValueError(f"components is {tuple(components)}; give two different ones of 0 to {count - 1}.")
+    known = getattr(pca, "feature_names_in_", range(pca.n_features_in_)) if names is None else names
+    labels = [str(name) for name in known]
+    if len(labels) != pca.n_features_in_:
+        raise ValueError(f"names has {len(labels)} names, but there are {pca.n_features_in_} features.")
+    scores = np.asarray(pca.transform(X), dtype=np.float64)[:, [across, up]]
+    loadings = np.asarray(pca.components_, dtype=np.float64)[[across, up]].T
+    if groups is not None and len(groups) != len(scores):
+        raise ValueError(f"groups has {len(groups)} labels, but X has {len(scores)} rows.")
+    ax = axes_or_new(ax, 6.4, 5.4)
+    shares = [percent(float(pca.explained_variance_ratio_[k]), 0) for k in (across, up)]
+    x, y = (Axis(f"component {k} ({share} of the variance)") for k, share in zip((across, up), shares, strict=True))
+    series = _rows(scores, groups)
+    far = np.abs(scores).max(axis=0)
+    draw(ax, "line", Panel("", x, y, series))
+    _draw_arrows(ax, loadings, labels, far)
+    if groups is not None:
+        add_legend(ax, "right")
+    return ax
+
+
+def _rows(scores: Vector, groups: Any) -> list[Series]:
+    """Return a series for each group of rows, one of all rows without groups."""
+    if groups is None:
+        return [Series("", scores[:, 0], scores[:, 1], look=Style("0.65", "", 1.0, marker=".", filled=True))]
+    found = [str(group) for group in groups]
+    colours = (BLUE, ORANGE, "0.35", "#009e73", "#cc79a7", "#56b4e9", "#e69f00")
+    series = []
+    for k, group in enumerate(dict.fromkeys(found)):
+        own = np.array([each == group for each in found])
+        look = Style(colours[k % len(colours)], "", 1.0, opacity=0.7, marker=MARKERS[k % len(MARKERS)], filled=True)
+        series.append(Series(group, scores[own, 0], scores[own, 1], look=look))
+    return series
+
+
+def _draw_arrows(ax: Axes, loadings: Vector, labels: list[str], far: Vector) -> None:
+    """Draw the loadings, with names beside their ends; names of arrows along one axis are kept apart."""
+    held = np.flatnonzero(loadings.any(axis=1))
+    longest = np.maximum(np.abs(loadings).max(axis=0), 1e-300)
+    ends = loadings[held] * REACH * float(np.min(far / longest))
+    reach = np.maximum(far, np.abs(ends).max(axis=0)) * 1.12
+    ax.set_xlim(-reach[0], reach[0])
+    ax.set_ylim(-reach[1], reach[1])
+    for line in (ax.axhline, ax.axvline):
+        line(0.0, color="0.8", lw=0.8, zorder=0)
+    at = ends.copy()
+    for axis in (0, 1):
+        alone = np.flatnonzero(ends[:, 1 - axis] == 0.0)
+        at[alone, axis] = spread(ends[alone, axis], APART * 2.0 * reach[axis])
+    for j, end, place in zip(held, ends, at, strict=True):
+        dash = "--" if end[np.argmax(np.abs(end))] < 0.0 else "-"
+        arrow = {"arrowstyle": "-|>", "color": "black", "lw": 1.0, "ls": dash, "shrinkA": 0.0, "shrinkB": 0.0}
+        ax.annotate("", tuple(end), (0.0, 0.0), arrowprops=arrow)
+        upright = end[1] == 0.0  # on the horizontal axis names stand on end
+        ax.annotate(
+            labels[j],
+            tuple(place),
+            xytext=(0.0, 5.0) if upright else (5.0 if end[0] >= 0.0 else -5.0, 0.0),
+            textcoords="offset points",
+            rotation=90.0 if upright else 0.0,
+            ha="center" if upright else "left" if end[0] >= 0.0 else "right",
+            va="bottom" if upright else "center",
+            fontsize="small",
+            bbox={"facecolor": "white", "alpha": 0.7, "lw": 0.0, "pad": 0.5},
+        )
+
+
+def spread(places: Vector, least: float) -> Vector:
+    """Return places in the same order, moved as little as a pass in each direction needs to be so far apart.
+
+    Examples
+    --------
+    >>> spread(np.array([0.0, 0.1, 3.0]), 1.0).tolist()
+    [-0.45, 0.55, 3.0]
+    """
+    if len(places) < 2:
+        return places
+    order = np.argsort(places, kind="stable")
+    # Clusters of places that touch are centred where their members are on average.
+    clusters = [[float(places[k]), 1] for k in order]
+    merged: list[list[float]] = []
+    for centre, size in clusters:
+        merged.append([centre, size])
+        while len(merged) > 1 and merged[-1][0] - merged[-2][0] < 0.5 * least * (merged[-1][1] + merged[-2][1]):
+            (one, a), (two, b) = merged.pop(-2), merged.pop()
+            merged.append([(one * a + two * b) / (a + b), a + b])
+    out = np.empty(len(places))
+    at = 0
+    for centre, size in merged:
+        count = int(size)
+        out[order[at : at + count]] = centre + least * (np.arange(count) - 0.5 * (count - 1))
+        at += count
+    return out

@@ -1,0 +1,430 @@
+"""SparsePCA: proven optima with signs, deflations step by step, covariances, scales, paths, scores, bad input."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import counterpoise as cp
+from conftest import scaled
+from counterpoise import NonnegativeSparsePCA, SparsePCA
+from counterpoise.estimators import components as module
+from counterpoise.estimators.component_path import default_sizes, elbow
+from counterpoise.estimators.deflation import KINDS, deflation
+from counterpoise.experiments import published
+from naive import deflated, optimum_over_signs, signed_component_optimum, sparse_pca_optimum
+from test_pca import counts, factors, qr_variances
+
+
+@parametrize_with_checks(
+    [
+        SparsePCA(),
+        SparsePCA(n_components=2, n_nonzero=2, deflation="orthogonal", standardize=True),
+        SparsePCA(n_components=2, deflation="hotelling", nonnegative=True),
+        SparsePCA(n_components=2, deflation="projection"),
+    ]
+)
+def test_scikit_learn_contract(estimator, check):
+    check(estimator)
+
+
+def scatter(rng, n):
+    """Covariances of full rank, of less, with equal features, without correlation, with a feature that is constant."""
+    A = rng.standard_normal((n + 2, n)) * rng.uniform(0.2, 3.0, n)
+    kind = int(rng.integers(5))
+    if kind == 1:
+        A = rng.standard_normal((n + 2, 2)) @ rng.standard_normal((2, n))
+    elif kind == 2:
+        A[:, -1] = -A[:, 0]
+    elif kind == 3:
+        return np.diag(rng.uniform(0.5, 2.0, n))
+    elif kind == 4 and n > 2:
+        A[:, 1] = 0.0
+    return A.T @ A / (n + 1)
+
+
+# What the components are.
+
+
+def test_all_signs_of_non_negative_components_are_the_signed_ones(rng):
+    """Two references that share nothing: eigenvalues of supports, and x ≥ 0 for every choice of signs."""
+    for _ in range(scaled(12, 12)):
+        n = int(rng.integers(2, 6))
+        C = np.cov(rng.standard_normal((20, n)) @ rng.standard_normal((n, n)), rowvar=False)
+        for s in range(1, n + 1):
+            assert optimum_over_signs(C, s) == pytest.approx(signed_component_optimum(C, s), rel=1e-9)
+
+
+@pytest.mark.parametrize("method", ["search", "exact", "swap", "bcd-g"])
+def test_one_component_is_the_optimum_over_supports_and_signs(rng, method):
+    for trial in range(scaled(40, 4)):
+        n = int(rng.integers(2, 10))
+        C, s = scatter(rng, n), int(rng.integers(1, n + 1))
+        best = signed_component_optimum(C, s)
+        pca = SparsePCA(n_nonzero=s, method=method, random_state=trial).fit(covariance=C)
+        v = pca.components_[0]
+        assert np.count_nonzero(v) <= s and np.linalg.norm(v) == pytest.approx(1.0, abs=1e-12)
+        assert v.sum() > 1e-9 or v[np.argmax(np.abs(v))] > 0.0
+        assert v @ C @ v == pytest.approx(pca.explained_variance_[0], rel=1e-9)
+        assert pca.explained_variance_[0] <= best * (1 + 1e-9) and best <= pca.upper_bound_[0] * (1 + 1e-9)
+        if method in ("search", "exact"):
+            assert pca.explained_variance_[0] == pytest.approx(best, rel=1e-9)
+        assert pca.results_[0].success
+        np.testing.assert_allclose(pca.results_[0].x, v, atol=1e-9)
+    assert method != "exact" or pca.results_[0].status is cp.Status.OPTIMAL
+
+
+def test_non_negative_is_a_special_case(rng):
+    for trial in range(scaled(10, 2)):
+        X = factors(rng, n=7)
+        options = {"n_components": 2, "n_nonzero": 3, "random_state": trial}
+        special, general = NonnegativeSparsePCA(**options).fit(X), SparsePCA(nonnegative=True, **options).fit(X)
+        np.testing.assert_array_equal(special.components_, general.components_)
+        assert (special.components_ >= 0.0).all()
+        best = 2.0 * sparse_pca_optimum((X - X.mean(axis=0)) / np.sqrt(len(X) - 1), 3)[0]
+        assert best <= special.upper_bound_[0] * (1 + 1e-9)
+    assert isinstance(special, SparsePCA) and "nonnegative" not in special.get_params()
+    assert clone(special).set_params(n_nonzero=2).fit(X).components_.min() >= 0.0
+
+
+def test_signs_of_the_data_are_signs_of_the_loadings(rng):
+    X = factors(rng, n=9, rank=4)
+    signs = rng.choice([-1.0, 1.0], 9)
+    plain, turned = (SparsePCA(3, 3, random_state=0).fit(data) for data in (X, X * signs))
+    np.testing.assert_allclose(np.abs(turned.components_), np.abs(plain.components_), atol=1e-8)
+    np.testing.assert_allclose(turned.explained_variance_, plain.explained_variance_, rtol=1e-9)
+    for one, two in zip(plain.components_, turned.components_ * signs, strict=True):
+        assert abs(one @ two) == pytest.approx(1.0)
+
+
+def test_one_loading_each_takes_the_features_that_add_most(rng):
+    X = factors(rng, n=6)
+    pca = SparsePCA(3, 1, backfit=0, random_state=0).fit(X)
+    assert (np.count_nonzero(pca.components_, axis=1) == 1).all() and set(pca.components_.ravel()) == {0.0, 1.0}
+    C = np.cov(X, rowvar=False)
+    for k, v in enumerate(pca.components_):
+        assert np.argmax(v) == np.argmax(np.diag(deflated("schur", C, pca.components_[:k])))
+    np.testing.assert_allclose(pca.upper_bound_, np.diag(C).max())
+
+
+def test_all_loadings_give_ordinary_components(rng):
+    X = factors(rng, m=60, n=7, rank=7)
+    pca, reference = SparsePCA(3, 7, random_state=0).fit(X), PCA(3).fit(X)
+    assert pca.explained_variance_.sum() == pytest.approx(reference.explained_variance_.sum(), rel=1e-6)
+    alone = SparsePCA(1, 7, random_state=0).fit(X)
+    np.testing.assert_allclose(np.abs(alone.components_), np.abs(reference.components_[:1]), atol=1e-6)
+    assert alone.upper_bound_[0] == pytest.approx(reference.explained_variance_[0])
+
+
+@pytest.mark.parametrize("backfit", [0, 6])
+@pytest.mark.parametrize("sizes", [3, (5, 1, 3)])
+def test_components_and_their_variances(rng, backfit, sizes):
+    for case in range(scaled(5, 2)):
+        X = factors(rng)
+        pca = SparsePCA(3, sizes, backfit=backfit, random_state=case).fit(X)
+        V, C = pca.components_, np.cov(X, rowvar=False)
+        np.testing.assert_allclose(np.linalg.norm(V, axis=1), 1.0, rtol=1e-12)
+        assert (np.count_nonzero(V, axis=1) <= np.broadcast_to(sizes, 3)).all()
+        np.testing.assert_allclose(pca.explained_variance_, qr_variances(X, V), rtol=1e-8)
+        total = X.var(axis=0, ddof=1).sum()
+        np.testing.assert_allclose(pca.explained_variance_ratio_, pca.explained_variance_ / total, rtol=1e-12)
+        scores = pca.transform(X)
+        np.testing.assert_allclose(pca.score_variance_, scores.var(axis=0, ddof=1), rtol=1e-9)
+        np.testing.assert_allclose(pca.score_variance_, np.diag(V @ C @ V.T), rtol=1e-9)
+        np.testing.assert_allclose(pca.score_correlation_, np.corrcoef(scores, rowvar=False), atol=1e-9)
+        for k, v in enumerate(V):
+            assert v @ C @ v <= pca.upper_bound_[k] * (1 + 1e-9)
+
+
+@pytest.mark.parametrize("nonnegative", [False, True])
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_component_is_the_best_of_what_the_deflation_leaves(rng, kind, nonnegative):
+    """Proved by enumeration on the covariance that was deflated step by step."""
+    for trial in range(scaled(12, 2)):
+        X = factors(rng, m=30, n=6, rank=6)
+        C, s = np.cov(X, rowvar=False), int(rng.integers(1, 5))
+        pca = SparsePCA(3, s, nonnegative=nonnegative, deflation=kind, backfit=0, method="exact", random_state=trial)
+        pca.fit(X)
+        for k, v in enumerate(pca.components_):
+            left = deflated(kind, C, pca.components_[:k])
+            left = 0.5 * (left + left.T)
+            value = v @ left @ v
+            assert value <= signed_component_optimum(left, s) + 1e-9 * np.trace(C)
+            if not nonnegative:
+                assert value == pytest.approx(signed_component_optimum(left, s), abs=1e-9 * np.trace(C))
+            elif kind != "hotelling":
+                shift = 1e-12 * np.trace(C) * np.eye(6)
+                root = np.linalg.cholesky(left + 1e3 * shift).T
+                assert value == pytest.approx(2.0 * sparse_pca_optimum(root, s)[0], abs=1e-8 * np.trace(C))
+        np.testing.assert_allclose(pca.explained_variance_, qr_variances(X, pca.components_), rtol=1e-8)
+        if kind == "orthogonal" and s == 6:
+            np.testing.assert_allclose(pca.components_ @ pca.components_.T, np.eye(3), atol=1e-6)
+
+
+def test_deflations_are_those_of_the_definition(rng):
+    for kind in KINDS:
+        for _ in range(100):
+            n = int(rng.integers(2, 9))
+            k, A = int(rng.integers(1, n)), rng.standard_normal((n + 3, n))
+            V = rng.standard_normal((n, k)) * (rng.random((n, k)) < 0.7)
+            V[np.arange(k), np.arange(k)] += 1.0
+            V /= np.linalg.norm(V, axis=0)
+            C = A.T @ A
+            by = deflation(kind, V, C @ V, A @ V)
+            G, expected = C - by.left.T @ by.right, deflated(kind, C, V.T)
+            np.testing.assert_allclose(G, expected, atol=1e-8 * np.abs(C).max() * np.linalg.cond(V.T @ C @ V))
+            np.testing.assert_allclose(by.diagonal(np.diag(C)), np.diag(G), atol=1e-9 * np.abs(C).max())
+
+
+@pytest.mark.compiled
+def test_digits_with_signs_beat_those_without():
+    X = load_digits().data
+    signed, positive = (SparsePCA(10, 10, nonnegative=flag, random_state=0).fit(X) for flag in (False, True))
+    assert signed.explained_variance_ratio_.sum() > 0.61 > positive.explained_variance_ratio_.sum() > 0.55
+    np.testing.assert_allclose(signed.explained_variance_, qr_variances(X, signed.components_), rtol=1e-8)
+
+
+@pytest.mark.compiled
+def test_published_optima_from_a_covariance(data_folder):
+    for each in published.instances(data_folder)[0]:
+        pca = SparsePCA(n_nonzero=each.k, random_state=0).fit(covariance=each.C)
+        assert each.is_reached(pca.explained_variance_[0])
+        assert pca.upper_bound_[0] >= pca.explained_variance_[0] * (1 - 1e-12)
+
+
+# Covariances, scales, sparse data.
+
+
+def test_a_covariance_is_as_good_as_the_data(rng):
+    frame = pd.DataFrame(factors(rng), columns=list("abcdefgh"))
+    data = SparsePCA(3, 3, random_state=0).fit(frame)
+    given = SparsePCA(3, 3, random_state=0).fit(covariance=frame.cov())
+    np.testing.assert_allclose(given.components_, data.components_, atol=1e-8)
+    np.testing.assert_allclose(given.explained_variance_ratio_, data.explained_variance_ratio_, rtol=1e-9)
+    assert list(given.feature_names_in_) == list("abcdefgh") and not given.mean_.any()
+    centred = frame - frame.mean()
+    np.testing.assert_allclose(given.transform(centred), data.transform(frame), atol=1e-8)
+    single = SparsePCA(2, 3, random_state=0).fit(covariance=frame.cov().to_numpy(dtype=np.float32))
+    assert single.components_.dtype == np.float32
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array, sp.csc_array])
+def test_standardised_columns_are_those_of_a_scaler(rng, kind):
+    X = counts(rng)
+    X[:, 3] = 2.0
+    scaler = StandardScaler().fit(X)
+    unit = scaler.transform(X) * np.sqrt((len(X) - 1) / len(X))
+    reference = SparsePCA(3, 4, random_state=0).fit(unit)
+    pca = SparsePCA(3, 4, standardize=True, random_state=0).fit(kind(X))
+    np.testing.assert_allclose(pca.components_, reference.components_, atol=1e-7)
+    np.testing.assert_allclose(pca.explained_variance_, reference.explained_variance_, rtol=1e-8)
+    np.testing.assert_allclose(pca.scale_, np.where(X.std(axis=0) > 0, X.std(axis=0, ddof=1), 1.0), rtol=1e-10)
+    np.testing.assert_allclose(pca.transform(kind(X)), reference.transform(unit), atol=1e-7)
+    assert pca.score(kind(X)) == pytest.approx(reference.score(unit), rel=1e-8)
+    back = pca.inverse_transform(pca.transform(kind(X)))
+    np.testing.assert_allclose(
+        (back - pca.mean_) / pca.scale_, reference.inverse_transform(reference.transform(unit)), atol=1e-7
+    )
+    correlations = SparsePCA(3, 4, standardize=True, random_state=0).fit(covariance=np.cov(X, rowvar=False))
+    np.testing.assert_allclose(correlations.components_, pca.components_, atol=1e-7)
+    assert not pca.components_[:, 3].any()
+
+
+@pytest.mark.parametrize("deflate", KINDS)
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_array])
+def test_a_pool_finds_what_the_whole_covariance_does(rng, monkeypatch, kind, deflate):
+    """Two groups of columns of small variance, some turned round, among many of larger variance and alone."""
+    X = 1.5 * rng.standard_normal((300, 40))
+    X[:, 20:26] = rng.standard_normal((300, 1)) * np.array([1, -1, 1, 1, -1, 1]) + 0.1 * rng.standard_normal((300, 6))
+    X[:, 30:36] = 0.9 * rng.standard_normal((300, 1)) * np.array([1, 1, -1, 1, -1, -1])
+    X[:, 30:36] += 0.1 * rng.standard_normal((300, 6))
+    whole = SparsePCA(2, 6, deflation=deflate, random_state=0).fit(X)
+    for name, value in {"WHOLE": 5, "POOLED": 24, "ENTERING": 4, "PRICINGS": 50}.items():
+        monkeypatch.setattr(module, name, value)
+    pooled = SparsePCA(2, 6, deflation=deflate, random_state=0).fit(kind(X))
+    given = SparsePCA(2, 6, deflation=deflate, random_state=0).fit(covariance=np.cov(X, rowvar=False))
+    for found in (pooled, given):
+        assert [set(np.flatnonzero(row)) for row in found.components_] == [set(range(20, 26)), set(range(30, 36))]
+        np.testing.assert_allclose(found.components_, whole.components_, atol=1e-7)
+        np.testing.assert_allclose(found.explained_variance_, whole.explained_variance_, rtol=1e-8)
+        assert (found.upper_bound_ >= whole.upper_bound_ * (1 - 1e-12)).all()
+
+
+# Score, path.
+
+
+def test_the_score_is_the_share_that_the_span_holds(rng):
+    X, new = factors(rng, m=50), factors(rng, m=20)
+    pca = SparsePCA(3, 3, random_state=0).fit(X)
+    for data in (X, new):
+        rest = data - pca.inverse_transform(pca.transform(data))
+        assert pca.score(data) == pytest.approx(1.0 - np.sum(rest**2) / np.sum((data - pca.mean_) ** 2), rel=1e-9)
+    assert SparsePCA(1, 3, random_state=0).fit(X).score(X) == pytest.approx(
+        SparsePCA(1, 3, random_state=0).fit(X).explained_variance_ratio_[0], rel=1e-9
+    )
+    assert pca.score(sp.csr_array(new)) == pytest.approx(pca.score(new), rel=1e-9)
+    assert pca.score(np.tile(pca.mean_, (2, 1))) == 0.0
+
+
+def test_cross_validation_and_grids(rng):
+    X = factors(rng, m=60, n=8)
+    scores = cross_val_score(SparsePCA(2, 3, random_state=0), X, cv=3)
+    assert scores.shape == (3,) and (scores > 0.0).all() and (scores < 1.0).all()
+    grid = GridSearchCV(SparsePCA(2, random_state=0), {"n_nonzero": [1, 4], "deflation": ["schur", "orthogonal"]}, cv=2)
+    assert grid.fit(X).best_params_["n_nonzero"] == 4
+
+
+@pytest.mark.parametrize("nonnegative", [False, True])
+@pytest.mark.parametrize("deflate", ["schur", "projection"])
+def test_a_path_does_not_fall(rng, nonnegative, deflate):
+    for seed in range(scaled(4, 1)):
+        X = factors(rng, n=9, rank=5)
+        model = SparsePCA(2, nonnegative=nonnegative, deflation=deflate, random_state=seed)
+        path = model.path(X, [5, 1, 3, 9, 2])
+        assert path.n_nonzero == (5, 1, 3, 9, 2) and len(path) == 5
+        order = np.argsort(path.n_nonzero)
+        assert (np.diff(path.shares[order]) >= -1e-9).all()
+        total = X.var(axis=0, ddof=1).sum()
+        for size, V, ratios, results in zip(
+            path.n_nonzero, path.components, path.explained_variance_ratios, path.results, strict=True
+        ):
+            assert (np.count_nonzero(V, axis=1) <= size).all() and len(results) == len(V)
+            np.testing.assert_allclose(ratios * total, qr_variances(X, V), rtol=1e-7)
+        assert not hasattr(model, "components_")
+        same = model.path(n_nonzero=[5, 1, 3, 9, 2], covariance=np.cov(X, rowvar=False))
+        np.testing.assert_allclose(same.shares, path.shares, rtol=1e-8)
+
+
+def test_the_elbow_is_farthest_above_the_line():
+    assert elbow([1, 2, 4, 8], [0.1, 0.5, 0.6, 0.65]) == 1
+    assert elbow([8, 4, 2, 1], [0.65, 0.6, 0.5, 0.1]) == 2
+    assert elbow([1, 2], [0.1, 0.5]) is None and elbow([1, 2, 3], [0.1, 0.2, 0.3]) is None
+    assert elbow([1, 2, 3], [0.3, 0.2, 0.4]) is None
+    assert default_sizes(1) == [1] and default_sizes(10) == [1, 2, 3, 4, 6, 9, 10]
+
+
+def test_a_path_by_default_has_an_elbow_a_table_and_a_picture(rng):
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    X = rng.standard_normal((200, 1)) * np.r_[np.ones(4), np.zeros(8)] + 0.3 * rng.standard_normal((200, 12))
+    path = SparsePCA(1, random_state=0).path(X)
+    assert path.n_nonzero == tuple(default_sizes(12)) and path.elbow == 4
+    assert list(path.table.index) == list(path.n_nonzero) and path.table.explained_variance_ratio.iloc[-1] < 1.0
+    ax = path.plot()
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), path.shares)
+    assert ax.lines[1].get_xdata()[0] == 4 and ax.get_legend().get_texts()[0].get_text() == "elbow: 4 loadings"
+    pyplot.close("all")
+    with pytest.raises(ValueError, match="n_nonzero is empty"):
+        SparsePCA().path(X, [])
+    with pytest.raises(ValueError, match=r"n_nonzero\[1\] is 13, but X has 12 features"):
+        SparsePCA().path(X, [1, 13])
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize("deflate", KINDS)
+@pytest.mark.parametrize("given", [False, True])
+def test_no_more_components_than_the_rank(rng, deflate, given):
+    for _ in range(scaled(5, 2)):
+        X = rng.standard_normal((12, 2)) @ rng.standard_normal((2, 6))
+        pca = SparsePCA(4, 3, deflation=deflate, random_state=0)
+        with pytest.warns(UserWarning, match=r"n_components is 4, but 2 components explain all variance of") as caught:
+            pca.fit(**({"covariance": np.cov(X, rowvar=False)} if given else {"X": X}))
+        assert caught[0].filename == __file__
+        assert pca.n_components_ == 2 and pca.components_.shape == (2, 6) and len(pca.results_) == 2
+        np.testing.assert_allclose(pca.explained_variance_, qr_variances(X, pca.components_), rtol=1e-6)
+    with pytest.warns(
+        UserWarning, match=r"n_components is 2, but 1 component explains all variance of X; the fit has 1"
+    ):
+        SparsePCA(2).fit(np.outer(np.arange(5.0), [1.0, -2.0, 3.0]))
+
+
+def test_constant_columns_have_no_loading(rng):
+    X = factors(rng)
+    X[:, [2, 6]] = [1e9 / 3, -0.7]
+    for standardize in (False, True):
+        for data in (X, sp.csr_array(X)):
+            pca = SparsePCA(2, 8, standardize=standardize, random_state=0).fit(data)
+            assert not pca.components_[:, [2, 6]].any() and (pca.scale_ > 0.0).all()
+    C = np.cov(X, rowvar=False)
+    C[[2, 6]] = C[:, [2, 6]] = 0.0
+    assert not SparsePCA(2, 8, standardize=True).fit(covariance=C).components_[:, [2, 6]].any()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        (lambda C: C[:5], r"covariance has shape \(5, 8\); it must be square, a row and a column for every feature"),
+        (lambda C: C + np.eye(8, k=1), r"covariance is not symmetric: entry \(\d, \d\) is .*, but \(\d, \d\) is "),
+        (lambda C: C - 2.0 * np.eye(8) * np.trace(C), r"not positive semidefinite: its least eigenvalue is -"),
+        (lambda C: np.where(np.eye(8) > 0, C, 2.0 * C), r"not positive semidefinite: its least eigenvalue is -"),
+        (lambda C: np.zeros((8, 8)), r"covariance is constant: none of its 8 columns varies"),
+        (lambda C: C * np.where(np.arange(8) == 3, np.nan, 1.0), r"covariance contains NaN or infinity: nan in row 0"),
+        (lambda C: 1e200 * C, r"covariance has entries as large as"),
+        (lambda C: 1j * C, r"Complex data not supported: covariance holds complex"),
+    ],
+)
+def test_what_is_no_covariance_is_refused(rng, change, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        SparsePCA().fit(covariance=change(np.cov(factors(rng), rowvar=False)))
+
+
+def test_rounding_of_a_covariance_is_forgiven(rng):
+    X = rng.standard_normal((5, 8))
+    C = np.cov(X, rowvar=False)
+    assert np.linalg.eigvalsh(C)[0] < 1e-12
+    C = C + 1e-12 * rng.standard_normal((8, 8))
+    np.testing.assert_allclose(
+        SparsePCA(2, 3, random_state=0).fit(covariance=C).components_,
+        SparsePCA(2, 3, random_state=0).fit(X).components_,
+        atol=1e-6,
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "sentence"),
+    [
+        ({"n_nonzero": 9}, ValueError, r"n_nonzero is 9, but covariance has 8 features; it must be between 1 and 8"),
+        ({"n_components": 9}, ValueError, r"n_components is 9, but covariance has 8 features; it must be at most 8"),
+        ({"deflation": "gram"}, ValueError, r"deflation is 'gram'; it must be one of 'schur', 'hotelling'"),
+        ({"nonnegative": "yes"}, TypeError, r"nonnegative is 'yes'; it must be True or False"),
+        ({"standardize": 1}, TypeError, r"standardize is 1; it must be True or False"),
+    ],
+)
+def test_bad_options_are_named(rng, options, error, sentence):
+    with pytest.raises(error, match=sentence):
+        SparsePCA(**options).fit(covariance=np.cov(factors(rng), rowvar=False))
+
+
+def test_data_or_a_covariance_and_not_both(rng):
+    X = factors(rng)
+    with pytest.raises(ValueError, match="X and covariance: neither is given"):
+        SparsePCA().fit()
+    with pytest.raises(ValueError, match="X and covariance: both are given"):
+        SparsePCA().fit(X, covariance=np.cov(X, rowvar=False))
+
+
+def test_a_time_limit_is_for_all_components(rng):
+    X = factors(rng, n=14, rank=5)
+    for deflate, backfit in itertools.product(("schur", "hotelling"), (0, 1000)):
+        pca = SparsePCA(3, 3, deflation=deflate, backfit=backfit, max_time=0.3, random_state=0).fit(X)
+        np.testing.assert_allclose(pca.explained_variance_, qr_variances(X, pca.components_), rtol=1e-8)
+        short = SparsePCA(3, 3, deflation=deflate, backfit=backfit, max_time=1e-9, random_state=0).fit(X)
+        assert (np.count_nonzero(short.components_, axis=1) <= 3).all()
+        assert {result.status for result in short.results_} == {cp.Status.TIME_LIMIT}
+
+
+def test_the_same_seed_gives_the_same_bits(rng):
+    X = factors(rng, n=14, rank=5)
+    first, again = (SparsePCA(3, 3, backfit=20, random_state=7).fit(X).components_ for _ in range(2))
+    np.testing.assert_array_equal(first, again)
