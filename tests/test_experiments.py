@@ -488,7 +488,7 @@ def test_the_page_gathers_all_targets_and_adds_up_their_counts(tmp_path):
     (tmp_path / f"fig-c{pages.SECTION}").write_text(whole.replace('"layout":1', '"layout":0'), encoding="utf-8")
     assert pages.write_index(tmp_path).read_text("utf-8") == page
     headlines = {label: (value, note) for label, value, note in _report(tmp_path).headlines}
-    assert headlines["targets"] == ("1 of 9", "and 1 of your own")
+    assert headlines["targets"] == ("1 of 10", "and 1 of your own")
     assert headlines["runs"] == ("8", "of 10")
     assert headlines["cells that BCD-g loses"] == ("2", "2 of them to methods not ours")
     assert headlines["certified"] == ("2", "of 4 runs of BCD-g")

@@ -320,6 +320,7 @@ def components_report(
     if count > 1:
         columns = [Column("component", "whole"), *(Column(f"with {k}", "number") for k in range(1, count + 1))]
         rows_of = [[k, *(float(value) for value in row)] for k, row in enumerate(pca.score_correlation_, 1)]
+        report.subheading("Correlations of the scores")
         report.table("correlations", "Correlations of the scores", columns, rows_of[:MOST_COMPONENTS])
     return report
 

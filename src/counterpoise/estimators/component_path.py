@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from counterpoise.checks import Vector
+from counterpoise.estimators.component_plan import Found
+from counterpoise.estimators.deflation import Matrix
 from counterpoise.sentences import require
 
 if TYPE_CHECKING:
@@ -98,3 +100,24 @@ class ComponentPath:
         from counterpoise.plotting import plot_variance
 
         return plot_variance(self.n_nonzero, self.shares, self.elbow, ax)
+
+
+def find_path(sizes: Sequence[int], fit: Callable[[int, Matrix | None], Found], total: float) -> ComponentPath:
+    """Fit each size, in ascending order, and from the components of the next smaller one if these explain more.
+
+    ``fit`` takes a size and components to improve on, or None; ``total`` is the variance of the data.
+    """
+    found: dict[int, Found] = {}
+    best: Found | None = None
+    for size in sorted(set(sizes)):
+        runs = [fit(size, None)]
+        if best is not None and best.variances.sum() > runs[0].variances.sum():
+            runs += [fit(size, best.V), best]
+        found[size] = best = max(runs, key=lambda run: float(run.variances.sum()))
+    chosen = [found[size] for size in sizes]
+    return ComponentPath(
+        tuple(sizes),
+        tuple(each.V.T for each in chosen),
+        tuple(each.variances / total for each in chosen),
+        tuple(tuple(each.results) for each in chosen),
+    )

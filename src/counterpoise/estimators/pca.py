@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from counterpoise.checks import choice, flag, is_sparse, whole_number, worker_count
 from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, with_callbacks
-from counterpoise.estimators.component_path import ComponentPath, default_sizes
+from counterpoise.estimators.component_path import ComponentPath, default_sizes, find_path
 from counterpoise.estimators.component_plan import Found, Plan
 from counterpoise.estimators.components import Fit, fit_components
 from counterpoise.estimators.covariance import Source
@@ -256,23 +256,10 @@ class SparsePCA(
         if not asked:
             raise ValueError("n_nonzero is empty; give at least one number of loadings.")
         sizes = [size_of(size, f"n_nonzero[{k}]", data) for k, size in enumerate(asked)]
-        found: dict[int, Found] = {}
-        best: Found | None = None
-        for size in sorted(set(sizes)):
-            model.n_nonzero = size
-            runs = [model._found(data)]
-            if best is not None and best.variances.sum() > runs[0].variances.sum():
-                runs += [model._found(data, best.V), best]
-            found[size] = best = max(runs, key=lambda run: float(run.variances.sum()))
-        chosen, total = [found[size] for size in sizes], float(data.variance.sum())
-        return ComponentPath(
-            tuple(sizes),
-            tuple(each.V.T for each in chosen),
-            tuple(each.variances / total for each in chosen),
-            tuple(tuple(each.results) for each in chosen),
-        )
+        total = float(data.variance.sum())
+        return find_path(sizes, lambda size, warm: model.set_params(n_nonzero=size)._found(data, warm), total)
 
-    def _found(self, data: Source, warm: Matrix | None = None) -> Found:
+    def _found(self, data: Source, warm: Matrix | None) -> Found:
         """Fit without setting attributes and without callbacks."""
         plan = self._plan(data)
         if warm is not None:

@@ -207,7 +207,9 @@ def report(chapters: Sequence[Chapter]) -> Report:
     tally = sum((chapter.tally for chapter in chapters), Tally())
     ours = sum(chapter.name in TARGETS for chapter in chapters)
     own = len(chapters) - ours
-    page.headline("targets", f"{ours} of {len(TARGETS)}", f"and {own} of your own" if own else "of the paper")
+    page.headline(
+        "targets", f"{ours} of {len(TARGETS)}", f"and {own} of your own" if own else "of the paper and beside it"
+    )
     if tally.wanted:
         page.headline("runs", f"{tally.runs:,}", f"of {tally.wanted:,}")
     if tally.cells:
