@@ -37,7 +37,7 @@ KICKS = 0.25
 # there may be for each coordinate.
 WALK_WORK, LEAST_STEPS, MOST_STEPS, STEPS_EACH = 3_500_000, 60, 250, 4
 # Where more than FEW may be held, valleys are few and deep: walks have STEPS_HELD steps for each that may be held, as
-# far as LONG_WORK goes, and every child is one point of a population of three without a share of its names between LOST.
+# far as LONG_WORK goes, and every child is one of three points without a share of its names between LOST.
 FEW, STEPS_HELD, LONG_WORK, LOST = 30, 7, 24_000_000, (0.15, 0.35)
 # Exchanges that are scored in all jobs of a search without limits, what small programs count as, times s³, and the
 # fewest and most jobs.
