@@ -41,7 +41,7 @@ WALK_WORK, LEAST_STEPS, MOST_STEPS, STEPS_EACH = 3_500_000, 60, 250, 4
 FEW, STEPS_HELD, LONG_WORK, LOST = 30, 7, 24_000_000, (0.15, 0.35)
 # Exchanges that are scored in all jobs of a search without limits, what small programs count as, times s³, and the
 # fewest and most jobs.
-WORK, SOLVED, LEAST_JOBS, MOST_JOBS = 360_000_000, 2, 4, 32
+WORK, SOLVED, LEAST_JOBS, MOST_JOBS = 440_000_000, 6, 4, 32
 # Steps for which a newcomer has to stay, at most and as a share of s, and for which who left has to stay away.
 STAY, STAY_SHARE, AWAY = 5, 0.5, 12
 
