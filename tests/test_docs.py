@@ -46,7 +46,7 @@ def stated_problems():
     """The problems of the table in docs/choose.rst, by their names there."""
     rng = np.random.default_rng(0)
     A = rng.standard_normal((9, 7))
-    y = A[:, :2].mean(axis=1)
+    y = A[:, :5].mean(axis=1)  # more than may be held
     f, box, both, line, few = cp.LeastSquares(A, y), cp.Bounds(0, 1), cp.Bounds(-1, 1), cp.Sum(1), cp.AtMost(3)
     huber, turnover = cp.Huber(A, y, 0.1), cp.AbsoluteDeviation(np.full(7, 1 / 7), buy=0.1, sell=0.1)
     bent = cp.Quadratic(np.diag([-1.0, *np.ones(6)]))
@@ -60,7 +60,7 @@ def stated_problems():
         "LeastSquares, Ridge, AtMost, Sum": cp.Problem(f, box + cp.Ridge(np.zeros(7), 1.0), few, line),
         "LeastSquares, AbsoluteDeviation, AtMost, Sum": cp.Problem(f, box + turnover, few, line),
         "LeastSquares, SemiContinuous, AtMost, Sum": cp.Problem(f, cp.SemiContinuous(0.1, 0.9), few, line),
-        "LeastSquares, Bounds, AtMost, Sum with weights": cp.Problem(f, box, few, cp.Sum(1, weights=np.arange(1, 8))),
+        "LeastSquares, Bounds, AtMost, Sum with weights": cp.Problem(f, box, few, cp.Sum(1, np.linspace(0.8, 1.2, 7))),
         "LeastSquares, Bounds, AtMost, Sum with groups": cp.Problem(
             f, box, few, line.within({"first": [0, 1, 2]}, {"first": (0.1, 0.8)})
         ),

@@ -157,7 +157,8 @@ def search(
 
     Starts are local optima over exchanges of single coordinates; a small population of the best is recombined. For
     large λ all points are s-sparse or binary by construction. For small λ the penalised objective itself is searched as
-    well, by BCD-g from many starts.
+    well, by BCD-g from many starts. If the minimum without g is s-sparse, on ``Sum`` with a quadratic f, it is the
+    answer, and the status is OPTIMAL; ``convex_gap`` is then a bound over all coordinates.
 
     Parameters
     ----------
@@ -166,8 +167,9 @@ def search(
     x0 : array of length n, optional
         One more start.
     work : int, optional
-        Number of starts and children. By default 128, or 32 for ``TopSum`` on ``Sum``, where each takes longer; without
-        limit if ``max_time`` is given. The same work and seed give the same point for any number of workers.
+        Number of starts and children. By default 128; for ``TopSum`` on ``Sum``, where each takes longer, 32, or fewer
+        if more than 30 may be held. Without limit if ``max_time`` is given. The same work and seed give the same point
+        for any number of workers.
     n_jobs : int, optional
         Number of workers; -1 for one per core. Threads, or the joblib backend chosen by ``joblib.parallel_config``.
     tol : float

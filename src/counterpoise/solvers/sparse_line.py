@@ -38,11 +38,11 @@ KICKS = 0.25
 # there may be for each coordinate.
 WALK_WORK, LEAST_STEPS, MOST_STEPS, STEPS_EACH = 3_500_000, 60, 250, 4
 # Where more than FEW may be held, valleys are few and deep: walks have STEPS_HELD steps for each that may be held, as
-# far as LONG_WORK goes, and every child is one point of a population of three without a share LOST of its names.
+# far as LONG_WORK goes, and every child is one of three points without a share of its names between LOST.
 FEW, STEPS_HELD, LONG_WORK, LOST = 30, 7, 24_000_000, (0.15, 0.35)
 # Exchanges that are scored in all jobs of a search without limits, what small programs count as, times s³, and the
 # fewest and most jobs.
-WORK, SOLVED, LEAST_JOBS, MOST_JOBS = 360_000_000, 2, 4, 32
+WORK, SOLVED, LEAST_JOBS, MOST_JOBS = 440_000_000, 6, 4, 32
 # Floors are tight if fewer than so many times s names fit into the sum. Then a job is ANNEALED // s² random moves, in
 # slices, at temperatures that fall from HOT to COLD, in units of the mean rise of a move.
 TIGHT, ANNEALED, ANNEAL_SLICE, HOT, COLD = 2, 7_000_000, 2048, 0.15, 0.003
