@@ -30,6 +30,8 @@ RULES = {
 }
 
 
+# Up to so many coordinates a convex problem begins with Newton steps on faces; with more, pairs find the face sooner.
+SMALL = 1000
 IDLE_BLOCKS = 10
 SUBPROBLEMS = {"nested": block.NESTED, "linearised": block.LINEARISED}
 
@@ -57,9 +59,9 @@ def bcd_g(
     The last scan, its gap and its certificate are those of ``problem.model(x)``, an upper bound of F.
 
     Where pairs need very many steps, Newton steps over several coordinates join in. On ``Sum`` these are steps on the
-    face of x, where f is quadratic and convex: after some iterations, and where no pair gains any more; where F is
-    convex as a whole and no x0 is given, they come first. With another ``working_set`` or a θ they come at the end
-    only. On ``Sphere`` they come after 4096 iterations.
+    face of x, where f is quadratic and convex: after some iterations, and where no pair gains any more; first of all
+    where F is convex as a whole, n at most 1000 and no x0 given. With another ``working_set`` or a θ they come at the
+    end only. On ``Sphere`` they come after 4096 iterations.
 
     Parameters
     ----------
@@ -98,7 +100,8 @@ def bcd_g(
     columns = pool_for(problem) if working_set is None else None
     if columns is not None:
         return pool.pooled(run, columns, _on_pool(theta, run.tol, seed), x0 is not None, Status.CERTIFIED)
-    if x0 is None and working_set is None and theta == 0.0 and max_iter is None and is_convex(problem):
+    begins = x0 is None and working_set is None and theta == 0.0 and max_iter is None and problem.n <= SMALL
+    if begins and is_convex(problem):
         faces.settle_from_vertex(problem, run.start, run.tol, run.limits)
     return run.finish(*pair_stage(run, run.start, theta, "hybrid" if working_set is None else working_set))
 

@@ -86,7 +86,7 @@ def walk_on_faces(problem: Problem, x: Vector, steps: int, limits: Limits | None
     return best
 
 
-def settle(problem: Problem, x: Vector, target: float, limits: Limits) -> None:
+def settle(problem: Problem, x: Vector, target: float, limits: Limits, most: int | None = None) -> None:
     """Lower a convex F in place, from a feasible x, until ``convex_gap`` is at most ``target``.
 
     A primal active-set method. The free coordinates of a face are those at no bound and no kink of h. A Newton step
@@ -100,7 +100,7 @@ def settle(problem: Problem, x: Vector, target: float, limits: Limits) -> None:
     face = _face(problem, x)
     if face is None:
         return
-    for _ in range(int(ROUNDS + ROUNDS_EACH * len(face.members))):
+    for _ in range(int(ROUNDS + ROUNDS_EACH * len(face.members)) if most is None else most):
         freed = _round(face, x, limits)
         if not freed or limits.reached() or (convex_gap(problem, x) or 0.0) <= target:
             break
@@ -117,7 +117,7 @@ def settle_from_vertex(problem: Problem, x: Vector, tol: float, limits: Limits) 
     x[:] = problem.project(x)
     for _ in range(2):  # the tolerance follows F
         objective, resolution = problem.value_and_resolution(x)
-        settle(problem, x, 0.5 * (tol * abs(objective) + 64.0 * resolution), limits)
+        settle(problem, x, 0.5 * (tol * abs(objective) + 64.0 * resolution), limits, ROUNDS)
     if not problem.is_feasible(x):
         x[:] = problem.project(x)
     objective, resolution = problem.value_and_resolution(x)

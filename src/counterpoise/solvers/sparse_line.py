@@ -99,7 +99,9 @@ class SparseLine:
         self.ruled = is_gapped(h) or bool(problem.u.groups)
         self.support = swap_line.Support(Q, b, self._knots, problem.u.kernel(h), noise, self.ruled)
         self._unused = np.empty(5)
-        self.plan, self.steps = plan_of(self.s, problem.n), steps_of(self.s, problem.n)
+        # Under kinks and rules every step of a walk solves a small program.
+        slow = self.ruled or len(h.centre) > 0
+        self.plan, self.steps = plan_of(self.s, problem.n), (short_steps if slow else steps_of)(self.s, problem.n)
         if self.tight:
             self.plan, self.steps = self.plan._replace(work=LEAST_JOBS), max(ANNEALED // self.s**2, ANNEAL_SLICE)
         # The minimiser without a limit on the number of names, where a search has found it.
