@@ -17,8 +17,8 @@ from fuzz.pairs import best_pair
 from fuzz.reference import Case, in_sums
 
 SEED = 12
-# Small problems (seed, index, plain) at which longer runs found something, without the terms of enrich.py: slow tails of bcd-l on the sphere, the
-# tolerance at F = 0, a gap that the grid of the reference missed, steps that repairing the sum undid, x = 0 by columns,
+# Small problems (seed, index, plain) at which longer runs found something, without the terms of enrich.py: slow tails of
+# bcd-l on the sphere and of pairs and blocks on faces that are nearly flat, the tolerance at F = 0, a gap that the grid of the reference missed, steps that repairing the sum undid, x = 0 by columns,
 # a sparse A without entries, slow tails of bcd-g on the sphere, a unit vector of which nothing is left, gaps between two
 # valleys of a pair, and exchanges that gain rounding of the shift of Q.
 FOUND = (
@@ -26,6 +26,7 @@ FOUND = (
     *((31, 3384, True), (31, 4153, True), (31, 5646, True), (501, 536, False), (501, 1236, False)),
     *((601, 57, False), (601, 73, False), (601, 575, False), (601, 821, False)),
     *((1001, 6553, False), (1001, 9780, False), (1002, 3030, False), (1003, 5699, False), (1005, 9370, False)),
+    *((3001, 1409, False), (3002, 3984, False)),
 )
 # The same with those terms: search for a loss on the sphere, slow tails of pairs and blocks there and of losses on a face,
 # exchanges under floors while there is room, zeros that got the rounding of a group's limit, and an exchange for what
@@ -35,7 +36,7 @@ FOUND_RICH = (
     *((5010, 2824, True), (5010, 3014, True)),
 )
 # Trackers: exchanges under floors that admit no further name, and names with one weight.
-FOUND_TRACKERS = ((1003, 26), (1004, 80), (1005, 88), (1500, 220), (1500, 280))
+FOUND_TRACKERS = ((3001, 93), (1003, 26), (1004, 80), (1005, 88), (1500, 220), (1500, 280))
 
 
 def told(one, index):

@@ -68,6 +68,10 @@ def draw_rules(rng):
     return X, y, made
 
 
+# Names up to which all sets of them are tried.
+FEW_NAMES = 8
+
+
 def bounds_of(made, n):
     """Return lo, hi and who must be held."""
     lo, hi, must = (
@@ -98,7 +102,27 @@ def milp_point(made, n):
     found = scipy.optimize.milp(
         np.zeros(2 * n), constraints=rows, bounds=held, integrality=np.r_[np.zeros(n), np.ones(n)]
     )
-    return None if found.x is None else found.x[:n]
+    if found.x is not None:
+        return found.x[:n]
+    return enumerated_point(made, n) if n <= FEW_NAMES else None
+
+
+def enumerated_point(made, n):
+    """Return a portfolio that obeys all rules by a linear program for each set of names: HiGHS has missed some."""
+    lo, hi, must = bounds_of(made, n)
+    limits = [(made["groups"] == group, *between) for group, between in made.get("group_limits", {}).items()]
+    rows = [sign * members.astype(float) for members, _, _ in limits for sign in (1.0, -1.0)]
+    sides = [side for _, low, high in limits for side in (high, -low)]
+    for size in range(1, min(n, made["n_assets"]) + 1):
+        for names in itertools.combinations(range(n), size):
+            on = np.isin(np.arange(n), names)
+            if (must & ~on).any() or lo[on].sum() > 1.0 + 1e-12 or hi[on].sum() < 1.0 - 1e-12:
+                continue
+            bounds = list(zip(np.where(on, lo, 0.0), np.where(on, hi, 0.0), strict=True))
+            found = scipy.optimize.linprog(np.zeros(n), rows or None, sides or None, np.ones((1, n)), [1.0], bounds)
+            if found.status == 0:
+                return found.x
+    return None
 
 
 def broken(made, w):
