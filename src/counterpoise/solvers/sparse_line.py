@@ -43,9 +43,9 @@ FEW, STEPS_HELD, LONG_WORK, LOST = 30, 7, 24_000_000, (0.15, 0.35)
 # Exchanges that are scored in all jobs of a search without limits, what small programs count as, times s³, and the
 # fewest and most jobs.
 WORK, SOLVED, LEAST_JOBS, MOST_JOBS = 440_000_000, 6, 4, 32
-# Floors are tight if fewer than so many times s names fit into the sum. Then a job is ANNEALED // s² random moves, in
-# slices, at temperatures that fall from HOT to COLD, in units of the mean rise of a move.
-TIGHT, ANNEALED, ANNEAL_SLICE, HOT, COLD = 2, 7_000_000, 2048, 0.15, 0.003
+# Floors are tight if fewer than so many times s names fit into the sum. Then a job is ANNEALED // s² random moves, or
+# so many for each name, in slices, at temperatures that fall from HOT to COLD, in units of the mean rise of a move.
+TIGHT, ANNEALED, ANNEAL_EACH, ANNEAL_SLICE, HOT, COLD = 2, 7_000_000, 200, 1024, 0.15, 0.003
 # Steps for which a newcomer has to stay, at most and as a share of s, and for which who left has to stay away.
 STAY, STAY_SHARE, AWAY = 5, 0.5, 12
 
@@ -103,7 +103,8 @@ class SparseLine:
         slow = self.ruled or len(h.centre) > 0
         self.plan, self.steps = plan_of(self.s, problem.n), (short_steps if slow else steps_of)(self.s, problem.n)
         if self.tight:
-            self.plan, self.steps = self.plan._replace(work=LEAST_JOBS), max(ANNEALED // self.s**2, ANNEAL_SLICE)
+            self.plan = self.plan._replace(work=LEAST_JOBS)
+            self.steps = max(min(ANNEALED // self.s**2, ANNEAL_EACH * problem.n), ANNEAL_SLICE)
         # The minimiser without a limit on the number of names, where a search has found it.
         self.dense: Vector | None = None
         self.order = np.argsort(0.5 * c * c * diagonal + c * self.support.b, kind="stable")
