@@ -79,8 +79,9 @@ class Pool:
             x[i] = min(left, h.hi[i])
             left -= x[i]
             if left <= 0.0:
-                return x
-        return self.problem.project(x)
+                break
+        # More may be needed to hold the sum than may be held.
+        return x if self.problem.is_feasible(x) else self.problem.project(x)
 
     def slopes(self, x: Vector) -> Vector:
         """Return ∇f + the right slope of h at 0, of every column; a look at all of them just taken is not repeated.
