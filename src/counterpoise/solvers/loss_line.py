@@ -15,13 +15,20 @@ import numpy as np
 
 from counterpoise import exactness
 from counterpoise.checks import Vector
-from counterpoise.kernels import swap_line
 from counterpoise.problem import Problem
 from counterpoise.rules import near_point
 from counterpoise.solvers.loss_support import LEAST_CURVATURE, LossSupports, Solved
 from counterpoise.solvers.pool import entering
 from counterpoise.solvers.run import Population
-from counterpoise.solvers.sparse_line import SparseLine, joined, random_size, reduce_to, short_steps, walk
+from counterpoise.solvers.sparse_line import (
+    SparseLine,
+    inverse_with_sum,
+    joined,
+    random_size,
+    reduce_to,
+    short_steps,
+    walk,
+)
 from counterpoise.terms.separable import one_sided_slopes, separable_value
 
 # A support is solved when its gap is at most this share of F, in a search and for a claim.
@@ -69,7 +76,7 @@ class LossLine(LossSupports):
         cross = (self.columns[held] * curvature) @ self.columns.T
         Q = cross[:, held]
         Q[np.diag_indices(m)] += h.bend[held]
-        M = _inverse_with_sum(Q)
+        M = inverse_with_sum(Q)
         Z = M[:m, :m] @ cross + M[:m, m:]
         schur = self.squares @ curvature + h.bend - M[m, m] - np.einsum("jk,jk->k", cross, Z + M[:m, m:])
         rho = gradient + right - self._shared(held, (gradient + left)[held])
@@ -289,12 +296,3 @@ class _Look(NamedTuple):
     enters: int
     bound: float
     best: Solved
-
-
-def _inverse_with_sum(Q: Vector) -> Vector:
-    """Return [[Q, 1], [1ᵀ, 0]]⁻¹, with a small ridge on Q."""
-    m = len(Q)
-    bordered = np.ones((m + 1, m + 1))
-    bordered[:m, :m], bordered[m, m] = Q, 0.0
-    bordered[np.arange(m), np.arange(m)] += swap_line.RIDGE * float(np.diag(Q).max()) + 1e-100
-    return np.asarray(np.linalg.inv(bordered), dtype=np.float64)

@@ -283,7 +283,7 @@ class SparseLine:
 
 
 def plan_of(s: int, n: int) -> Population:
-    """Return how a search spends its jobs; a walk ends in good company, so that few are enough."""
+    """Return how a search spends its jobs: few, because a walk takes long and ends at a good point."""
     if s <= FEW:
         return SparseLine.plan
     each = steps_of(s, n) * s * n + SOLVED * s**3
@@ -326,7 +326,7 @@ def reduce_to(support: swap_line.Support, s: int, chosen: Any, x: Vector) -> int
     u: Any = support.u
     held, must, total = np.asarray(chosen), h.lo[chosen] > 0.0, u.total
     while True:
-        M = _inverse_with_sum(support.Q[np.ix_(held, held)])
+        M = inverse_with_sum(support.Q[np.ix_(held, held)])
         z = total * M[:-1, -1] - M[:-1, :-1] @ support.b[held]
         if len(held) <= s:
             break
@@ -354,7 +354,7 @@ def reduce_to(support: swap_line.Support, s: int, chosen: Any, x: Vector) -> int
     return int(np.count_nonzero(x))
 
 
-def _inverse_with_sum(Q: Any) -> Any:
+def inverse_with_sum(Q: Any) -> Any:
     """Return [[Q, 1], [1ᵀ, 0]]⁻¹ with a ridge that keeps it finite."""
     inverse = np.linalg.inv(Q + (swap_line.RIDGE * float(np.diag(Q).max()) + 1e-100) * np.eye(len(Q)))
     row = inverse.sum(axis=1)
