@@ -35,6 +35,7 @@ from counterpoise.figures.drawing import (
     axes_or_new,
     draw,
     draw_images,
+    draw_path,
     has_matplotlib,
     leave_empty,
     new_figure,
@@ -233,15 +234,8 @@ def plot_path(n_assets: Iterable[int], tracking_errors: Iterable[float], ax: Axe
     ax : Axes, optional
         A new figure's by default.
     """
-    pairs = sorted(zip(n_assets, tracking_errors, strict=True))
-    if not pairs:
-        raise ValueError("n_assets is empty; there is nothing to plot.")
-    ax = axes_or_new(ax)
-    numbers, errors = np.array(pairs).T
-    series = [Series("", numbers, errors, look=Style(BLUE, "-", marker="o"))]
-    draw(ax, "line", Panel("", Axis("names, at most"), Axis("tracking error (root mean square, per day)"), series))
-    ax.set_ylim(bottom=0.0)
-    return ax
+    up = Axis("tracking error (root mean square, per day)")
+    return draw_path(ax, "n_assets", n_assets, tracking_errors, "names, at most", up)
 
 
 def plot_weights(weights: Any, ax: Axes | None = None, most: int = 30) -> Axes:

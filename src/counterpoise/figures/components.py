@@ -9,7 +9,7 @@ import numpy as np
 
 from counterpoise.checks import Vector, whole_number
 from counterpoise.figures.describe import BLUE, ORANGE, Axis, Panel, Series, Style
-from counterpoise.figures.drawing import add_legend, axes_or_new, draw
+from counterpoise.figures.drawing import add_legend, axes_or_new, draw, draw_path
 from counterpoise.sentences import percent
 
 if TYPE_CHECKING:
@@ -38,19 +38,8 @@ def plot_variance(
     ax : Axes, optional
         A new figure's by default.
     """
-    pairs = sorted(zip(n_nonzero, shares, strict=True))
-    if not pairs:
-        raise ValueError("n_nonzero is empty; there is nothing to plot.")
-    ax = axes_or_new(ax)
-    numbers, values = np.array(pairs).T
-    series = [Series("", numbers, values, look=Style(BLUE, "-", marker="o"))]
-    axes = Axis("loadings of a component, at most"), Axis("variance explained", "percent")
-    mark = "" if elbow is None else f"elbow: {elbow} loadings"
-    draw(ax, "line", Panel("", *axes, series, marks=() if elbow is None else [elbow]), marks=mark)
-    ax.set_ylim(bottom=0.0)
-    if mark:
-        add_legend(ax, "inside", loc="lower right")
-    return ax
+    up = Axis("variance explained", "percent")
+    return draw_path(ax, "n_nonzero", n_nonzero, shares, "loadings of a component, at most", up, elbow)
 
 
 def plot_biplot(

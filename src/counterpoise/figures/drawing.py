@@ -299,3 +299,21 @@ def draw_images(axes: Sequence[Axes], images: Sequence[Image], bar: str = "", **
         figure = axes[0].get_figure()
         assert figure is not None
         figure.colorbar(drawn, ax=list(axes), label=bar, shrink=0.8, **options)
+
+
+def draw_path(
+    ax: Axes | None, name: str, numbers: Iterable[int], values: Iterable[float], across: str, up: Axis, mark: Any = None
+) -> Axes:
+    """Draw values against numbers, in any order of these; ``name`` is named if there are none, ``mark`` is marked."""
+    pairs = sorted(zip(numbers, values, strict=True))
+    if not pairs:
+        raise ValueError(f"{name} is empty; there is nothing to plot.")
+    ax = axes_or_new(ax)
+    along, heights = np.array(pairs).T
+    series = [Series("", along, heights, look=Style(BLUE, "-", marker="o"))]
+    marks, label = ((), "") if mark is None else ([mark], f"elbow: {mark} loadings")
+    draw(ax, "line", Panel("", Axis(across), up, series, marks=marks), marks=label)
+    ax.set_ylim(bottom=0.0)
+    if label:
+        add_legend(ax, "inside", loc="lower right")
+    return ax
