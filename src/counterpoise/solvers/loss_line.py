@@ -19,7 +19,7 @@ from counterpoise.problem import Problem
 from counterpoise.rules import near_point
 from counterpoise.solvers.loss_support import LEAST_CURVATURE, LossSupports, Solved
 from counterpoise.solvers.pool import entering
-from counterpoise.solvers.run import Population
+from counterpoise.solvers.population import Population
 from counterpoise.solvers.sparse_line import (
     SparseLine,
     inverse_with_sum,

@@ -15,7 +15,7 @@ from counterpoise.kernels import swap_line, tabu_line
 from counterpoise.kernels.anneal_line import anneal
 from counterpoise.problem import Problem
 from counterpoise.rules import near_point
-from counterpoise.solvers.run import Population
+from counterpoise.solvers.population import Population
 from counterpoise.supervision import Limits
 from counterpoise.terms.separable import is_gapped, one_sided_slopes, separable_size, separable_value, take
 
