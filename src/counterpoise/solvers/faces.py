@@ -86,18 +86,21 @@ def walk_on_faces(problem: Problem, x: Vector, steps: int, limits: Limits | None
     return best
 
 
-def settle(problem: Problem, x: Vector, target: float, limits: Limits, most: int | None = None) -> None:
+def settle(
+    problem: Problem, x: Vector, target: float, limits: Limits, most: int | None = None, held: bool = False
+) -> None:
     """Lower a convex F in place, from a feasible x, until ``convex_gap`` is at most ``target``.
 
     A primal active-set method. The free coordinates of a face are those at no bound and no kink of h. A Newton step
     on the face takes one factorisation and stops at the first bound or kink. Steps on the pairs that violate optimality
     most then free coordinates again. Every step lowers F. The number of rounds is limited, so the caller must check the
-    remaining gap. Nothing happens where :func:`convex_members` knows no set, or one that is too large.
+    remaining gap. If ``held``, zeros stay 0 where g limits the number of non-zeros. Nothing happens where
+    :func:`convex_members` knows no set, or one that is too large.
     """
     if problem.f.quadratic is None:
         _settle_on_models(problem, x, target, limits)
         return
-    face = _face(problem, x)
+    face = _face(problem, x, held)
     if face is None:
         return
     for _ in range(int(ROUNDS + ROUNDS_EACH * len(face.members)) if most is None else most):
@@ -154,15 +157,15 @@ def _descend_tangent(problem: Problem, x: Vector, limits: Limits) -> int:
     return face.work
 
 
-def _face(problem: Problem, x: Vector) -> Face | None:
-    """Return the coordinates over which F is convex; zeros, too, while g admits more non-zeros."""
+def _face(problem: Problem, x: Vector, held: bool = False) -> Face | None:
+    """Return the coordinates over which F is convex; unless ``held``, zeros, too, while g admits more non-zeros."""
     members = convex_members(problem, x)
     if members is None:
         return None
     room, h = math.inf, problem.separable
     if problem.g.lam > 0.0 and problem.g.s < problem.n:
         room = float(problem.g.s - np.count_nonzero(x))
-        if room > 0:
+        if room > 0 and not held:
             members = np.flatnonzero((x != 0.0) | (h.floor <= h.lo))
     return Face(problem, x, members, room) if 2 <= len(members) <= LARGEST_FACE else None
 
@@ -213,9 +216,15 @@ def _settle_on_models(problem: Problem, x: Vector, target: float, limits: Limits
     for _ in range(NEWTON_STEPS):
         if gap is None or gap <= target or limits.reached():
             return
-        whole = x.copy()
-        settle(problem.model(x, 0.0), whole, max(0.5 * target, FORCING * gap), limits)
+        whole, model, rest = x.copy(), problem.model(x, 0.0), max(0.5 * target, FORCING * gap)
+        settle(model, whole, rest, limits)
         level, rounding = problem.value_and_resolution(x)
+        if not problem.is_feasible(0.5 * (x + whole)):  # F is not convex between two supports
+            if problem.objective(whole) < level - rounding:
+                x[:], gap = whole, convex_gap(problem, whole)
+                continue
+            whole[:] = x
+            settle(model, whole, rest, limits, held=True)
         end = _lowest_between(problem, x, whole)
         rest = convex_gap(problem, end)
         if level - problem.objective(end) <= rounding and (rest is None or rest >= gap):
