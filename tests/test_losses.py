@@ -330,7 +330,7 @@ def test_a_large_lam_makes_points_sparse(kind, rng):
 @pytest.mark.parametrize("kind", ["huber", "downside", "huber downside"])
 def test_a_limited_number_of_nonzeros_is_kept_by_newton_steps(kind):
     """Between two supports there are too many non-zeros; steps that ended there were lost, with all that they gained."""
-    for seed in range(4):
+    for seed in range(2):
         rng = np.random.default_rng(seed)
         A = rng.standard_normal((60, 1)) + rng.standard_normal((60, 80))
         y = A @ rng.dirichlet(np.ones(80))
