@@ -367,12 +367,13 @@ class Examiner:
             if not case.on_line:
                 near = [refined(case, each) for each in (x, point) if each is not None]
                 best, point = min([(best, point), *near], key=lambda pair: pair[0])
+            then, other = optima.best_exchange_then(case, x, self.least)
+            best, point = min((best, point), (then, other), key=lambda pair: pair[0])
             decrease, gap = max(value - best, 0.0), certificate.swap_gap
             room = 2.0 * (noise + case.noise(x if point is None else point)) + 1e-6 * decrease
             bound = getattr(certificate, "swap_bound", gap)
             said = f"found {gap:.8g} by {certificate.worst_swap}, bound {bound:.8g}, an exchange gains {decrease:.8g}: {x.tolist()} → {None if point is None else point.tolist()}"
             self.made("swap_gap not more", gap <= decrease + room, label, said)
-            then, other = optima.best_exchange_then(case, x, self.least)
             decrease = max(value - then, 0.0)
             said += f"; from the new weights on its support {decrease:.8g}: {None if other is None else other.tolist()}"
             self.made("swap_bound not less", decrease <= bound + room, label, said)

@@ -213,6 +213,8 @@ def _settle_on_models(problem: Problem, x: Vector, target: float, limits: Limits
     Where F no longer tells two points apart its slopes may, so that the last steps are judged by the gap.
     """
     gap = convex_gap(problem, x)
+    if gap is None:
+        _descend_tangents(problem, x, target, limits)
     for _ in range(NEWTON_STEPS):
         if gap is None or gap <= target or limits.reached():
             return
@@ -235,14 +237,30 @@ def _settle_on_models(problem: Problem, x: Vector, target: float, limits: Limits
         x[:], gap = end, rest
 
 
-def _lowest_between(problem: Problem, x: Vector, end: Vector) -> Vector:
-    """Return the end of a step if F falls all the way, otherwise the lowest point of the step; F is convex on it."""
+def _descend_tangents(problem: Problem, x: Vector, target: float, limits: Limits) -> None:
+    """Lower an F that is not convex by Newton steps on local models, with the tangent of g in its place."""
+    for _ in range(NEWTON_STEPS):
+        end = x.copy()
+        if limits.reached() or not _descend_tangent(problem.model(x, 0.0), end, limits):
+            return
+        tangent = problem.g.subgradient(x, problem.f.gradient(x) + one_sided_slopes(problem.separable, x)[1])
+        end = _lowest_between(problem, x, end, float(tangent @ (end - x)))
+        if not problem.objective(end) < problem.objective(x) - target:
+            return
+        x[:] = end
+
+
+def _lowest_between(problem: Problem, x: Vector, end: Vector, tilt: float = 0.0) -> Vector:
+    """Return the end of a step if F falls all the way, otherwise the lowest point of the step; F is convex on it.
+
+    ``tilt`` is the slope of what stands for g.
+    """
     step, low, high = end - x, 0.0, 1.0
     slope = problem.f.slope_along(x, step)
 
     def falls(t: float) -> bool:
         left, right = one_sided_slopes(problem.separable, x + t * step)
-        return bool(slope(t) + float(np.where(step > 0.0, left, right) @ step) <= 0.0)
+        return bool(slope(t) + float(np.where(step > 0.0, left, right) @ step) + tilt <= 0.0)
 
     if falls(1.0):
         return end
