@@ -282,7 +282,14 @@ class Split:
         p_value = randomisation.p_value(observed, null, alternative)
         return RandomisationTest(p_value, observed, null, limits, confidence)
 
-    def power(self, effect: float, outcome: Any, alpha: float = 0.05, alternative: str = "two-sided") -> float:
+    def power(
+        self,
+        effect: float,
+        outcome: Any,
+        alpha: float = 0.05,
+        alternative: str = "two-sided",
+        missing: str = "refuse",
+    ) -> float:
         """Return the probability that the test of the mean difference finds an effect, at level alpha.
 
         Every split of the reference is taken in turn for the one that was drawn (2000 of them, if there are more), the
@@ -296,11 +303,12 @@ class Split:
             Without an effect, such as those of an earlier period.
         alpha : float
         alternative : {"two-sided", "greater", "less"}
+        missing : {"refuse", "drop-units"}
         """
         choice(alternative, "alternative", ALTERNATIVES, quoted=False)
         self._check_level(alpha, "alpha")
         self._check_two()
-        y, _, reference = self._observed(outcome, "refuse")
+        y, _, reference = self._observed(outcome, missing)
         effect = number(effect, "effect")
         return randomisation.power(reference, y, effect, alpha, alternative, np.random.default_rng(0))
 

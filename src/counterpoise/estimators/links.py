@@ -101,7 +101,7 @@ def read_links(together: Any, apart: Any, index: Any, codes: Labels, groups: int
     root = np.arange(n)
     for units in _sets(together, index, n, "together"):
         if len({int(codes[unit]) for unit in units}) > 1:
-            raise ValueError(f"together: {_named(units, index)} are of different strata, which are divided separately.")
+            raise ValueError(f"together: {_named(units, index)} are not of one stratum; each is divided by itself.")
         joined = np.isin(root, root[units])
         root[joined] = root[joined].min()
     blocks = np.unique(root, return_inverse=True)[1].astype(np.int64)
@@ -125,7 +125,7 @@ def _sets(given: Any, index: Any, n: int, name: str) -> list[list[int]]:
     """Return sets of positions from sets of units, or from one value per unit that members share."""
     if given is None:
         return []
-    if isinstance(given, list | tuple | set) and given and all(isinstance(each, list | tuple | set) for each in given):
+    if isinstance(given, list | tuple | set) and all(isinstance(each, list | tuple | set) for each in given):
         return [_positions(each, index, n, name) for each in given]
     members: dict[Any, list[int]] = {}
     for unit, value in enumerate(aligned(given, index, n, name)):
