@@ -108,9 +108,9 @@ class Listing(NamedTuple):
 
 def holdings_table(tracker: IndexTracker, groups: Mapping[Any, Any] | None = None) -> Listing:
     """Return the holdings of a fitted tracker, with groups and previous weights if given; sold names come last."""
-    weights = tracker.weights_
-    names = list(weights.index) if hasattr(weights, "index") else list(range(len(weights)))
-    values = dict(zip(names, (float(value) for value in np.asarray(weights)), strict=True))
+    known = getattr(tracker, "feature_names_in_", range(len(tracker.coef_)))
+    names = list(getattr(tracker.weights_, "index", known))
+    values = dict(zip(names, (float(value) for value in tracker.coef_), strict=True))
     groups = groups if groups is not None else _by_name(tracker.groups, names)
     previous = _by_name(tracker.previous_weights, names)
     before = {name: float(value) for name, value in (previous or {}).items() if float(value) != 0.0}

@@ -63,6 +63,14 @@ def to_pandas(values: Any, dated: bool = False) -> tuple[Any, Native | None]:
     return found, Native(library)
 
 
-def as_pandas(values: Any, dated: bool = False) -> Any:
-    """Return a table or column of Polars or Arrow as pandas, anything else unchanged."""
-    return to_pandas(values, dated)[0]
+def as_pandas(values: Any) -> Any:
+    """Return a table of Polars or Arrow as a DataFrame with its days as index, a column as an array, others as is."""
+    found, native = to_pandas(values, dated=True)
+    return found.to_numpy() if native is not None and found.ndim == 1 else found
+
+
+def by_name(values: Any) -> Any:
+    """Return a table of Polars or Arrow with two columns, names and values, as a Series, anything else unchanged."""
+    found, native = to_pandas(values)
+    is_table = native is not None and found.ndim == 2 and found.shape[1] == 2
+    return found.set_index(found.columns[0]).iloc[:, 0] if is_table else values
