@@ -10,8 +10,8 @@ The second table has peers, written here from the published formulas:
   criterion, from ten random splits. Criteria are the k-means criterion, the sum of squared distances to the group's
   mean; diversity, the sum of distances within groups; and k-plus (Papenberg 2024), k-means of the covariates and of
   their centred squares. All are maximised, on standardised covariates.
-* the Gram–Schmidt walk (Harshaw, Sävje, Spielman and Zhang 2024), a randomised design with a parameter φ between balance,
-  near 0, and robustness, at 1. A column of ones keeps its groups about equal; their sizes are not fixed.
+* the Gram–Schmidt walk (Harshaw, Sävje, Spielman and Zhang 2024), a randomised design with a parameter φ between
+  balance, near 0, and robustness, at 1. A column of ones keeps its groups about equal; their sizes are not fixed.
 
 Its columns are the largest |SMD| of covariates, and of covariates and their centred squares; medians over seeds, with
 CPU seconds. The peers are NumPy and not compiled, so seconds compare orders of magnitude at most.

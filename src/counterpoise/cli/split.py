@@ -257,9 +257,12 @@ def _read(path: Path, asked: _Asked) -> _Data:
     frame = _without_gaps(frame, [name for name in columns if name not in asked.rules], asked, sheet, notes)
     kept = set(frame.index)
     places = [place for place, label in enumerate(labels) if label in kept]
-    for name in asked.dates:
-        if name in frame:
-            frame[name] = as_days(sheet.column(name)[places], lambda row, name=name: sheet.place(places[row], name))
+    for name in (name for name in asked.dates if name in frame):
+
+        def place(row: int, name: str = name) -> str:
+            return sheet.place(places[row], name)
+
+        frame[name] = as_days(sheet.column(name)[places], place)
     return _Data(frame, notes)
 
 

@@ -65,7 +65,7 @@ class Split:
     draw_objectives: Vector
     group_sizes: tuple[int, ...]
     mirrored: bool
-    covariates: Covariates | None
+    covariates: Any
     index: Any = None
     groups: tuple[Any, ...] = (0, 1)
     seed: int | None = None
@@ -90,7 +90,8 @@ class Split:
     def _parts(self) -> Covariates:
         if self.covariates is None:
             raise ValueError("This split was loaded from a file of draws, which holds no covariates to balance.")
-        return self.covariates
+        parts: Covariates = self.covariates
+        return parts
 
     @cached_property
     def differences(self) -> Vector:
