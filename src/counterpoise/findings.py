@@ -70,10 +70,14 @@ def component_claims(pca: SparsePCA) -> list[str]:
 
 def split_claims(split: Split) -> list[str]:
     """Say what is known about a split, and what its draws can test."""
-    ratio = split._random_difference / split.max_difference if split.max_difference > 0.0 else math.inf
-    better = "exact" if math.isinf(ratio) else f"{ratio:,.0f} times closer than a random split leaves them on average"
+    largest, at_random = split.max_difference, split.at_random[1]
+    ratio = at_random / largest if largest > 0.0 else math.inf
+    times = f"{ratio:,.0f}" if ratio >= 10.0 else f"{ratio:.2g}"
+    better = "none at all" if math.isinf(ratio) else f"{times} times less than {at_random:.2g}, the median at random"
+    if not split.is_better_than_random:
+        better = f"NO BETTER THAN RANDOM, where the median is {at_random:.2g}"
     sentences = [
-        f"The largest standardised difference between groups is {split.max_difference:.2g}: {better}.",
+        f"The largest standardised difference between groups is {largest:.2g}: {better}.",
         "The search improves splits by exchanges of two units; that no other split is better is not proved.",
     ]
     count = len(split.reference)
@@ -104,9 +108,9 @@ class Listing(NamedTuple):
 
 def holdings_table(tracker: IndexTracker, groups: Mapping[Any, Any] | None = None) -> Listing:
     """Return the holdings of a fitted tracker, with groups and previous weights if given; sold names come last."""
-    weights = tracker.weights_
-    names = list(weights.index) if hasattr(weights, "index") else list(range(len(weights)))
-    values = dict(zip(names, (float(value) for value in np.asarray(weights)), strict=True))
+    known = getattr(tracker, "feature_names_in_", range(len(tracker.coef_)))
+    names = list(getattr(tracker.weights_, "index", known))
+    values = dict(zip(names, (float(value) for value in tracker.coef_), strict=True))
     groups = groups if groups is not None else _by_name(tracker.groups, names)
     previous = _by_name(tracker.previous_weights, names)
     before = {name: float(value) for name, value in (previous or {}).items() if float(value) != 0.0}
@@ -154,11 +158,10 @@ def loadings_table(pca: SparsePCA, names: Sequence[str] | None = None) -> Listin
 
 def balance_table(split: Split) -> Listing:
     """Return the balance of a split without pandas."""
-    labels, parts = np.asarray(split.labels), split.covariates
-    groups = range(len(split.group_sizes))
-    means = [parts.values[labels == g].mean(axis=0) for g in groups]
+    parts = split._parts
+    means = [parts.values[split.codes == g].mean(axis=0) for g in range(len(split.group_sizes))]
     at_random = np.where(parts.scores.any(axis=0), split._random_difference, 0.0)
-    columns = [Column("covariate"), *(Column(f"mean {g}", "number") for g in groups)]
+    columns = [Column("covariate"), *(Column(f"mean {name}", "number") for name in split.groups)]
     rows = [
         [name, *(float(mean[k]) for mean in means), float(at_random[k]), float(split.differences[k])]
         for k, name in enumerate(parts.names)

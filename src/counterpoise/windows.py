@@ -13,6 +13,7 @@ from counterpoise.checks import Vector, float_array, whole_number
 from counterpoise.estimators.covariates import is_pandas
 from counterpoise.estimators.options import refuse_unusable
 from counterpoise.sentences import day_label, some
+from counterpoise.tables.native import as_pandas, by_name, to_pandas
 from counterpoise.tables.prices import check_days
 
 Rows = npt.NDArray[np.intp]
@@ -34,6 +35,8 @@ class Data:
     """Checked returns and index on the same rows; gives results the labels of the input."""
 
     def __init__(self, returns: Any, index: Any) -> None:
+        returns, self.native = to_pandas(returns, dated=True)
+        index = as_pandas(index)
         self.frame = returns if is_pandas(returns, "DataFrame") else None
         if is_pandas(index, "DataFrame"):
             if index.shape[1] != 1:
@@ -216,7 +219,7 @@ def own_weights(tracker: Any, data: Data) -> tuple[Vector, float]:
     """Return the tracker's previous weights, and the total weight of names without returns."""
     if not hasattr(tracker, "fit"):
         raise TypeError(f"tracker is {tracker!r}; it must be an estimator with fit(returns, index).")
-    values: Any = tracker.get_params(deep=False)[PREVIOUS] if has_previous_weights(tracker) else None
+    values: Any = by_name(tracker.get_params(deep=False)[PREVIOUS]) if has_previous_weights(tracker) else None
     sold = 0.0
     if data.names is not None and (isinstance(values, Mapping) or is_pandas(values, "Series")):
         sold = float(sum(abs(weight) for name, weight in values.items() if name not in data.names))
