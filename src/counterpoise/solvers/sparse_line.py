@@ -324,11 +324,13 @@ def walk(
 
 
 def is_plain(support: swap_line.Support) -> bool:
-    """Return whether the weights on a support have no bounds in the way but 0."""
+    """Return whether the weights on a support have no bounds in the way but 0, and single precision can price them."""
     h: Any = support.h
     u: Any = support.u
     room = (h.hi >= u.total) | (h.hi <= 0.0)
-    return not (support.ruled or len(h.centre) or bool((h.lo > 0.0).any())) and bool(room.all())
+    return not (support.ruled or len(h.centre) or bool((h.lo > 0.0).any())) and bool(
+        room.all() and np.diag(support.Q).max() > 1e-150
+    )
 
 
 def _plain_walk(
@@ -346,7 +348,7 @@ def _plain_walk(
     u: Any = support.u
     Q, n, single = support.Q, len(x), np.float32
     diagonal, chosen = np.diag(Q), np.argsort(-x, kind="stable")[:s]
-    per, members = 1.0 / max(float(diagonal.max()), 1e-300), chosen[x[chosen] > 0.0]
+    per, members = 1.0 / float(diagonal.max()), chosen[x[chosen] > 0.0]
     m, value, best, best_m = len(members), 0.0, math.inf, 0
     shape, whole = (s + 2, n), np.int64
     now = walk_line.State(
