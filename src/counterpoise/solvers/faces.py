@@ -218,15 +218,15 @@ def _settle_on_models(problem: Problem, x: Vector, target: float, limits: Limits
     for _ in range(NEWTON_STEPS):
         if gap is None or gap <= target or limits.reached():
             return
-        whole, model, rest = x.copy(), problem.model(x, 0.0), max(0.5 * target, FORCING * gap)
-        settle(model, whole, rest, limits)
+        whole, model, enough = x.copy(), problem.model(x, 0.0), max(0.5 * target, FORCING * gap)
+        settle(model, whole, enough, limits)
         level, rounding = problem.value_and_resolution(x)
         if not problem.is_feasible(0.5 * (x + whole)):  # F is not convex between two supports
             if problem.objective(whole) < level - rounding:
                 x[:], gap = whole, convex_gap(problem, whole)
                 continue
             whole[:] = x
-            settle(model, whole, rest, limits, held=True)
+            settle(model, whole, enough, limits, held=True)
         end = _lowest_between(problem, x, whole)
         rest = convex_gap(problem, end)
         if level - problem.objective(end) <= rounding and (rest is None or rest >= gap):
