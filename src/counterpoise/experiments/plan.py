@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counterpoise.checks import choice
-from counterpoise.experiments.sets import Absent, Data, is_tracking, load
+from counterpoise.experiments.sets import Data, is_tracking, load_present
 
 if TYPE_CHECKING:
     from counterpoise.problem import Problem
@@ -103,15 +103,13 @@ class Task:
         return hashlib.sha256(json.dumps([asked, code], sort_keys=True).encode()).hexdigest()
 
 
-def build(problem: str, data: Data, value: float, lam: float) -> Problem:
-    """Return one of the paper's problems; y = 0 in the binary ones, which fits the values it prints."""
+def build(problem: str, A: Any, y: Any, value: float, lam: float) -> Problem:
+    """Return one of the paper's problems."""
     from counterpoise import problems
 
-    if problem == "SIT":
-        return problems.SIT(data.A, data.y, int(value), lam)
     if problem == "NNSPCA":
-        return problems.NNSPCA(data.A, int(value), lam)
-    return (problems.DCPB1 if problem == "DCPB1" else problems.DCPB2)(data.A, 0.0, value, lam)
+        return problems.NNSPCA(A, int(value), lam)
+    return getattr(problems, problem)(A, y, int(value) if problem == "SIT" else value, lam)
 
 
 def read_target(name: str, quick: bool = False, sets: list[str] | None = None) -> Target:
@@ -205,14 +203,7 @@ def _methods(asked: Mapping[str, Any], place: str) -> dict[str, Method]:
 
 def present(target: Target, folder: Path | None) -> tuple[dict[str, Data], dict[str, str]]:
     """Return the target's sets that are here, and for each that is not, the sentence that says so."""
-    here: dict[str, Data] = {}
-    missing: dict[str, str] = {}
-    for name in dict.fromkeys(name for grid in target.grids for name in grid.sets):
-        try:
-            here[name] = load(name, folder)
-        except Absent as absence:
-            missing[name] = str(absence)
-    return here, missing
+    return load_present(dict.fromkeys(name for grid in target.grids for name in grid.sets), folder)
 
 
 def tasks(target: Target, here: Mapping[str, Data], folder: Path | None) -> Iterator[Task]:

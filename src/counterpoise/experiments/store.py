@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import sqlite3
 import zlib
 from collections.abc import Iterable
@@ -16,11 +17,6 @@ from counterpoise.checks import Vector
 from counterpoise.output import CannotWriteError
 
 SCHEMA = 1
-COLUMNS = (
-    "key", "target", "problem", "dataset", "digest", "value", "lam", "method", "stages", "start", "measure",
-    "objective", "violation", "cws_gap", "critical_residual", "status", "nit", "seconds", "history",
-    "code", "versions", "machine", "at",
-)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
@@ -60,6 +56,9 @@ class Record:
         return self.problem, self.dataset, self.value, self.lam
 
 
+COLUMNS = tuple(field.name for field in dataclasses.fields(Record))
+
+
 class Store:
     """Records on disk. A killed process loses its current run only."""
 
@@ -90,14 +89,11 @@ class Store:
 
     def add(self, record: Record) -> None:
         """Append a record; a second one of the same key is ignored."""
-        fields = dataclasses.asdict(record)
-        fields["history"] = pack(record.history)
-        marks = ", ".join("?" * len(COLUMNS))
+        history = zlib.compress(np.ascontiguousarray(record.history, dtype="<f8").tobytes())
+        row = [history if name == "history" else getattr(record, name) for name in COLUMNS]
         try:
             with self.connection:
-                self.connection.execute(
-                    f"INSERT OR IGNORE INTO records VALUES ({marks})", [fields[name] for name in COLUMNS]
-                )
+                self.connection.execute(f"INSERT OR IGNORE INTO records VALUES ({', '.join('?' * len(row))})", row)
         except sqlite3.OperationalError as error:
             raise CannotWriteError(f"{self.path} cannot be written: {error}.") from None
 
@@ -113,21 +109,10 @@ class Store:
 
 
 def _record(row: tuple[Any, ...]) -> Record:
-    fields = dict(zip(COLUMNS, row, strict=True))
     # SQLite stores NaN as NULL.
-    for name in ("objective", "violation", "cws_gap", "critical_residual"):
-        fields[name] = float("nan") if fields[name] is None else fields[name]
-    return Record(**{**fields, "history": unpack(fields["history"])})
-
-
-def pack(history: Vector) -> bytes:
-    """Compress a history."""
-    return zlib.compress(np.ascontiguousarray(history, dtype="<f8").tobytes())
-
-
-def unpack(packed: bytes) -> Vector:
-    """Return a history as it was."""
-    return np.frombuffer(zlib.decompress(packed), dtype="<f8").reshape(-1, 3).copy()
+    fields = {name: math.nan if value is None else value for name, value in zip(COLUMNS, row, strict=True)}
+    history = np.frombuffer(zlib.decompress(fields["history"]), dtype="<f8").reshape(-1, 3).copy()
+    return Record(**{**fields, "history": history})
 
 
 def as_json(value: Any) -> str:
