@@ -77,13 +77,10 @@ class Data:
     def _check_rows(self) -> None:
         """Refuse returns and index on different rows, and name the first."""
         if self.frame is not None and self.series is not None and not self.frame.index.equals(self.series.index):
-            ours, theirs = (
-                self.frame.index.difference(self.series.index),
-                self.series.index.difference(self.frame.index),
-            )
+            ours, theirs = self.frame.index, self.series.index
             where = " and ".join(
                 f"{len(days)} only in {name} (the first {some(map(day_label, days[:3]), 3)})"
-                for days, name in ((ours, "returns"), (theirs, "index"))
+                for days, name in ((ours.difference(theirs), "returns"), (theirs.difference(ours), "index"))
                 if len(days)
             )
             raise ValueError(
@@ -122,29 +119,15 @@ class Data:
         returns = self.R[rows] if self.frame is None else self.frame.iloc[rows]
         return returns, self.y[rows] if self.series is None else self.series.iloc[rows]
 
-    def as_weights(self, values: Vector, name: str | None = None) -> Any:
-        """Return weights as a Series if the returns have names."""
-        if self.names is None:
-            return values
-        import pandas
-
-        return pandas.Series(values, index=self.names, name=name)
-
-    def over_rows(self, values: Any, rows: Any, name: str) -> Any:
-        """Return one value a row as a Series if the returns are a DataFrame."""
+    def labelled(self, values: Vector, name: str | None = None, rows: Any = None) -> Any:
+        """Return weights, or values or weights of some rows, with their labels if the returns are a DataFrame."""
         if self.frame is None:
             return values
         import pandas
 
-        return pandas.Series(values, index=self.frame.index[rows], name=name)
-
-    def table(self, values: Vector, rows: Any) -> Any:
-        """Return weights of several rows, with names if the returns have them."""
-        if self.frame is None:
-            return values
-        import pandas
-
-        return pandas.DataFrame(values, index=self.frame.index[rows], columns=self.names)
+        if values.ndim == 2:
+            return pandas.DataFrame(values, index=self.frame.index[rows], columns=self.names)
+        return pandas.Series(values, index=self.names if rows is None else self.frame.index[rows], name=name)
 
 
 def splits_of(data: Data, window: Any, step: Any, expanding: bool, splitter: Any) -> list[Split]:
@@ -152,7 +135,7 @@ def splits_of(data: Data, window: Any, step: Any, expanding: bool, splitter: Any
     if splitter is not None:
         if window is not None or step is not None or expanding:
             raise ValueError("Both a splitter and window, step or expanding are given; give one or the other.")
-        return _givensplits_of(data, splitter)
+        return _given_splits(data, splitter)
     if window is None:
         raise ValueError("window is missing; give the number of rows to fit on, or a splitter.")
     window = whole_number(window, "window", 1)
@@ -170,7 +153,7 @@ def splits_of(data: Data, window: Any, step: Any, expanding: bool, splitter: Any
     ]
 
 
-def _givensplits_of(data: Data, splitter: Any) -> list[Split]:
+def _given_splits(data: Data, splitter: Any) -> list[Split]:
     pairs = splitter.split(data.R) if hasattr(splitter, "split") else splitter
     if not hasattr(pairs, "__iter__"):
         raise TypeError(
@@ -280,7 +263,7 @@ def fits_of(
 
     if held is not None or joblib.effective_n_jobs(n_jobs) == 1 or len(splits) == 1:
         for k, split in enumerate(splits):
-            handed = {} if held is None or k == 0 else {PREVIOUS: data.as_weights(held().copy())}
+            handed = {} if held is None or k == 0 else {PREVIOUS: data.labelled(held().copy())}
             yield _fit(tracker, data, split, handed)
         return
     jobs = [joblib.delayed(_fit)(tracker, data, split, {}) for split in splits]

@@ -142,28 +142,16 @@ def _draw_arrows(ax: Axes, loadings: Vector, labels: list[str], far: Vector) -> 
 
 
 def spread(places: Vector, least: float) -> Vector:
-    """Return places in the same order, moved as little as a pass in each direction needs to be so far apart.
+    """Return places in the same order, at least so far apart, moved as little as possible in the sense of squares.
 
     Examples
     --------
     >>> spread(np.array([0.0, 0.1, 3.0]), 1.0).tolist()
     [-0.45, 0.55, 3.0]
     """
-    if len(places) < 2:
-        return places
-    order = np.argsort(places, kind="stable")
-    # Clusters of places that touch are centred where their members are on average.
-    clusters = [[float(places[k]), 1] for k in order]
-    merged: list[list[float]] = []
-    for centre, size in clusters:
-        merged.append([centre, size])
-        while len(merged) > 1 and merged[-1][0] - merged[-2][0] < 0.5 * least * (merged[-1][1] + merged[-2][1]):
-            (one, a), (two, b) = merged.pop(-2), merged.pop()
-            merged.append([(one * a + two * b) / (a + b), a + b])
+    from sklearn.isotonic import isotonic_regression  # slow to import
+
+    order, steps = np.argsort(places, kind="stable"), least * np.arange(len(places))
     out = np.empty(len(places))
-    at = 0
-    for centre, size in merged:
-        count = int(size)
-        out[order[at : at + count]] = centre + least * (np.arange(count) - 0.5 * (count - 1))
-        at += count
+    out[order] = isotonic_regression(places[order] - steps) + steps if len(places) else out
     return out

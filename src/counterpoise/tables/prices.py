@@ -103,16 +103,19 @@ def returns_of(prices: tuple[pd.DataFrame, str], missing: str = "refuse") -> Ret
     ----------
     prices : DataFrame and the name of the index's column
     missing : {"refuse", "drop-stocks", "drop-days", "carry-forward"}
-        Of prices that are not there: refuse the table; leave out the stocks or the days concerned; or take a stock's
-        last price, leaving out those that have none on the first day.
+        As in :func:`to_returns`.
     """
-    frame, index = prices
+    returns, index, notes = _simple_returns(*prices, missing)
+    days = [day_label(day) for day in returns.index]
+    return Returns(returns.to_numpy(), index.to_numpy(), list(returns.columns), days, notes)
+
+
+def _simple_returns(frame: pd.DataFrame, index: Any, missing: str) -> FrameReturns:
+    """Return the returns of prices, and those of the column ``index`` if there is one."""
     frame, values, notes = _checked(frame, index, missing)
-    returns = values[1:] / values[:-1] - 1.0
-    at = list(frame.columns).index(index)
-    days = [day_label(day) for day in frame.index[1:]]
-    tickers = [name for name in frame.columns if name != index]
-    return Returns(np.delete(returns, at, axis=1), returns[:, at], tickers, days, notes)
+    pandas = require("Prices need", "pandas")
+    returns = pandas.DataFrame(values[1:] / values[:-1] - 1.0, index=frame.index[1:], columns=frame.columns)
+    return FrameReturns(returns, None if index is None else returns.pop(index), notes)
 
 
 def to_returns(prices: Any, index: Any = None, missing: str = "refuse", align: str = "refuse") -> FrameReturns:
@@ -181,11 +184,7 @@ def to_returns(prices: Any, index: Any = None, missing: str = "refuse", align: s
             f"{counted(gaps.sum(), 'price')} of {label} {'is' if gaps.sum() == 1 else 'are'} missing, such as that of "
             f"{day_label(frame.index[gaps.argmax()])}; choose a rule: {', '.join(MISSING[1:])}."
         )
-    frame, values, said = _checked(frame, label, missing)
-    returns = pandas.DataFrame(values[1:] / values[:-1] - 1.0, index=frame.index[1:], columns=frame.columns)
-    if label is None:
-        return FrameReturns(returns, None, notes + said)
-    of_index = returns.pop(label)
+    returns, of_index, said = _simple_returns(frame, label, missing)
     if isinstance(index, pandas.Series):
         of_index.name = index.name
     return FrameReturns(returns, of_index, notes + said)
