@@ -14,7 +14,7 @@ from counterpoise.estimators.covariates import is_pandas
 from counterpoise.estimators.options import refuse_unusable
 from counterpoise.sentences import day_label, some
 from counterpoise.tables.native import as_pandas, by_name, to_pandas
-from counterpoise.tables.prices import check_days
+from counterpoise.tables.prices import check_labels, only_column
 
 Rows = npt.NDArray[np.intp]
 
@@ -38,20 +38,14 @@ class Data:
         returns, self.native = to_pandas(returns, dated=True)
         index = as_pandas(index)
         self.frame = returns if is_pandas(returns, "DataFrame") else None
-        if is_pandas(index, "DataFrame"):
-            if index.shape[1] != 1:
-                raise ValueError(f"index has {index.shape[1]} columns; it must be a Series or have one column.")
-            index = index.iloc[:, 0]
+        index = only_column(index) if is_pandas(index, "DataFrame") else index
         self.series = index if is_pandas(index, "Series") else None
-        labels: Any = None
         for part, name in ((self.frame, "returns"), (self.series, "index")):
             if part is not None:
-                check_days(part.index, name)
-                labels = part.index if labels is None else labels
-        self.labels, self.names = labels, None if self.frame is None else self.frame.columns
-        if self.names is not None and not self.names.is_unique:
-            twice = self.names[self.names.duplicated()][0]
-            raise ValueError(f"returns has more than one column {twice!r}; names must be unique.")
+                check_labels(part, name)
+        first = self.series if self.frame is None else self.frame
+        self.labels = None if first is None else first.index
+        self.names = None if self.frame is None else self.frame.columns
         self.R, self.y = self._numbers(returns, "returns", 2), self._numbers(index, "index", 1)
         self.rows, self.n = self.R.shape
         self._check_rows()

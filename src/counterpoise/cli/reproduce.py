@@ -316,8 +316,8 @@ def _show(console: Console, chapter: pages.Chapter) -> None:
         shown = Table(title=table.caption, title_justify="left", box=box.SIMPLE_HEAD)
         for column, head in enumerate(table.head):
             shown.add_column(head, justify="right" if table.is_numeric(column) else "left", no_wrap=True)
-        for r, row in enumerate(table.rows):
-            shown.add_row(*(Text(show(x), "bold" if (r, c) in table.bold else "") for c, x in enumerate(row)))
+        for row in table.cells(lambda value, bold: Text(show(value), "bold" if bold else "")):
+            shown.add_row(*row)
         width = console.measure(shown, options=console.options.update(width=10_000)).maximum
         if len(table.rows) <= MOST_ROWS and width <= console.width:
             console.print(shown)

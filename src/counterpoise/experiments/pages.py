@@ -149,7 +149,8 @@ def _provenance(records: list[Record], wanted: int, command: str) -> str:
         return f"No records yet; `{command}` makes them."
     days = sorted({record.at[:10] for record in records})
     made = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-    machines = sorted({_machine(record.machine) for record in records})
+    known = [json.loads(text) for text in {record.machine for record in records}]
+    machines = sorted({f"{each['processor']}, {each['cores']} cores" for each in known})
     codes = sorted({record.code for record in records})
     limited = sum(record.status == "TIME_LIMIT" for record in records)
     ended = f" {limited} runs ended at their time limit and depend on the machine." if limited else ""
@@ -157,11 +158,6 @@ def _provenance(records: list[Record], wanted: int, command: str) -> str:
         f"{len(records)} of {wanted} runs, made by `{command}` on {made}, counterpoise {', '.join(codes)}, "
         f"{'; '.join(machines)}.{ended}"
     )
-
-
-def _machine(text: str) -> str:
-    known: dict[str, Any] = json.loads(text)
-    return f"{known['processor']}, {known['cores']} cores"
 
 
 def write(chapter: Chapter, output: Path) -> list[Path]:
@@ -237,10 +233,8 @@ def _add(page: Report, chapter: Chapter) -> None:
         if table.rows:
             formats = [_format(table, column) for column in range(len(table.head))]
             columns = [Column(head, format) for head, format in zip(table.head, formats, strict=True)]
-            rows = [
-                [_shown(value, formats[c], (r, c) in table.bold) for c, value in enumerate(row)]
-                for r, row in enumerate(table.rows)
-            ]
+            pairs = [zip(row, formats, strict=True) for row in table.cells(lambda value, bold: (value, bold))]
+            rows = [[_shown(*cell, format) for cell, format in row] for row in pairs]
             # The suffix avoids a clash with the name of the target.
             page.table(f"{_as_name(table.name)}-table", table.caption, columns, rows)
 
@@ -258,7 +252,7 @@ def _format(table: Table, column: int) -> str:
     return "whole" if all(isinstance(value, int) for value in values) else "long"
 
 
-def _shown(value: Cell, format: str, strong: bool) -> Any:
+def _shown(value: Cell, strong: bool, format: str) -> Any:
     if value is None:
         return None
     if format == "text":
