@@ -78,8 +78,8 @@ class Target:
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
-    """One run: everything that its outcome depends on, except the code."""
+class Place:
+    """Where a run belongs: its target, its cell, the digest of its data, its start, and what is measured."""
 
     target: str
     problem: str
@@ -87,7 +87,6 @@ class Task:
     digest: str
     value: float
     lam: float
-    method: Method
     start: int
     measure: str
 
@@ -95,6 +94,13 @@ class Task:
     def cell(self) -> tuple[str, str, float, float]:
         """(problem, set, s or c, λ)."""
         return self.problem, self.dataset, self.value, self.lam
+
+
+@dataclasses.dataclass(frozen=True)
+class Task(Place):
+    """One run: everything that its outcome depends on, except the code."""
+
+    method: Method
 
     def key(self, code: str) -> str:
         """Return a key that identifies this run by this code."""
@@ -214,6 +220,5 @@ def tasks(target: Target, here: Mapping[str, Data], folder: Path | None) -> Iter
             if name not in here or not fits:
                 continue
             for method in target.methods:
-                yield Task(
-                    target.name, grid.problem, name, here[name].digest, value, lam, method, start, target.measure
-                )
+                place = target.name, grid.problem, name, here[name].digest, value, lam, start, target.measure
+                yield Task(*place, method)

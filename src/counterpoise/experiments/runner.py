@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import functools
 import hashlib
@@ -17,7 +18,7 @@ from threadpoolctl import threadpool_limits
 
 import counterpoise as cp
 from counterpoise.checks import Vector, choice
-from counterpoise.experiments.plan import Task, build
+from counterpoise.experiments.plan import Place, Task, build
 from counterpoise.experiments.sets import load
 from counterpoise.experiments.store import Record, Store, as_json
 from counterpoise.sentences import require
@@ -79,13 +80,11 @@ def execute(task: Task, folder: Path | None, code: str) -> Record:
         problem = _problem(task.cell, task.digest, folder)
         result = _run(problem, task)
         claims = cp.certify(problem, result.x)
-    same = {name: getattr(task, name) for name in ("target", "problem", "dataset", "digest", "value", "lam", "start")}
     return Record(
+        **{field.name: getattr(task, field.name) for field in dataclasses.fields(Place)},
         key=task.key(code),
-        **same,
         method=task.method.name,
         stages=as_json(task.method.stages),
-        measure=task.measure,
         objective=problem.objective(result.x),
         violation=claims.violation,
         cws_gap=claims.cws_gap,

@@ -14,29 +14,22 @@ from typing import Any
 import numpy as np
 
 from counterpoise.checks import Vector
+from counterpoise.experiments.plan import Place
 from counterpoise.output import CannotWriteError
 
 SCHEMA = 1
 
 
 @dataclasses.dataclass(frozen=True)
-class Record:
+class Record(Place):
     """One run: its settings, result, certificate, and the code and machine that produced it.
 
     ``history`` has rows (iteration, seconds, objective); ``versions`` and ``machine`` are JSON, ``at`` a time in UTC.
     """
 
     key: str
-    target: str
-    problem: str
-    dataset: str
-    digest: str
-    value: float
-    lam: float
     method: str
     stages: str
-    start: int
-    measure: str
     objective: float
     violation: float
     cws_gap: float
@@ -49,11 +42,6 @@ class Record:
     versions: str
     machine: str
     at: str
-
-    @property
-    def cell(self) -> tuple[str, str, float, float]:
-        """(problem, set, s or c, λ)."""
-        return self.problem, self.dataset, self.value, self.lam
 
 
 COLUMNS = tuple(field.name for field in dataclasses.fields(Record))
@@ -93,7 +81,8 @@ class Store:
         row = [history if name == "history" else getattr(record, name) for name in COLUMNS]
         try:
             with self.connection:
-                self.connection.execute(f"INSERT OR IGNORE INTO records VALUES ({', '.join('?' * len(row))})", row)
+                marks = ", ".join("?" * len(row))
+                self.connection.execute(f"INSERT OR IGNORE INTO records ({', '.join(COLUMNS)}) VALUES ({marks})", row)
         except sqlite3.OperationalError as error:
             raise CannotWriteError(f"{self.path} cannot be written: {error}.") from None
 

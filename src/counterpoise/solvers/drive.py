@@ -16,7 +16,7 @@ Update = Callable[[Vector], Vector]
 
 
 class Drive:
-    """Iterates update rules x → x⁺ for :meth:`Run.loop`: one after another, each from the start with an even share.
+    """Iterates update rules x → x⁺ for :meth:`Run.loop`, one after another, each from the start with an even share.
 
     Points are scored every ``stride`` iterations and at the end of a rule, and an epoch reports the best of them. Which
     points are scored does not depend on the clock, so neither does the result of a run without a time limit.

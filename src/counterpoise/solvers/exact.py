@@ -13,7 +13,7 @@ from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import Vector, number
 from counterpoise.clock import working_seconds
 from counterpoise.problem import Problem, Result, Status
-from counterpoise.sentences import lacking
+from counterpoise.sentences import require
 from counterpoise.solvers.run import Epoch, Progress, Run
 from counterpoise.solvers.search import search, strategy_of
 from counterpoise.supervision import supervised
@@ -47,8 +47,8 @@ def exact(
 ) -> Result:
     """Return a proved optimum, or refuse with an estimate of how long the proof would take.
 
-    All supports of s coordinates (``TopSum``) or all vectors of bounds (``Norm2``, ``ConcaveQuadratic``) are looked at,
-    most of them by a closed form or a bound, after a search has found a point that is hard to beat.
+    All supports of s coordinates (``TopSum``) or all vectors of bounds (``Norm2``, ``ConcaveQuadratic``) are examined,
+    most of them by a closed form or a bound, after a search has found a good point.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def exact(
     status = run.record(Epoch(found.x, found.nit, found.nacc))
     if status is not None:
         return run.finish(Epoch(found.x, 0, 0, status))
-    # Only sparse or binary points are enumerated, so the way begins at one.
+    # Only sparse or binary points are enumerated, so start from one.
     x, solved = strategy.descend(found.x), 0
     steps = parts(x)
 
@@ -132,10 +132,7 @@ def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0
     max_time : float
         Seconds for SCIP.
     """
-    try:
-        import pyscipopt
-    except ImportError:
-        raise lacking("prove needs", "pyscipopt") from None
+    pyscipopt = require("prove needs", "pyscipopt")
     problem.require_quadratic("prove")
     strategy = strategy_of(problem, "prove")
     if not problem.u.is_line:
@@ -169,7 +166,7 @@ def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0
             "success": closed,
             "message": status.value,
             "bound": bound,
-            # What the search has certified belongs to its own point.
+            # The certificates of the search are for its own point.
             "cws_gap": start.cws_gap if found is start.x else math.nan,
             "convex_gap": start.convex_gap if found is start.x else None,
             "gap": (objective - bound) / max(abs(objective), 1e-300),

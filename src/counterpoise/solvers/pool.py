@@ -1,7 +1,7 @@
-"""Many columns: a pool of the most promising with its small Gram matrix, priced and certified against all.
+"""Price many columns: a pool of the most promising ones, with its small Gram matrix, is certified against all.
 
-Only products with A are taken over all columns, in blocks; nothing of the size of A is copied. On the sphere sparse
-columns are not even copied for a pool, whose most frequent ones may hold half of the data: their Gram matrix suffices.
+Only products with A are taken over all columns, in blocks; nothing of the size of A is copied. On the sphere a pool
+does not copy sparse columns either, as the most frequent ones may hold half of the data: their Gram matrix suffices.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from counterpoise.terms import columns as data_columns
 from counterpoise.terms.separable import as_term, is_gapped, one_sided_slopes, take
 from counterpoise.terms.smooth import LeastSquares, Quadratic
 
-# How many columns come into a pool by their slopes, by their gains, by their promises.
+# How many columns enter a pool by their slopes, by their gains and by their promises.
 PRICED, GAINING, PROMISING = 384, 128, 1024
-# On the sphere fewer by their promises: those above 0 are gains, and the others are proposals, no bounds.
+# On the sphere fewer enter by their promises: those above 0 are gains, the others proposals rather than bounds.
 TURNING = 128
-# How many by slopes that λ leaves negative: then hundreds of coordinates are held, and all gains are dear.
+# How many enter by slopes that λ leaves negative; then hundreds of coordinates are held and all gains are expensive.
 DESCENDING = 512
-# So many columns at a time are spread out as dense ones.
+# Sparse columns that are made dense at a time.
 DENSE = 16
-# What is left of ‖x‖² without a coordinate is rounding below this.
+# Below this, what remains of ‖x‖² without a coordinate is rounding.
 NOTHING = 1e-12
 
 
@@ -80,9 +80,9 @@ class Pool:
         return x if self.problem.is_feasible(x) else self.problem.project(x)
 
     def slopes(self, x: Vector) -> Vector:
-        """Return ∇f + the right slope of h at 0, of every column; a look at all of them just taken is not repeated.
+        """Return ∇f + the right slope of h at 0 of every column; those of the last x are kept.
 
-        They choose columns and claim nothing, so data in single precision is multiplied as it is.
+        They only choose columns; certificates do not use them, so data in single precision is multiplied as it is.
         """
         if self.seen is None or (self.seen[0] != x).any():
             r = self.f.residual(x).astype(self.f.A.dtype)
@@ -158,17 +158,17 @@ class Pool:
         return out
 
     def descending(self, x: Vector, tolerance: float) -> Any:
-        """Return columns that gain by their slopes alone; on the line the pool's own pricing brings them."""
+        """Return columns that gain by their slopes alone; on the line pricing finds them."""
         return np.flatnonzero(x)[:0]
 
     def to_verify(self, x: Vector, verified: Any, tolerance: float) -> Any:
-        """Return columns whose exchange may gain and that no pool has looked at yet, the most promising first."""
+        """Return columns whose exchange may gain and that were in no pool yet, the most promising first."""
         promises = np.where(verified, 0.0, self.promises(x))
         best = largest(promises, PROMISING)
         return best[promises[best] > tolerance]
 
     def exchange_bound(self, x: Vector, floor: float) -> float:
-        """Return what an exchange gains at most; on the line the promises of all columns have shown it."""
+        """Return what an exchange gains at most; on the line the promises of all columns bound it."""
         return floor
 
     def gap(self, x: Vector) -> tuple[float, float, int, int, float]:
@@ -306,13 +306,13 @@ class ArcPool(Pool):
         return out
 
     def _reach(self, products: Vector) -> Vector:
-        """Return the products with columns that may enter with either sign, or with the positive one alone."""
+        """Return the products with columns that may enter with either sign, or only with a positive one."""
         return np.abs(products) if self.signed else np.maximum(products, 0.0)
 
     def to_verify(self, x: Vector, verified: Any, tolerance: float) -> Any:
-        """Return the most promising columns no pool has looked at yet; promises are no upper bounds here.
+        """Return the most promising columns that were in no pool yet; promises are no upper bounds here.
 
-        An exchange speaks of at most s held coordinates.
+        Exchanges are defined for at most s held coordinates.
         """
         if np.count_nonzero(x) > self.s:
             return np.flatnonzero(x)[:0]
@@ -355,7 +355,7 @@ class ArcPool(Pool):
         return gram
 
     def _gradient(self, x: Vector) -> Vector:
-        """Return ∇f; unlike :meth:`slopes` in double precision, because claims rest on it."""
+        """Return ∇f; unlike :meth:`slopes` in double precision, because certificates use it."""
         r = self.f.residual(x)[:, None]
         gradient, dense = np.empty(self.problem.n), self.f.scale * r
 

@@ -31,8 +31,8 @@ def pooled(
     given : bool
         Whether the run's start is the user's; otherwise a sparse one is taken.
     ending : {Status.CERTIFIED, Status.SWAP_OPTIMAL}
-        What a descent on the pool must end with to count, and what is looked for outside: gains of pairs, or promises
-        of exchanges. A promise is an upper bound: the column that makes it comes into the pool, where it is verified.
+        What a descent on the pool must end with, and what is looked for outside: gains of pairs, or promises of
+        exchanges. A promise is an upper bound, which is verified in a pool that includes its column.
     """
     x = run.start
     if not given:
