@@ -100,11 +100,11 @@ def reproduce(
                     console,
                     "matplotlib is not installed, so the charts are in index.html only; pip install matplotlib.",
                 )
-            where = {"folder": folder, "store": store, "jobs": jobs, "backend": backend, "address": address}
+            run = functools.partial(runner.run, folder=folder, store=store, jobs=jobs, backend=backend, address=address)
             try:
                 for each in plans:
                     if not tables_only:
-                        _run(console, each, functools.partial(runner.run, **where), failures, verbose)
+                        _run(console, each, run, failures, verbose)
                     done.append(_finish(console, each, folder, store, output, command))
                 if "theory" in measured:
                     done.append(_theory(console, quick, output, command))

@@ -235,8 +235,8 @@ def _add(page: Report, chapter: Chapter) -> None:
         if table.rows:
             formats = [_format(table, column) for column in range(len(table.head))]
             columns = [Column(head, format) for head, format in zip(table.head, formats, strict=True)]
-            pairs = [zip(row, formats, strict=True) for row in table.cells(lambda value, bold: (value, bold))]
-            rows = [[_shown(*cell, format) for cell, format in row] for row in pairs]
+            cells = table.cells(lambda value, bold: (value, bold))
+            rows = [[_shown(value, bold, formats[c]) for c, (value, bold) in enumerate(row)] for row in cells]
             # The suffix avoids a clash with the name of the target.
             page.table(f"{_as_name(table.name)}-table", table.caption, columns, rows)
 

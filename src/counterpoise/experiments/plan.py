@@ -115,7 +115,8 @@ def build(problem: str, A: Any, y: Any, value: float, lam: float) -> Problem:
 
     if problem == "NNSPCA":
         return problems.NNSPCA(A, int(value), lam)
-    return getattr(problems, problem)(A, y, int(value) if problem == "SIT" else value, lam)
+    made: Problem = getattr(problems, problem)(A, y, int(value) if problem == "SIT" else value, lam)
+    return made
 
 
 def read_target(name: str, quick: bool = False, sets: list[str] | None = None) -> Target:

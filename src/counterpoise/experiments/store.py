@@ -99,7 +99,9 @@ class Store:
 
 def _record(row: tuple[Any, ...]) -> Record:
     # SQLite stores NaN as NULL.
-    fields = {name: math.nan if value is None else value for name, value in zip(COLUMNS, row, strict=True)}
+    fields: dict[str, Any] = {
+        name: math.nan if value is None else value for name, value in zip(COLUMNS, row, strict=True)
+    }
     history = np.frombuffer(zlib.decompress(fields["history"]), dtype="<f8").reshape(-1, 3).copy()
     return Record(**{**fields, "history": history})
 
