@@ -35,8 +35,6 @@ from counterpoise.sentences import as_seconds, counted, spelled
 STORE = "records.sqlite"
 # Seconds that measured targets take on a machine like ours.
 MEASURED_SECONDS = {"theory": 240.0, "sparse-pca": 30.0}
-# Kinds of targets that have figures beside their tables.
-DRAWN = ("curves", "histories")
 # Seconds between lines of progress without a terminal.
 PAUSE = 30.0
 # Longer tables are only written to files.
@@ -95,7 +93,7 @@ def reproduce(
             for sentence in dict.fromkeys(sentence for each in plans for sentence in each.absent.values()):
                 base.tell(console, f"Left out: {sentence}")
             _say_duration(console, plans, jobs, measured)
-            if not plotting.has_matplotlib() and (measured or any(each.target.kind in DRAWN for each in plans)):
+            if not plotting.has_matplotlib() and (measured or any(each.target.kind in pages.NOTES for each in plans)):
                 base.tell(
                     console,
                     "matplotlib is not installed, so the charts are in index.html only; pip install matplotlib.",

@@ -10,6 +10,7 @@ import hashlib
 import os
 import platform
 from collections.abc import Callable, Iterable, Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +46,8 @@ def code_identity() -> str:
 @functools.cache
 def versions() -> dict[str, str]:
     """Return the versions of this package and of those that compute."""
-    import numba
-    import scipy
-
-    return {
-        "counterpoise": cp.__version__,
-        "numba": numba.__version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-        "scipy": scipy.__version__,
-    }
+    packages = {name: metadata.version(name) for name in ("numba", "numpy", "scipy")}
+    return {"counterpoise": cp.__version__, "python": platform.python_version(), **packages}
 
 
 @functools.cache

@@ -371,7 +371,7 @@ class ArcPool(Pool):
             dense = self.f.dense(held[begin : begin + DENSE])
             for first in range(0, len(which), data_columns.BLOCK):
                 columns = which[first : first + data_columns.BLOCK]
-                yield begin, columns, self.f.scale * self.f.products(columns, dense)
+                yield begin, columns, self.f.scale * np.ascontiguousarray(self.f.products(columns, dense))
 
 
 def largest(values: Vector, count: int) -> Any:

@@ -101,8 +101,8 @@ class DataTerm:
 
     def products(self, which: Any, D: Vector) -> Vector:
         """Return AᵀD in double precision, a row for each of some columns of A."""
-        if not is_sparse(self.A):
-            return np.asarray(self.A[:, which].astype(np.float64, copy=False).T @ D)
+        if not is_sparse(self.A):  # DᵀA takes half the time of AᵀD
+            return np.asarray((D.T @ self.A[:, which].astype(np.float64, copy=False)).T)
         which = np.arange(self.n)[which]
         out = np.empty((len(which), D.shape[1]))
         column_products(self.A.data, self.A.indices, self.A.indptr, which, np.ascontiguousarray(D), out)
