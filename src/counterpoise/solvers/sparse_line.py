@@ -101,8 +101,8 @@ class SparseLine:
         self.ruled = is_gapped(h) or bool(problem.u.groups)
         self.support = swap_line.Support(Q, b, self._knots, problem.u.kernel(h), noise, self.ruled)
         self._unused = np.empty(5)
-        # Under kinks and rules every step of a walk solves a small program.
-        slow = self.ruled or len(h.centre) > 0
+        # Where bounds are in the way, and with few names under kinks, a step of a walk solves a small program.
+        slow = not is_plain(straightened(self.support, nothing) if self.s > FEW else self.support)
         self.plan, self.steps = plan_of(self.s, problem.n), (short_steps if slow else steps_of)(self.s, problem.n)
         if self.tight:
             self.plan = self.plan._replace(work=LEAST_JOBS)
@@ -313,14 +313,26 @@ def short_steps(s: int, n: int) -> int:
 def walk(
     support: swap_line.Support, x: Vector, s: int, rng: np.random.Generator, steps: int, limits: Limits | None = None
 ) -> None:
-    """Go from x, in place, to the best support of a walk over exchanges."""
+    """Go from x, in place, to the best support of a walk over exchanges, for many names on a model without knots."""
     n = len(x)
     steps += max(0, s - int(np.count_nonzero(x)))  # to fill up
     stay, away = max(1, min(STAY, math.ceil(STAY_SHARE * s))), max(1, min(AWAY, (n - s) // 2))
-    if is_plain(support) and s > 1:
-        _plain_walk(support, x, s, rng, steps, stay, away, limits or Limits())
+    model = straightened(support, x) if s > FEW else support
+    if is_plain(model) and s > 1:
+        _plain_walk(model, x, s, rng, steps, stay, away, limits or Limits())
     else:
         tabu_line.walk(support, x, s, steps, stay, away, rng)
+
+
+def straightened(support: swap_line.Support, x: Vector) -> swap_line.Support:
+    """Return a support without the knots of h, which becomes its tangent at x."""
+    h: Any = support.h
+    if not len(h.centre):
+        return support
+    none = np.zeros((0, len(x)))
+    slopes = 0.5 * np.sum(one_sided_slopes(h, x), axis=0)
+    slopes[x == 0.0] = one_sided_slopes(h, x)[1][x == 0.0]
+    return support._replace(b=support.b + slopes, h=h._replace(centre=none, cost=none, curve=none))
 
 
 def is_plain(support: swap_line.Support) -> bool:
