@@ -84,7 +84,7 @@ def projection(C: Any, current: Any, V: Any) -> Any:
 
 
 def orthogonal_projection(C: Any, current: Any, V: Any) -> Any:
-    """Return (I − QQᵀ)C(I − QQᵀ), Q a basis of all components: the generalised deflation, as in nsprcomp."""
+    """Return (I − QQᵀ)C(I − QQᵀ), Q a basis of all components: orthogonalised projection, as in nsprcomp."""
     Q = np.linalg.qr(V)[0]
     left = C - Q @ (Q.T @ C)
     return left - (left @ Q) @ Q.T

@@ -42,20 +42,19 @@ class SparsePCA(
 ):
     r"""Principal components with few loadings.
 
-    Component k maximises vᵀC_k v over ‖v‖ = 1 with at most ``n_nonzero`` non-zeros, and v ≥ 0 if ``nonnegative``.
-    C₁ = C is the covariance of X and C_k what the components before leave of it: by default the Schur complement
-    C_{k+1} = C_k − C_k v vᵀC_k/(vᵀC_k v) (Mackey 2008), the covariance of what a regression on the scores so far leaves
-    of X. So vᵀC_k v is the variance that a component adds to those before.
+    A component is a vector v of loadings, ‖v‖ = 1, with at most ``n_nonzero`` of them not 0, and none negative if
+    ``nonnegative``. The first maximises vᵀCv, the variance of its scores; C is the covariance of X. Component k
+    maximises vᵀC_k v, where C_k is what the components before it leave of C: by default the covariance of the residuals
+    of a regression of X on their scores, C_{k+1} = C_k − C_k v vᵀC_k/(vᵀC_k v).
 
-    Sparse components correlate, and their variances must not be added. ``explained_variance_`` is therefore *adjusted*
-    (Zou, Hastie and Tibshirani 2006): with the scores Z = (X − mean)Vᵀ = QR it is R_kk²/(n_samples − 1), the variance
-    of a score that the scores before it do not explain. With the Schur complement this is vᵀC_k v.
+    The scores of sparse components correlate, so their variances must not be added. ``explained_variance_`` is
+    *adjusted* (Zou, Hastie and Tibshirani 2006): the variance of a score that the scores before it do not explain,
+    R_kk²/(n_samples − 1) with (X − mean)Vᵀ = QR.
 
-    Components found one after the other are not the best together. Backfitting takes each in turn, deflates C by all
-    others, and exchanges loadings until none raises its variance; a change is kept if the total adjusted variance
-    rises. Where no component rises any more, up to two are replaced at random and the rounds go on from there; the
-    best total remains. If all components have the same ``n_nonzero`` they are ordered by adjusted variance: each is the
-    one that adds most to those before it.
+    Components found one after the other are not the best together. *Backfitting* takes each in turn, deflates C by all
+    others, and exchanges loadings while that raises the total adjusted variance. Where no component rises any more, up
+    to two are replaced at random and the rounds go on; the best total is kept. If all components have the same
+    ``n_nonzero`` they are then ordered by adjusted variance: each is the one that adds most to those before it.
 
     Parameters
     ----------
@@ -70,14 +69,15 @@ class SparsePCA(
         Whether columns are divided by their standard deviation, so that C holds correlations. Columns that do not vary
         are left as they are.
     deflation : {"schur", "hotelling", "projection", "orthogonal"}
-        What a component leaves of C: the Schur complement; C − (vᵀCv)vvᵀ (Hotelling); (I − vvᵀ)C(I − vvᵀ) (projection);
-        the same with v made orthogonal to the components before, which Mackey calls generalised deflation. Backfitting
-        needs "schur"; with the others components are found one after the other.
+        What a component leaves of C, in the names of Mackey (2008): the Schur complement, as above; Hotelling's
+        deflation C − (vᵀCv)vvᵀ; projection deflation (I − vvᵀ)C(I − vvᵀ); orthogonalised projection deflation, the
+        same with v made orthogonal to the components before. With the last three there is no backfitting, and a
+        component may add nothing to those before it.
     backfit : int, optional
-        Rounds of backfitting at most; a round looks at every component once. By default 60 divided by the number of
-        components, and at least 5; more rounds find more variance. With more than 256 columns these rounds are among
-        those of the largest variance, and as many may follow among all, without replacements. 0 keeps the components
-        as found one after the other.
+        The most rounds of backfitting; a round looks at every component once. By default 60 divided by the number of
+        components, and at least 5. More rounds, such as 40, often find more variance. 0 keeps the components as found
+        one after the other. With more than 256 columns these rounds use those of the largest variance, and as many
+        may follow that use all.
     method : {"search", "swap", "bcd-g", "exact"}
         Of :func:`counterpoise.minimize`, for each component in its turn. "exact" proves a single component, of few
         features.
@@ -247,8 +247,8 @@ class SparsePCA(
         X, covariance
             As in :meth:`fit`.
         n_nonzero : sequence of int, optional
-            In place of ``n_nonzero``. ``max_time`` and ``work`` hold for each of them. By default about ten numbers
-            from 1 to all features, each a half larger than the one before.
+            In place of the parameter ``n_nonzero``; ``max_time`` and ``work`` hold for each number. By default from 1
+            to all features, each number half as large again as the one before: 13 numbers for 100 features.
         """
         model = clone(self)
         data, _ = source_of(model, X, covariance)
@@ -272,9 +272,9 @@ class SparsePCA(
         """Return the share of the variance of X about ``mean_`` that the components' span holds.
 
         1 − Σ‖x − x̂‖²/Σ‖x − mean_‖² over rows x, x̂ = ``inverse_transform(transform(x))``, in units of ``scale_``; 1 is
-        the best. For orthogonal components and the data of the fit it is the sum of ``explained_variance_ratio_``. With
-        it :func:`sklearn.model_selection.cross_val_score` compares numbers of components and of loadings on rows that
-        were not fitted.
+        the best. On the data of the fit it is the sum of ``explained_variance_ratio_`` if components are orthogonal and
+        their scores do not correlate. With it :func:`sklearn.model_selection.cross_val_score` compares numbers of
+        components and of loadings on rows that were not fitted.
         """
         check_is_fitted(self)
         refuse_unusable("X", X)
