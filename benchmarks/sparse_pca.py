@@ -192,7 +192,7 @@ def rows(X: Vector, s: int, count: int = 10) -> Iterator[shared.Row]:
     tried[-1] = 1.0
     peer = decomposition.SparsePCA(support_size=tried)
 
-    def by_abess() -> Vector:
+    def by_abess() -> Any:
         if len(X) >= X.shape[1]:
             return shared.cut(peer.fit(X, number=count).coef_.T, s)
         # From fewer samples than features it returns vectors without zeros; a definite covariance serves it better.

@@ -297,7 +297,7 @@ def test_a_pool_of_copies_is_left(rng):
     pca = NonnegativeSparsePCA(4, 2, backfit=2, random_state=0).fit(X)
     np.testing.assert_allclose(pca.explained_variance_, qr_variances(X, pca.components_), rtol=1e-7)
     with pytest.warns(
-        UserWarning, match=r"n_components is 5, but 4 components leave no variance of X for another; the fit has 4"
+        UserWarning, match=r"n_components is 5, but 4 components leave no variance for another; the fit has 4"
     ):
         fewer = NonnegativeSparsePCA(5, 2, random_state=0).fit(X)
     assert fewer.n_components_ == len(fewer.components_) == len(fewer.results_) == 4
@@ -425,7 +425,7 @@ def test_without_time_components_are_of_a_few_products(rng, monkeypatch, backfit
     assert {result.status for result in pca.results_} == {cp.Status.TIME_LIMIT}
     added = qr_variances(X, pca.components_) if backfit == 0 else added_variances(X, pca.components_)
     np.testing.assert_allclose([-2.0 * result.objective for result in pca.results_], added, rtol=1e-8)
-    with pytest.warns(UserWarning, match="n_components is 3, but 2 components leave no variance of X for another"):
+    with pytest.warns(UserWarning, match="n_components is 3, but 2 components leave no variance for another"):
         NonnegativeSparsePCA(3, backfit=backfit, max_time=1e-9).fit(X[:, :2] @ rng.uniform(size=(2, 6)))
 
 
@@ -539,7 +539,10 @@ def test_the_unit_of_the_data_does_not_matter(rng, size):
         ({"n_nonzero": 9}, r"n_nonzero is 9, but X has 8 features; it must be between 1 and 8"),
         ({"n_nonzero": 0}, r"n_nonzero is 0; it must be at least 1"),
         ({"n_components": 2, "n_nonzero": [3, 9]}, r"n_nonzero\[1\] is 9, but X has 8 features"),
-        ({"n_components": 2, "n_nonzero": [3]}, r"n_nonzero has 1 entries; give one number, or one for each of 2"),
+        (
+            {"n_components": 2, "n_nonzero": [3]},
+            r"n_nonzero has 1 entries; give one number, or one for each of 2",
+        ),
         ({"method": "pdca"}, r"method is 'pdca'; it must be one of 'search', 'swap', 'bcd-g', 'exact'"),
         ({"max_time": 0.0}, r"max_time is 0; a fit needs some seconds"),
         ({"max_time": -1.0}, r"max_time is -1; it must be finite and at least 0"),
@@ -594,7 +597,7 @@ def test_constant_data_and_exhausted_rank(rng, kind):
         NonnegativeSparsePCA().fit(kind(np.full((10, 4), 0.3)))
     X = rng.standard_normal((10, 2)) @ rng.uniform(size=(2, 5))
     with pytest.warns(
-        UserWarning, match=r"n_components is 3, but 2 components leave no variance of X for another"
+        UserWarning, match=r"n_components is 3, but 2 components leave no variance for another"
     ) as caught:
         pca = NonnegativeSparsePCA(3, random_state=0).fit(kind(X))
     assert caught[0].filename == __file__

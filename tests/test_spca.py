@@ -362,13 +362,15 @@ def test_no_more_components_than_the_rank(rng, deflate, given):
     for _ in range(scaled(5, 2)):
         X = rng.standard_normal((12, 2)) @ rng.standard_normal((2, 6))
         pca = SparsePCA(4, 3, deflation=deflate, random_state=0)
-        with pytest.warns(UserWarning, match=r"n_components is 4, but 2 components leave no variance of") as caught:
+        with pytest.warns(
+            UserWarning, match=r"n_components is 4, but 2 components leave no variance for another"
+        ) as caught:
             pca.fit(**({"covariance": np.cov(X, rowvar=False)} if given else {"X": X}))
         assert caught[0].filename == __file__
         assert pca.n_components_ == 2 and pca.components_.shape == (2, 6) and len(pca.results_) == 2
         np.testing.assert_allclose(pca.explained_variance_, qr_variances(X, pca.components_), rtol=1e-6)
     with pytest.warns(
-        UserWarning, match=r"n_components is 2, but 1 component leaves no variance of X for another; the fit has 1"
+        UserWarning, match=r"n_components is 2, but 1 component leaves no variance for another; the fit has 1"
     ):
         SparsePCA(2).fit(np.outer(np.arange(5.0), [1.0, -2.0, 3.0]))
 

@@ -120,7 +120,7 @@ def adjusted_variances(Z: Matrix, by_size: bool) -> tuple[Matrix, Indices]:
         return variances, np.asarray(order, dtype=np.intp)
     lengths, kept = np.einsum("ij,ij->j", Z, Z), np.arange(Z.shape[1])
     while True:
-        added = np.linalg.qr(Z[:, kept], mode="r").diagonal() ** 2
+        added = np.asarray(np.linalg.qr(Z[:, kept], mode="r")).diagonal() ** 2
         explained = np.flatnonzero(added <= EXHAUSTED * lengths[kept[: len(added)]])
         if not len(explained):
             variances[kept[: len(added)]] = added

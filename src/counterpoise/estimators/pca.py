@@ -208,8 +208,7 @@ class SparsePCA(
             count = len(found.sizes)
             leave = "component leaves" if count == 1 else "components leave"
             warnings.warn(
-                f"n_components is {len(plan.sizes)}, but {count} {leave} no variance of {data.name} for another; "
-                f"the fit has {count}.",
+                f"n_components is {len(plan.sizes)}, but {count} {leave} no variance for another; the fit has {count}.",
                 UserWarning,
                 stacklevel=2 + FRAMES,
             )
