@@ -16,8 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from llvmlite.binding import parse_assembly
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 Function = Callable[..., Any]
 # Bytes before the data of a cache file.
@@ -26,18 +25,8 @@ CHECKSUM = 16
 _registered_sources: dict[tuple[str, str], str] = {}
 
 
-class _MachineCode(CompileResultCacheImpl):  # type: ignore[misc]
-    """What is kept of an entry point: its machine code, without the bitcode for functions that would inline it."""
-
-    def reduce(self, data: Any) -> Any:
-        (name, kind, (machine_code, _)), *rest = super().reduce(data)
-        return (name, kind, (machine_code, parse_assembly("").as_bitcode())), *rest
-
-
 class StampedCache(FunctionCache):  # type: ignore[misc]
     """Numba's disk cache with the fingerprint of the sources in its key, and files that are checked."""
-
-    _impl_class = _MachineCode
 
     def __init__(self, function: Function) -> None:
         super().__init__(function)

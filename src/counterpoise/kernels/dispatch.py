@@ -72,7 +72,10 @@ class _LeaveOptimisation(FunctionPass):  # type: ignore[misc]
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class _OfferForLinking(LoweringPass):  # type: ignore[misc]
-    """Let other compiled functions call an inner function that has no machine code of its own."""
+    """Let other compiled functions call an inner function that has no machine code of its own.
+
+    Unless it is to be inlined by force, it never is: LLVM would inline long functions wherever they are called.
+    """
 
     _name = "offer_for_linking"
 
@@ -82,6 +85,8 @@ class _OfferForLinking(LoweringPass):  # type: ignore[misc]
     def run_pass(self, state: Any) -> bool:
         # Numba knows a function by a builtin, which Python would call; here nobody does.
         handle = list[Any]().append
+        if not state.flags.forceinline:
+            state.library.get_function(state.cr.fndesc.llvm_func_name).add_function_attribute("noinline")
         state.targetctx.insert_user_function(handle, state.cr.fndesc, [state.library])
         state["cr"] = state.cr._replace(cfunc=handle)
         return False
@@ -177,7 +182,7 @@ class _Inner(CPUDispatcher):  # type: ignore[misc]
 def verb(stub: Function, allocates: bool = False) -> Function:
     """Turn ``stub`` into a verb; its body is the default, or raises for terms that have no body."""
     bodies: dict[type, Function] = {}
-    options = {**INNER, "_nrt": allocates, "forceinline": True}
+    options = {**INNER, "_nrt": allocates, "forceinline": not allocates}
     default = _inner(stub, **options)
 
     @functools.wraps(stub)
