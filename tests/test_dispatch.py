@@ -17,9 +17,10 @@ from scipy.optimize import minimize as scipy_minimize
 
 import counterpoise as cp
 from conftest import scaled
-from counterpoise.kernels import dispatch
+from counterpoise.kernels import cache
+from counterpoise.kernels.cache import fingerprint
 from counterpoise.kernels.concave import ConcaveQuadratic, change, slope_floor
-from counterpoise.kernels.dispatch import fingerprint, has_body, implements, verb
+from counterpoise.kernels.dispatch import has_body, implements, verb
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = Path(cp.__file__).parent
@@ -77,7 +78,7 @@ def test_the_fingerprint_covers_every_module_that_an_entry_point_is_made_of(tmp_
     """Copies of the kernels, of which one is edited: the entry points that import it have another fingerprint."""
     folder = tmp_path / "kernels"
     shutil.copytree(PACKAGE / "kernels", folder, ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(dispatch, "__file__", str(folder / "dispatch.py"))
+    monkeypatch.setattr(cache, "__file__", str(folder / "cache.py"))
     users = {
         "topsum": {"sweep", "block"},
         "line": {"sweep", "block", "swap_line", "tabu_line", "enumerate"},
@@ -88,8 +89,8 @@ def test_the_fingerprint_covers_every_module_that_an_entry_point_is_made_of(tmp_
     }
 
     def all_of_them():
-        dispatch._text_of.cache_clear()
-        dispatch._imports_of.cache_clear()
+        cache._text_of.cache_clear()
+        cache._imports_of.cache_clear()
         return {name: fingerprint(f"counterpoise.kernels.{name}", []) for name in users["dispatch"]}
 
     before = all_of_them()
@@ -102,16 +103,16 @@ def test_the_fingerprint_covers_every_module_that_an_entry_point_is_made_of(tmp_
         assert affected <= changed, edited
         assert "sweep" in affected or "sweep" not in changed, edited
         before = after
-    dispatch._text_of.cache_clear()
-    dispatch._imports_of.cache_clear()
+    cache._text_of.cache_clear()
+    cache._imports_of.cache_clear()
 
 
 EDITED = """
 from pathlib import Path
-from counterpoise.kernels import dispatch
-file = Path(dispatch.__file__).with_name("topsum.py")
+from counterpoise.kernels import cache
+file = Path(cache.__file__).with_name("topsum.py")
 file.write_text(file.read_text() + "\\nEDITED = True\\n")
-print(dispatch.fingerprint("counterpoise.kernels.sweep", []))
+print(cache.fingerprint("counterpoise.kernels.sweep", []))
 """
 
 

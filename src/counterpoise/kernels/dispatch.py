@@ -1,37 +1,50 @@
-"""Verbs that choose their compiled body by the type of their first argument, and the cache that keeps them.
+"""Verbs that choose their compiled body by the type of their first argument, and how kernels are compiled.
 
 A *term* is a NamedTuple of numbers and arrays. A *verb* is a function such as ``change(g, x, i, a, j, b)``
 whose body depends on the type of its first argument. :func:`implements` registers a body, also from
 outside the package; the same lookup serves compiled code and plain Python (``NUMBA_DISABLE_JIT=1``).
-
-Only entry points are cached on disk, and their cache key contains :func:`fingerprint`, a hash of the sources that they
-are made of. Editing one of them is a cache miss, never a stale hit.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
+import gc
 import inspect
-import pickle
-import re
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numba
-from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core import typed_passes, untyped_passes
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import FunctionPass, LoweringPass, register_pass
 from numba.core.registry import CPUDispatcher
+from numba.core.targetconfig import ConfigStack
 from numba.core.typed_passes import NativeLowering, NopythonTypeInference
-from numba.core.types import unliteral  # type: ignore[attr-defined]
+from numba.core.types import Dispatcher, unliteral  # type: ignore[attr-defined]
 from numba.extending import overload
 
+from counterpoise.kernels.cache import StampedCache, register_source
+
 Function = Callable[..., Any]
-# Bytes before the data of a cache file.
-CHECKSUM = 16
+# Passes for closures, ``with``, string literals, literals as types, inlined overloads and array expressions.
+NOT_FOR_PLAIN = {
+    untyped_passes.WithLifting,
+    untyped_passes.InlineClosureLikes,
+    untyped_passes.RewriteSemanticConstants,
+    untyped_passes.DeadBranchPrune,
+    untyped_passes.RewriteDynamicRaises,
+    untyped_passes.MakeFunctionToJitFunction,
+    untyped_passes.InlineInlinables,
+    untyped_passes.FindLiterallyCalls,
+    untyped_passes.LiteralUnroll,
+    untyped_passes.LiteralPropagationSubPipelinePass,
+    typed_passes.InlineOverloads,
+    typed_passes.NopythonRewrites,
+    typed_passes.NoPythonSupportedFeatureValidation,
+    typed_passes.DumpParforDiagnostics,
+}
 
 
 @register_pass(mutates_CFG=False, analysis_only=True)
@@ -59,7 +72,10 @@ class _LeaveOptimisation(FunctionPass):  # type: ignore[misc]
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class _OfferForLinking(LoweringPass):  # type: ignore[misc]
-    """Let other compiled functions call an inner function that has no machine code of its own."""
+    """Let other compiled functions call an inner function that has no machine code of its own.
+
+    Unless it is to be inlined by force, it never is: LLVM would inline long functions wherever they are called.
+    """
 
     _name = "offer_for_linking"
 
@@ -69,6 +85,8 @@ class _OfferForLinking(LoweringPass):  # type: ignore[misc]
     def run_pass(self, state: Any) -> bool:
         # Numba knows a function by a builtin, which Python would call; here nobody does.
         handle = list[Any]().append
+        if not state.flags.forceinline:
+            state.library.get_function(state.cr.fndesc.llvm_func_name).add_function_attribute("noinline")
         state.targetctx.insert_user_function(handle, state.cr.fndesc, [state.library])
         state["cr"] = state.cr._replace(cfunc=handle)
         return False
@@ -80,11 +98,19 @@ def _finish_without_machine_code(library: Any) -> None:
     library._finalized = True
 
 
+def _is_plain(function: Function) -> bool:
+    """Return whether a function is of this package and has no closures."""
+    nested = any(inspect.iscode(each) for each in function.__code__.co_consts)
+    return function.__module__.startswith("counterpoise.") and not nested
+
+
 class _InnerCompiler(CompilerBase):  # type: ignore[misc]
     """Numba's compiler, with :class:`_LeaveOptimisation`."""
 
     def define_pipelines(self) -> list[Any]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        if _is_plain(self.state.func_id.func):
+            passes.passes = [(each, why) for each, why in passes.passes if each not in NOT_FOR_PLAIN]
         passes.add_pass_after(_LeaveOptimisation, NopythonTypeInference)
         passes.add_pass_after(_OfferForLinking, NativeLowering)
         passes.finalize()
@@ -99,8 +125,6 @@ INNER = {
     "no_cfunc_wrapper": True,
     "_nrt": False,
 }
-
-_registered_sources: dict[tuple[str, str], str] = {}
 
 
 def _inner(function: Function, **options: Any) -> Function:
@@ -158,7 +182,7 @@ class _Inner(CPUDispatcher):  # type: ignore[misc]
 def verb(stub: Function, allocates: bool = False) -> Function:
     """Turn ``stub`` into a verb; its body is the default, or raises for terms that have no body."""
     bodies: dict[type, Function] = {}
-    options = {**INNER, "_nrt": allocates, "forceinline": True}
+    options = {**INNER, "_nrt": allocates, "forceinline": not allocates}
     default = _inner(stub, **options)
 
     @functools.wraps(stub)
@@ -190,8 +214,7 @@ def implements(of: Function, term_type: type) -> Callable[[Function], Function]:
         options = of.options  # type: ignore[attr-defined]
         if not function.__module__.startswith("counterpoise."):
             options = {**options, "_nrt": True}  # a body of a user's may make arrays
-            key = (of.__name__, f"{term_type.__module__}.{term_type.__qualname__}")
-            _registered_sources[key] = _source_of(function)
+            register_source(of.__name__, term_type, function)
         of.bodies[term_type] = _inner(function, **options)  # type: ignore[attr-defined]
         return function
 
@@ -205,135 +228,60 @@ def has_body(of: Function, term_type: type) -> bool:
 
 def entry_point(function: Function) -> Function:
     """Compile a function that Python calls, cached on disk where a cache can be written."""
-    compiled: Function = numba.njit(nogil=True, error_model="numpy", no_cfunc_wrapper=True)(function)
-    if hasattr(compiled, "enable_caching"):  # absent with NUMBA_DISABLE_JIT=1
-        try:
-            compiled._cache = _StampedCache(function)  # type: ignore[attr-defined]
-        except RuntimeError:  # no writable cache location: compile in every process
-            pass
+    if numba.config.DISABLE_JIT:
+        return function
+    options = {"nopython": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+    compiled: Function = _Entry(function, targetoptions=options)
+    # No writable cache location: compile in every process.
+    with contextlib.suppress(RuntimeError):
+        compiled._cache = StampedCache(function)  # type: ignore[attr-defined]
     return compiled
 
 
-class _StampedCache(FunctionCache):  # type: ignore[misc]
-    """Numba's disk cache with the fingerprint of the sources in its key, and files that are checked."""
+class _Entry(CPUDispatcher):  # type: ignore[misc]
+    """A compiled function that Python calls."""
 
-    def __init__(self, function: Function) -> None:
-        super().__init__(function)
-        self._module = function.__module__
-        locator = self._impl.locator
-        self._cache_file = _CheckedFile(
-            cache_path=locator.get_cache_path(),
-            filename_base=self._impl.filename_base,
-            source_stamp=locator.get_source_stamp(),
-        )
-
-    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        return (*super()._index_key(sig, codegen), fingerprint(self._module, sig))
-
-    def _save_overload(self, sig: Any, data: Any) -> None:
-        # A disk that is full or read-only costs the next process a compilation, and not this one its run.
-        with contextlib.suppress(OSError):
-            super()._save_overload(sig, data)
+    def compile(self, sig: Any) -> Any:
+        with global_compiler_lock, _remembering(self.typingctx):
+            return super().compile(sig)
 
 
-class _CheckedFile(IndexDataCacheFile):  # type: ignore[misc]
-    """Numba's index and data files; what is damaged, or was written for another key, is compiled again.
+# The signatures of builtin functions and verbs, by function, types and the flags that their bodies inherit.
+_signatures: dict[Any, Any] = {}
+INHERITED = ("nrt", "error_model", "fastmath", "forceinline")
 
-    Two processes that compile different signatures of one function at the same time may give both data files the same
-    name, so that each file says what it is for. A checksum comes first: damaged machine code would crash the process.
+
+@contextlib.contextmanager
+def _remembering(context: Any) -> Iterator[None]:
+    """Look up each signature once, and collect no garbage: Numba makes millions of small objects that it keeps.
+
+    Without that it tries all that it knows about ``+`` or ``[]`` again wherever they stand, a sixth of its time.
     """
-
-    def save(self, key: Any, data: Any) -> None:
-        super().save(key, (key, data))
-
-    def load(self, key: Any) -> Any:
-        found = super().load(key)
-        return found[1] if found is not None and found[0] == key else None
-
-    def _load_index(self) -> dict[Any, str]:
-        try:
-            index: dict[Any, str] = super()._load_index()
-        except Exception:  # whatever a damaged pickle raises
-            return {}
-        return index
-
-    def _save_data(self, name: str, data: Any) -> None:
-        content = self._dump(data)
-        with self._open_for_write(self._data_path(name)) as file:
-            file.write(_checksum(content) + content)
-
-    def _load_data(self, name: str) -> Any:
-        content = Path(self._data_path(name)).read_bytes()
-        mark, content = content[:CHECKSUM], content[CHECKSUM:]
-        if mark != _checksum(content):
-            raise OSError(f"{name} is damaged.")  # which the caller takes for a file that is not there
-        return pickle.loads(content)
+    if "resolve_function_type" in vars(context):  # an entry point within another
+        yield
+        return
+    collects = gc.isenabled()
+    context.resolve_function_type = functools.partial(_resolve, context)
+    gc.disable()
+    try:
+        yield
+    finally:
+        del context.resolve_function_type
+        if collects:
+            gc.enable()
 
 
-def _checksum(content: bytes) -> bytes:
-    return hashlib.blake2b(content, digest_size=CHECKSUM).digest()
-
-
-def fingerprint(module: str, types: Any) -> str:
-    """Return a hash of the sources of an entry point in a module, called with arguments of the given Numba types.
-
-    These are the kernel modules that it imports, directly or not, those in which the classes of its terms stand, and
-    the bodies that were registered for these classes from outside.
-    """
-    classes = _classes_in(types)
-    names = {_kernel_name(module), "dispatch"} | {_kernel_name(each.__module__) for each in classes}
-    known, texts = set[str](), list[str]()
-    while names - known:
-        name = min(names - known)
-        known.add(name)
-        names |= _imports_of(name)
-        texts.append(_text_of(name))
-    terms = {f"{each.__module__}.{each.__qualname__}" for each in classes}
-    for (verb_name, term), source in sorted(_registered_sources.items()):
-        if term in terms:
-            texts += [verb_name, term, source]
-    return hashlib.sha256("\0".join(texts).encode()).hexdigest()
-
-
-def _classes_in(types: Any) -> set[type]:
-    """Return the classes of all NamedTuples in nested types."""
-    found = set[type]()
-    for each in types:
-        if hasattr(each, "instance_class"):
-            found.add(each.instance_class)
-        found |= _classes_in(getattr(each, "types", ()))
-    return found
-
-
-def _kernel_name(module: str) -> str:
-    """Return the last part of a module's name, "" for one outside the kernels, of which Numba itself keeps track."""
-    package, _, name = module.rpartition(".")
-    return name if package == __package__ else ""
-
-
-@functools.cache
-def _text_of(name: str) -> str:
-    return (Path(__file__).parent / f"{name}.py").read_text(encoding="utf-8") if name else ""
-
-
-@functools.cache
-def _imports_of(name: str) -> frozenset[str]:
-    """Return the kernel modules that the text of a kernel module names."""
-    text = _text_of(name)
-    listed = ",".join(re.findall(r"from counterpoise\.kernels import \(?([\w,\s]+)", text))
-    named = {*re.findall(r"counterpoise\.kernels\.(\w+)", text), *re.findall(r"\w+", listed)}
-    return frozenset(each for each in named if (Path(__file__).parent / f"{each}.py").is_file())
-
-
-def _source_of(function: Function) -> str:
-    """Return the whole file that defines ``function``, because its helpers live there too."""
-    file = inspect.getsourcefile(function)
-    if file is not None and Path(file).is_file():
-        return Path(file).read_text(encoding="utf-8")
-    code = function.__code__
-    return repr((code.co_code, code.co_consts, code.co_names))
-
-
-# Read now, because a file that is edited while this process runs is not what this process compiles.
-for _file in Path(__file__).parent.glob("*.py"):
-    _text_of(_file.stem)
+def _resolve(context: Any, function: Any, args: Any, kws: Any) -> Any:
+    """Return the signature of a function for arguments of given types, as ``context.resolve_function_type`` does."""
+    find = functools.partial(type(context).resolve_function_type, context, function, args, kws)
+    if kws or isinstance(function, Dispatcher):
+        return find()
+    flags = ConfigStack.top_or_none()
+    key = (function, tuple(args), *(str(getattr(flags, name, None)) for name in INHERITED))
+    try:
+        known = _signatures.get(key)
+    except TypeError:  # a literal slice has no hash
+        return find()
+    if known is None:
+        known = _signatures[key] = find()
+    return known
