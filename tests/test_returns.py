@@ -126,7 +126,7 @@ def test_a_missing_price_of_the_index_is_not_passed_over(prices, spx):
             lambda p, i: (p.pct_change().fillna(-0.01), i),
             {},
             ValueError,
-            r"is -0.01; prices must be positive and finite; the table looks like returns, where prices are needed\.$",
+            r"is -0.01; prices must be positive and finite; the table looks like returns, which given=.returns. takes\.$",
         ),
         (lambda p, i: (p[["AAA"]], i), {}, ValueError, "There is 1 stock; at least 2 are needed"),
         (lambda p, i: (p, p), {}, ValueError, "index has 3 columns; it must be a Series or have one column"),
