@@ -507,8 +507,8 @@ def test_the_picture_has_both_curves_and_their_difference(market, figure):
     assert len(figure.axes) == 2 and lower.get_shared_x_axes().joined(ax, lower)
     drawn = {line.get_label(): line for line in ax.get_lines()}
     for name in ("portfolio", "index"):
-        np.testing.assert_allclose(drawn[name].get_ydata(), found.cumulative[name])
-    assert drawn["index"].get_xdata()[0] == DAYS[40].to_datetime64()
+        np.testing.assert_allclose(drawn[name].get_ydata(), [1.0, *found.cumulative[name]])
+    assert list(drawn["index"].get_xdata()[:2]) == [DAYS[39].to_datetime64(), DAYS[40].to_datetime64()]
     np.testing.assert_allclose(lower.get_lines()[0].get_ydata(), found.difference)
     assert len([line for line in ax.get_lines() if line.get_label().startswith("_")]) == 3
     figure.canvas.draw()

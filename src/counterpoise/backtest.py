@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import os
 import warnings
 from collections.abc import Callable
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -165,6 +167,12 @@ class Backtest:
         # Without labels, rows are counted from the first row of the picture.
         marks = self.rebalances if is_pandas(self.portfolio, "Series") else self.rebalances - self.rebalances[0]
         return plot_tracking(self.portfolio, self.index, rebalances=marks, ax=ax)
+
+    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write a page, one HTML file that loads nothing; see :func:`counterpoise.report_tracking.backtest_report`."""
+        from counterpoise.report_tracking import backtest_report
+
+        return backtest_report(self, **options).write(path)
 
     @property
     def _total_cost(self) -> float:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -126,7 +128,13 @@ class Split:
         """Draw the balance; see :func:`counterpoise.plotting.plot_balance`."""
         from counterpoise.plotting import plot_balance
 
-        return plot_balance(self.balance, ax)
+        return plot_balance(self, ax)
+
+    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write a page, one HTML file that loads nothing; see :func:`counterpoise.report.split_report`."""
+        from counterpoise.report import split_report
+
+        return split_report(self, **options).write(path)
 
     def randomisation_test(
         self,

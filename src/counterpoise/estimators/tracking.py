@@ -5,8 +5,10 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import math
+import os
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -228,6 +230,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         self.tracking_error_ = task.tracking_error(result.x)
         self.turnover_ = task.rules.turnover(result.x)
         self.cws_gap_ = float(result.cws_gap)
+        self._fitted_rows = (returns.index if task.frame else None, task.A @ result.x, task.y)
         tasks.finish(fitted=True)
         return self
 
@@ -252,6 +255,21 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         difference = self.predict(returns) - _column(index)
         weight = _check_sample_weight(sample_weight, difference, dtype=np.float64, ensure_non_negative=True)
         return math.sqrt(float(weight @ difference**2) / float(weight.sum()))
+
+    def report(self, path: str | os.PathLike[str], returns: Any = None, index: Any = None, **options: Any) -> Path:
+        """Write a page about the fitted portfolio: one HTML file that loads nothing.
+
+        Parameters
+        ----------
+        path : path
+            Such as ``report.html``.
+        returns, index, **options
+            As in :func:`counterpoise.report.tracking_report`, such as ``backtest``; by default the rows of the fit.
+        """
+        from counterpoise.report import tracking_report
+
+        check_is_fitted(self)
+        return tracking_report(self, returns, index, **options).write(path)
 
     def path(self, returns: Any, index: Any, s: Sequence[int], sample_weight: Any = None) -> TrackingPath:
         """Find weights for several numbers of names.
