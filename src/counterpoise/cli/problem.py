@@ -6,22 +6,38 @@ import decimal
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
 
 import counterpoise as cp
 from counterpoise.checks import Vector, is_sparse, whole_number
+from counterpoise.cli.base import in_options
+from counterpoise.sentences import suggest
 from counterpoise.tables.arrays import TABLES, read_arrays
 from counterpoise.tables.prices import look_like_prices
 
 PROBLEMS = ("sit", "nnspca", "dcpb1", "dcpb2")
+# Words of the library's messages, and the options they correspond to.
+OPTIONS = {
+    "ignore": "--ignore",
+    "dates": "--dates",
+    "it must be a finite number": "it must be a finite number; --ignore COL leaves a column out",
+}
+
+Target = Annotated[str | None, typer.Option(metavar="COL", help="Column of the table that is y; the others are A.")]
+Dates = Annotated[str | None, typer.Option(metavar="COL", help="Column of days, if it is not found.")]
+Ignore = Annotated[list[str] | None, typer.Option(metavar="COL", help="Columns of the table to leave out: a,b.")]
 
 
 class Built(NamedTuple):
-    """A problem, how its λ came about, and what to tell the user about the file."""
+    """A problem, how its λ came about, what to tell the user about the file, and the names of its columns."""
 
     problem: cp.Problem
     lam_note: str
     notes: list[str]
+    names: list[str] | None
 
 
 def needs(problem: str) -> list[str]:
@@ -29,12 +45,13 @@ def needs(problem: str) -> list[str]:
     return list(inspect.signature(_kind(problem)).parameters)
 
 
-def build(file: Path, problem: str, target: str | None, given: dict[str, Any], scale: float) -> Built:
-    """Read the data and build the problem."""
+def build(file: Path, problem: str, target: str | None, given: dict[str, Any], scale: float, **table: Any) -> Built:
+    """Read the data and build the problem; ``table`` are options of :func:`counterpoise.tables.arrays.read_arrays`."""
     from counterpoise.certificates import exactness_threshold
 
-    arrays = read_arrays(file, target)
-    left_out = arrays.pop("left_out", [])
+    with in_options(OPTIONS):
+        arrays = read_arrays(file, target, **table)
+    left_out, names = arrays.pop("left_out", []), arrays.pop("names", None)
     notes = [f"Left out {', '.join(left_out)} of {file}, which is no data."] if left_out else []
     if problem == "sit" and not is_sparse(arrays["A"]) and arrays["A"].ndim == 2 and look_like_prices(arrays["A"]):
         notes.append(f"The columns of {file} look like prices; sit tracks returns.")
@@ -46,13 +63,13 @@ def build(file: Path, problem: str, target: str | None, given: dict[str, Any], s
     if given["s"] is not None and given["A"].ndim == 2:
         whole_number(given["s"], "--sparsity", 1, given["A"].shape[1])
     if given["lam"] is not None:
-        return Built(make(problem, given), "", notes)
+        return Built(make(problem, given), "", notes, names)
     probe = make(problem, {**given, "lam": 0.0})
     threshold = exactness_threshold(probe)
     built = make(problem, {**given, "lam": _just_above(threshold or 0.0)})
     built.f = probe.f  # the same data, whose AᵀA need not be formed again
     most = f"{given['s']} non-zeros" if "s" in needs(problem) else "one fractional coordinate"
-    return Built(built, f": CWS points have at most {most}", notes)
+    return Built(built, f": CWS points have at most {most}", notes, names)
 
 
 def _kind(problem: str) -> Callable[..., cp.Problem]:
@@ -81,9 +98,20 @@ def _just_above(threshold: float) -> float:
     return float(decimal.Context(prec=3, rounding=decimal.ROUND_UP).create_decimal_from_float(1.001 * threshold))
 
 
-def check_length(x: Vector, path: Path, problem: cp.Problem, file: Path) -> None:
-    """Refuse a point of another problem."""
-    if len(x) != problem.n:
-        raise ValueError(
-            f"{path} holds {len(x)} numbers, but {file} has {problem.n} columns of data; one each is needed."
-        )
+def as_point(found: Vector | dict[str, float], path: Path, built: Built, file: Path) -> Vector:
+    """Return a point of the problem, from a vector or by name; refuse one of another problem."""
+    n = built.problem.n
+    if isinstance(found, dict):
+        if built.names is None:
+            raise ValueError(f"{path} holds numbers by name, but the columns of {file} have none; give {n} numbers.")
+        places = {name: k for k, name in enumerate(built.names)}
+        x = np.zeros(n)
+        for name, value in found.items():
+            if name in places:
+                x[places[name]] = value
+            elif value:
+                raise ValueError(f"{path} names {name!r}, but {file} has no such column; {suggest(name, places)}")
+        return x
+    if len(found) != n:
+        raise ValueError(f"{path} holds {len(found)} numbers, but {file} has {n} columns of data; one each is needed.")
+    return found
