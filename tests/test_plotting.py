@@ -69,14 +69,17 @@ def test_a_best_known_from_elsewhere(ax):
 
 def test_a_best_known_that_was_beaten_is_not_used(ax):
     plot_objective(RUNS, best=5.0, ax=ax)
-    assert min(line.get_ydata().min() for line in lines(ax).values()) > 0.0
+    assert min(min(line.get_ydata()) for line in lines(ax).values()) > 0.0
 
 
 def test_ends_are_marked_and_explained(ax):
     plot_objective(RUNS, ax=ax)
     ends = {line.get_marker() for line in ax.get_lines()} - {"None"}
     assert ends == {MARKERS["CERTIFIED"], MARKERS["TIME_LIMIT"]}
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["bcd-g", "other", "certified", "time limit"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        *("bcd-g", "other", "best known (log axes have no 0)", "certified", "time limit")
+    ]
+    assert lines(ax)["best known (log axes have no 0)"].get_ydata() == pytest.approx([8e-6, 8e-6])
 
 
 def test_every_status_has_a_mark_of_its_own():
@@ -162,7 +165,7 @@ def test_several_starts_are_a_median_in_a_band(ax):
         np.testing.assert_allclose([heights.min(), heights.max()], np.array([low, high]) - 1.0 + floor)
     assert drawn["psg"].get_xdata().tolist() == [8.0, 16.0, 32.0, 48.0]
     words = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert words == ["bcd-g, median of 3", "psg", "certified", "time limit"]
+    assert words == ["bcd-g, median of 3", "psg", "best known (log axes have no 0)", "certified", "time limit"]
     assert [line.get_marker() for line in ax.get_lines()].count(MARKERS["CERTIFIED"]) == 2
 
 

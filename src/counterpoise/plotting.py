@@ -125,6 +125,7 @@ def plot_objective(
         Axis(f"best objective so far − best known ({known:.6g})", "log"),
     )
     draw(ax, "line", Panel("", *axes, series))
+    ax.axhline(known - shift, color="0.5", lw=0.9, ls=(0, (1, 2)), zorder=1, label="best known (log axes have no 0)")
     add_legend(ax, "right", {spelled(name): Style("0.3", "", marker=MARKERS[name]) for name in dict.fromkeys(statuses)})
     return ax
 

@@ -22,14 +22,15 @@ from counterpoise.findings import (
     tracking_claims,
 )
 from counterpoise.report_tracking import MOST_BARS, MOST_POINTS, add_notes, tracking_report
-from counterpoise.sentences import as_text, rounded_up, spelled
+from counterpoise.sentences import as_seconds, as_text, rounded_up, spelled
 
 if TYPE_CHECKING:
     from counterpoise.estimators.pca import SparsePCA
     from counterpoise.estimators.split import Split
+    from counterpoise.problem import Result
 
 __all__ = ["Axis", "Cell", "Column", "Panel", "Report", "Series", "as_text", "balance_table", "component_claims"]
-__all__ += ["components_report", "ending", "holdings_table", "loadings_table", "periods_of", "rounded_up"]
+__all__ += ["components_report", "ending", "holdings_table", "loadings_table", "periods_of", "rounded_up", "run_report"]
 __all__ += ["split_claims", "split_report", "tracking_claims", "tracking_report"]
 
 # Limits of rows and components on a page.
@@ -138,6 +139,57 @@ def components_report(
     return report
 
 
+def run_report(
+    result: Result,
+    *,
+    names: Sequence[Any] | None = None,
+    title: str = "A minimisation",
+    command: str = "",
+    settings: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
+) -> Report:
+    """Report a run of :func:`counterpoise.minimize`.
+
+    Parameters
+    ----------
+    result : Result
+    names : sequence, optional
+        Of the coordinates; by default their positions.
+    title, command, settings
+        Of :class:`Report`.
+    notes : sequence of str
+        What to tell about the data.
+    """
+    x = np.asarray(result.x, dtype=np.float64)
+    labels = [str(name) for name in (range(len(x)) if names is None else names)]
+    if len(labels) != len(x):
+        raise ValueError(f"names has {len(labels)} names, but x has {len(x)} coordinates.")
+    gap = float(result.cws_gap)
+    report = Report(title, command, settings)
+    said = "not known" if math.isnan(gap) else f"gap {rounded_up(max(0.0, gap))}, tolerance {result.tolerance:.1e}"
+    report.headline("certificate", spelled(result.status), said)
+    report.headline("objective", as_text(float(result.objective), "long"))
+    report.headline("non-zeros", f"{np.count_nonzero(x):,}", f"of {len(x):,} coordinates")
+    report.headline("time", as_seconds(float(result.time)), f"{result.nit:,} iterations")
+    add_notes(report, notes)
+    report.heading("The run")
+    report.paragraphs(ending(result))
+    history = np.asarray(result.history, dtype=np.float64)
+    if len(history) > 1:
+        line = Series("objective", history[:, 1], np.minimum.accumulate(history[:, 2]))
+        report.chart("history", "Best objective so far", "line", Axis("seconds"), Axis("objective"), [line])
+    report.heading("The point")
+    order = [int(k) for k in np.argsort(-np.abs(x), kind="stable") if x[k] != 0.0]
+    drawn = order[:MOST_BARS]
+    if drawn:
+        panel = bars_panel(Axis("x"), [labels[k] for k in drawn], x=[float(x[k]) for k in drawn])
+        note = "" if len(drawn) == len(order) else f"The {len(drawn)} largest of {len(order)}."
+        report.draw("point", "Coordinates that are not 0", "bar", panel, note)
+    rows = [[labels[k], float(x[k])] for k in order]
+    report.table("coordinates", "Coordinates", [Column("name"), Column("x", "number")], rows[:MOST_ROWS], _cut(rows))
+    return report
+
+
 def _cut(rows: Sequence[Any]) -> str:
     return f"The first {MOST_ROWS:,} of {len(rows):,} rows." if len(rows) > MOST_ROWS else ""
 
@@ -149,6 +201,18 @@ def _ordinary_shares(X: Any, scale: Any, count: int) -> npt.NDArray[np.float64] 
     values = np.asarray(X, dtype=np.float64) / scale
     spectrum = np.linalg.svd(values - values.mean(axis=0), compute_uv=False) ** 2
     return np.asarray(spectrum[:count] / spectrum.sum(), dtype=np.float64)
+
+
+def _stratum_counts(split: Split) -> tuple[list[Column], list[list[Any]]]:
+    """Return the number of units of each stratum in each group, and in all."""
+    labels, strata = np.asarray(split.labels), np.asarray(split.strata)
+    groups = range(len(split.group_sizes))
+    columns = [Column("stratum"), *(Column(f"group {g}", "whole") for g in groups), Column("units", "whole")]
+    rows = []
+    for stratum in np.unique(strata):
+        counts = [int(((labels == g) & (strata == stratum)).sum()) for g in groups]
+        rows.append([str(stratum), *counts, sum(counts)])
+    return columns, rows
 
 
 def split_report(
@@ -194,6 +258,9 @@ def split_report(
     rows = [[row[0], *row[:-3:-1], *row[1:-2]] for row in balance.rows]
     note = "Means are in each covariate's own unit; a difference is of two means over the deviation of all units."
     report.table("balance", "Balance", columns, rows, note)
+    if split.strata is not None:
+        report.subheading("Strata")
+        report.table("strata", "Units by stratum and group", *_stratum_counts(split))
     if len(split.draws) > 1:
         values = np.sort(np.asarray(split.draw_objectives, dtype=np.float64))
         places = list(range(1, len(values) + 1))

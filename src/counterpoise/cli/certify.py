@@ -89,16 +89,16 @@ def certify(
             pairs = built.n * (built.n - 1) // 2
             say(f"Looking at {counted(pairs, 'pair')}: objective {built.objective(x):.4g}, gap –")
             certificate = cp.certify(built, x, level=level)
-        warned, least = [*read.notes, *warned], built.value_and_resolution(x)[1]
+        least = built.value_and_resolution(x)[1]
         claims = sentences(built, certificate, read.names, least)
         if as_json:
             fields = {"counterpoise": cp.__version__, "file": str(file), "point": str(point), "problem": problem}
             shape = {"lam": float(built.g.lam), "columns": built.n, "non_zeros": int(np.count_nonzero(x))}
-            body = {**fields, **shape, **dataclasses.asdict(certificate), "sentences": [*claims, *warned]}
+            body = {**fields, **shape, **dataclasses.asdict(certificate), "sentences": [*claims, *read.notes, *warned]}
             results.print_json(body)
         elif not quiet:
             base.warn(warned)
-            _print(Console(highlight=False), built, x, certificate, claims, verbose)
+            _print(Console(highlight=False), built, x, certificate, [*read.notes, *claims], verbose)
 
 
 def sentences(

@@ -64,6 +64,8 @@ class Split:
         ``labels`` may be one.
     covariates : Covariates
         Names, values, standardised scores and weights.
+    strata : list of str or None
+        The stratum of every unit, if there are strata.
     """
 
     labels: Any
@@ -73,6 +75,7 @@ class Split:
     group_sizes: tuple[int, ...]
     mirrored: bool
     covariates: Covariates
+    strata: list[str] | None = None
 
     def __repr__(self) -> str:
         """Summarise in one line."""
@@ -297,6 +300,7 @@ def balanced_split(
         tuple(int(size) for size in sizes.sum(axis=0)),
         groups.mirrored,
         parts,
+        strata=None if strata is None else [str(names[code]) for code in codes],
     )
 
 
