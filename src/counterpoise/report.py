@@ -97,11 +97,11 @@ def components_report(
     report.heading("Loadings")
     if count > MOST_COMPONENTS:
         report.paragraphs(f"The first {MOST_COMPONENTS} of {count} components are drawn; the table has all.")
-    sizes = [row[2] for row in loadings.rows]
+    sizes, letters = [row[2] for row in loadings.rows], max(len(row[1]) for row in loadings.rows)
     axis = Axis("loading", reach=(min(0.0, *sizes), max(0.0, *sizes)))
     for k in range(1, min(count, MOST_COMPONENTS) + 1):
         own = [row for row in loadings.rows if row[0] == k][:MOST_BARS]
-        panel = bars_panel(axis, [row[1] for row in own], loading=[row[2] for row in own])
+        panel = bars_panel(axis, [row[1] for row in own], loading=[row[2] for row in own])._replace(letters=letters)
         report.draw(f"component-{k}", f"Component {k}", "bar", panel)
     report.table("loadings", "Loadings", loadings.columns, loadings.rows[:MOST_ROWS], _cut(loadings.rows))
     if X is not None and count > 1:
@@ -237,8 +237,8 @@ def split_report(
     at_random = split._random_difference
     report = Report(title, command, settings)
     sizes = " + ".join(str(size) for size in split.group_sizes)
-    report.headline("groups", sizes, f"{sum(split.group_sizes)} units")
     report.headline("largest difference", f"{split.max_difference:.2g}", f"standardised; {at_random:.2g} at random")
+    report.headline("groups", sizes, f"{sum(split.group_sizes)} units")
     report.headline("covariates", str(len(balance.rows)), "numbers, and levels of categories")
     report.headline(
         "draws",

@@ -107,11 +107,19 @@ def in_column(values: Sequence[float], kind: str = "number") -> list[str]:
         texts = [f"{scale * value:.{max(2, 2 - top)}f}" for value in values]
     elif top < 7 and all(value == round(value) for value in values):
         texts = [f"{value:.0f}" for value in values]
-    elif top - low <= 2 and -4 <= top < digits:
-        texts = [f"{scale * value:.{digits - 1 - top}f}" for value in values]
+    elif top - low <= 3 and -4 <= top < digits:
+        texts = [f"{value:.{digits - 1 - top}f}" for value in values]
     else:
-        texts = [f"{scale * value:#.{digits}g}".removesuffix(".") if value else "0" for value in values]
+        texts = [_significant(scale * value, digits) for value in values]
     return [f"{text}{unit}".replace("-", "−") for text in texts]
+
+
+def _significant(value: float, digits: int) -> str:
+    """Format a number with so many digits, trailing zeros included."""
+    if value == 0.0 or not math.isfinite(value):
+        return f"{value:g}"
+    exponent = math.floor(math.log10(abs(value)))
+    return f"{value:.{max(0, digits - 1 - exponent)}f}" if -4 <= exponent < 7 else f"{value:.{digits - 1}e}"
 
 
 def percent(share: float, digits: int | None = None) -> str:

@@ -122,6 +122,8 @@ class Panel(NamedTuple):
         Where to draw vertical lines.
     empty : str
         Why there are no series.
+    letters : int
+        Room for the names of categories on a page, at least; charts of equal room can be compared.
     """
 
     label: str
@@ -131,6 +133,7 @@ class Panel(NamedTuple):
     categories: Sequence[str] = ()
     marks: Values = ()
     empty: str = ""
+    letters: int = 0
 
 
 class Image(NamedTuple):

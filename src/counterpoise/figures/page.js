@@ -219,7 +219,7 @@
   }
 
   function rowFrame(spec, seen, width) {
-    const longest = Math.max(...spec.categories.map((name) => name.length));
+    const longest = Math.max(spec.letters, ...spec.categories.map((name) => name.length));
     const left = Math.min(14 + LETTER * longest, 0.42 * width);
     const each = spec.kind === "bar" ? Math.max(20, 9 * Math.max(1, seen.length) + 6) : 22;
     const height = each * spec.categories.length + 50;

@@ -283,6 +283,7 @@ def _spec(kind: str, panel: Panel) -> dict[str, Any]:
         "y": _axis_spec(panel.y),
         "categories": [str(category) for category in panel.categories],
         "marks": [plain(mark) for mark in panel.marks],
+        "letters": panel.letters,
         "series": [_series_spec(series) for series in panel.series],
     }
 
