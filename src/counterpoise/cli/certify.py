@@ -15,8 +15,7 @@ import counterpoise as cp
 from counterpoise.checks import Vector, choice
 from counterpoise.cli import base, results
 from counterpoise.cli.base import AsJson, Debug, Decimal, Quiet, Separator, Verbose, app, status_line
-from counterpoise.cli.problem import PROBLEMS, Dates, Ignore, Target, as_point, build
-from counterpoise.cli.solve import check_options
+from counterpoise.cli.problem import PROBLEMS, Dates, Ignore, Target, as_point, build, check_options
 from counterpoise.sentences import by_more_than, counted
 from counterpoise.tables.arrays import read_point
 

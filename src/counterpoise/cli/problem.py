@@ -12,12 +12,13 @@ import numpy as np
 import typer
 
 import counterpoise as cp
-from counterpoise.checks import Vector, is_sparse, whole_number
+from counterpoise.checks import Vector, choice, is_sparse, number, whole_number
 from counterpoise.cli.base import in_options
 from counterpoise.sentences import suggest
 from counterpoise.tables.arrays import TABLES, read_arrays
 from counterpoise.tables.prices import look_like_prices
 
+BLOCK_METHOD = "bcd-l"
 PROBLEMS = ("sit", "nnspca", "dcpb1", "dcpb2")
 # Words of the library's messages, and the options they correspond to.
 OPTIONS = {
@@ -56,8 +57,7 @@ def build(file: Path, problem: str, target: str | None, given: dict[str, Any], s
     if problem == "sit" and not is_sparse(arrays["A"]) and arrays["A"].ndim == 2 and look_like_prices(arrays["A"]):
         notes.append(f"The columns of {file} look like prices; sit tracks returns.")
     if "y" in needs(problem) and "y" not in arrays:
-        table = file.suffix.lower() in TABLES
-        remedy = "name its column with --target" if table else "give an .npz with A and y"
+        remedy = "name its column with --target" if file.suffix.lower() in TABLES else "give an .npz with A and y"
         raise ValueError(f"{problem} needs y, but {file} has only A; {remedy}.")
     given = {**given, **{name: array * scale for name, array in arrays.items()}}
     if given["s"] is not None and given["A"].ndim == 2:
@@ -115,3 +115,54 @@ def as_point(found: Vector | dict[str, float], path: Path, built: Built, file: P
     if len(found) != n:
         raise ValueError(f"{path} holds {len(found)} numbers, but {file} has {n} columns of data; one each is needed.")
     return found
+
+
+# Options of methods.
+
+
+def check_options(
+    problem: str, given: dict[str, Any], methods: list[str], options: dict[str, Any], scale: float
+) -> None:
+    """Check the options that do not depend on the data."""
+    choice(problem, "--problem", PROBLEMS, quoted=False)
+    for letter, option, meaning in (
+        ("s", "--sparsity", "how many coordinates are free"),
+        ("c", "--total", "the sum of x"),
+    ):
+        if letter in needs(problem) and given[letter] is None:
+            raise ValueError(f"{problem} needs {option}, {meaning}.")
+        if letter not in needs(problem) and given[letter] is not None:
+            others = " and ".join(name for name in PROBLEMS if letter in needs(name))
+            raise ValueError(f"{problem} has no {option}; it is an option of {others}.")
+    if given["lam"] is not None:
+        number(given["lam"], "--lam", 0.0)
+    if number(scale, "--scale") == 0.0:
+        raise ValueError("--scale is 0; it must be another number.")
+    stages = [stages_of(method) for method in methods]
+    whole_number(options["seed"], "--seed", 0)
+    if options["max_time"] is not None:
+        number(options["max_time"], "--max-time", 0.0)
+    if options["max_iter"] is not None:
+        whole_number(options["max_iter"], "--max-iter", max(map(len, stages)))
+    names = dict.fromkeys(name for some in stages for name in some)
+    if options["working_set"] is not None and not any(takes(name, "working_set") for name in names):
+        raise ValueError(f"--working-set is given, but no method asked for has one: {', '.join(names)}.")
+    if options["k"] is not None and BLOCK_METHOD not in names:
+        raise ValueError(f"--k is given, but {BLOCK_METHOD} is not among the methods asked for: {', '.join(names)}.")
+
+
+def stages_of(method: str) -> list[str]:
+    """Return the methods that a hybrid joins."""
+    stages, known = method.split("+"), cp.solvers.METHODS
+    for name in stages:
+        if name not in known:
+            raise ValueError(f"--method is {method!r}; it must be one of {', '.join(known)}, or some joined by +.")
+    return stages
+
+
+def takes(name: str, option: str) -> bool:
+    """Whether a method has an option."""
+    if option == "k" and name != BLOCK_METHOD:
+        return False  # bcd-g has its own k, of enumerated blocks, which the command leaves at pairs
+    parameters = inspect.signature(cp.solvers.METHODS[name]).parameters
+    return option in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -18,10 +17,23 @@ from rich.table import Table
 
 import counterpoise as cp
 from counterpoise import plotting
-from counterpoise.checks import Vector, choice, is_sparse, number, whole_number
+from counterpoise.checks import Vector, is_sparse, whole_number
 from counterpoise.cli import base, results
 from counterpoise.cli.base import AsJson, Debug, Decimal, Line, Quiet, Separator, app, status_line
-from counterpoise.cli.problem import PROBLEMS, Dates, Ignore, Target, as_point, build, data_of, make, needs
+from counterpoise.cli.problem import (
+    BLOCK_METHOD,
+    PROBLEMS,
+    Dates,
+    Ignore,
+    Target,
+    as_point,
+    build,
+    check_options,
+    data_of,
+    make,
+    stages_of,
+    takes,
+)
 from counterpoise.figures.page import Column
 from counterpoise.findings import Listing
 from counterpoise.output import csv_text, whole_file, write_text
@@ -31,7 +43,6 @@ from counterpoise.tables.arrays import read_point
 if TYPE_CHECKING:
     from counterpoise.solvers.run import Progress
 
-BLOCK_METHOD = "bcd-l"
 # Coordinates closer than this to 0, or to ±1, count as equal.
 NEAR = 1e-8
 # Large enough for the blocks of every method's defaults.
@@ -145,53 +156,6 @@ class Outcome:
     count: int
 
 
-def check_options(
-    problem: str, given: dict[str, Any], methods: list[str], options: dict[str, Any], scale: float
-) -> None:
-    """Check the options that do not depend on the data."""
-    choice(problem, "--problem", PROBLEMS, quoted=False)
-    for letter, option, meaning in (
-        ("s", "--sparsity", "how many coordinates are free"),
-        ("c", "--total", "the sum of x"),
-    ):
-        if letter in needs(problem) and given[letter] is None:
-            raise ValueError(f"{problem} needs {option}, {meaning}.")
-        if letter not in needs(problem) and given[letter] is not None:
-            others = " and ".join(name for name in PROBLEMS if letter in needs(name))
-            raise ValueError(f"{problem} has no {option}; it is an option of {others}.")
-    if given["lam"] is not None:
-        number(given["lam"], "--lam", 0.0)
-    if number(scale, "--scale") == 0.0:
-        raise ValueError("--scale is 0; it must be another number.")
-    stages = [_stages(method) for method in methods]
-    whole_number(options["seed"], "--seed", 0)
-    if options["max_time"] is not None:
-        number(options["max_time"], "--max-time", 0.0)
-    if options["max_iter"] is not None:
-        whole_number(options["max_iter"], "--max-iter", max(map(len, stages)))
-    names = dict.fromkeys(name for some in stages for name in some)
-    if options["working_set"] is not None and not any(_takes(name, "working_set") for name in names):
-        raise ValueError(f"--working-set is given, but no method asked for has one: {', '.join(names)}.")
-    if options["k"] is not None and BLOCK_METHOD not in names:
-        raise ValueError(f"--k is given, but {BLOCK_METHOD} is not among the methods asked for: {', '.join(names)}.")
-
-
-def _stages(method: str) -> list[str]:
-    """Return the methods that a hybrid joins."""
-    stages, known = method.split("+"), cp.solvers.METHODS
-    for name in stages:
-        if name not in known:
-            raise ValueError(f"--method is {method!r}; it must be one of {', '.join(known)}, or some joined by +.")
-    return stages
-
-
-def _takes(name: str, option: str) -> bool:
-    if option == "k" and name != BLOCK_METHOD:
-        return False  # bcd-g has its own k, of enumerated blocks, which the command leaves at pairs
-    parameters = inspect.signature(cp.solvers.METHODS[name]).parameters
-    return option in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-
-
 def _check_outputs(file: Path, plot: Path | None, save: Path | None, force: bool) -> None:
     """Refuse a path that cannot or should not be written, before any work."""
     if plot is not None:
@@ -220,7 +184,7 @@ def _warm_up(problem: str, built: cp.Problem, methods: list[str], options: dict[
     given = {"A": csc_array(A) if is_sparse(data.A) else A, "y": np.ones(n), "s": 2, "c": float(n % 2), "lam": 9.0}
     small = make(problem, given)
     data_of(small).gram = data.gram
-    for name in dict.fromkeys(name for method in methods for name in _stages(method)):
+    for name in dict.fromkeys(name for method in methods for name in stages_of(method)):
         block = options["k"] and min(options["k"], n)
         limits = {**options, "k": block, "max_time": 1.0, "max_iter": 100}
         if _run(small, name, small.start(), limits).status is cp.Status.INTERRUPTED:
@@ -231,7 +195,7 @@ def _warm_up(problem: str, built: cp.Problem, methods: list[str], options: dict[
 def _run(problem: cp.Problem, name: str, x0: Vector, options: dict[str, Any]) -> cp.Result:
     """Run one method with the options that it takes."""
     asked = {option: value for option, value in options.items() if value is not None}
-    taken = {option: asked[option] for option in asked if _takes(name, option)}
+    taken = {option: asked[option] for option in asked if takes(name, option)}
     return cp.minimize(problem, x0, method=name, **taken)
 
 
@@ -272,7 +236,7 @@ def _run_each(
         say(doing, options["max_time"], known)
         # A callback costs a copy of x per epoch, so it is used only if progress is shown.
         heard = {"callback": _listener(say, method, options["max_iter"])} if say.shown else {}
-        result = _run_stages(problem, _stages(method), x0, {**options, **heard})
+        result = _run_stages(problem, stages_of(method), x0, {**options, **heard})
         say(f"{doing}: objective {result.objective:.4g}, looking for a better pair", aside=known)
         outcomes[method] = _unexamined(problem, result)
         outcomes[method] = _examine(problem, outcomes[method])
@@ -284,7 +248,7 @@ def _run_each(
 
 def _listener(say: Line, method: str, max_iter: int | None) -> Callable[[Progress], None]:
     """Return a callback that shows progress; hybrids have no share, since they count iterations per stage."""
-    counts = max_iter if len(_stages(method)) == 1 else None
+    counts = max_iter if len(stages_of(method)) == 1 else None
     return lambda progress: say.hear(progress, None if counts is None else progress.iteration / counts)
 
 

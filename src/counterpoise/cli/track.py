@@ -130,9 +130,8 @@ def track(
     """
     with base.answer(debug):
         limits = {"max_weight": max_weight, "min_weight": min_weight}
-        tables = {name: Path(text) for name, text in limits.items() if is_file(text)}
-        tables |= {"previous": previous, "index_weights": index_weights}
-        base.check_files(prices, groups=groups, group_limits=group_limits, **tables)
+        tables = {"groups": groups, "group_limits": group_limits, "previous": previous, "index_weights": index_weights}
+        base.check_files(prices, **tables, **{name: Path(text) for name, text in limits.items() if is_file(text)})
         base.check_manners(quiet, verbose)
         whole_number(assets, "--assets", 1)
         whole_number(seed, "--seed", 0)

@@ -291,15 +291,7 @@ class SparsePCA(
         return inside / total if total > 0.0 else 0.0
 
     def report(self, path: str | os.PathLike[str], X: Any = None, **options: Any) -> Path:
-        """Write a page about the fitted components: one HTML file that loads nothing.
-
-        Parameters
-        ----------
-        path : path
-            Such as ``report.html``.
-        X, **options
-            As in :func:`counterpoise.report.components_report`; with the data the page shows scores.
-        """
+        """Write a page, one HTML file that loads nothing; see :func:`counterpoise.report.components_report`."""
         from counterpoise.report import components_report
 
         check_is_fitted(self)

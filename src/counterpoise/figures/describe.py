@@ -275,7 +275,7 @@ def balance_panel(names: Sequence[str], random: float, differences: Any) -> Pane
     return Panel("", x, Axis(""), [Series("this split", np.abs(differences))], names, marks=(random,))
 
 
-def bars_panel(x: Axis, names: Sequence[str], **values: Values) -> Panel:
+def bars_panel(x: Axis, names: Sequence[str], /, **values: Values) -> Panel:
     """Return bars by name, a series for each sequence of values; that called "before" is muted."""
     series = [Series(name, each, style="muted" if name == "before" else "") for name, each in values.items()]
     return Panel("", x, Axis(""), series, names)

@@ -5,10 +5,8 @@ from __future__ import annotations
 import dataclasses
 import decimal
 import numbers
-import os
 import warnings
 from collections.abc import Hashable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +14,6 @@ import numpy as np
 from counterpoise.checks import Vector, choice
 from counterpoise.sentences import are, counted, day_label, require, some, suggest
 from counterpoise.tables.oddities import oddities
-from counterpoise.tables.read import read_sheet
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,17 +22,6 @@ MISSING = ("refuse", "drop-stocks", "drop-days", "carry-forward")
 ALIGN = ("refuse", "inner")
 GIVEN = ("prices", "returns")
 LEAST_DAYS = 3
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Returns:
-    """Simple returns of stocks and of an index, as fractions, with notes."""
-
-    returns: Vector
-    index: Vector
-    tickers: list[str]
-    dates: list[str]
-    notes: list[str]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -59,63 +45,6 @@ class FrameReturns:
     def __iter__(self) -> Iterator[Any]:
         """Unpack as returns, index, notes."""
         return iter((self.returns, self.index, self.notes))
-
-
-def read_prices(path: str | os.PathLike[str], index: str, dates: str | None = None) -> tuple[pd.DataFrame, str]:
-    """Read a wide table of prices, one row per day; return it indexed by date, and the index's column name.
-
-    Parameters
-    ----------
-    path : path
-        A file that :func:`counterpoise.tables.read.read_sheet` reads.
-    index : str
-        The column of the index.
-    dates : str, optional
-        The column of dates; by default one of that name, or the first that looks like dates.
-    """
-    frame = _read_frame(Path(path), dates)
-    if index not in frame.columns:
-        raise ValueError(_no_column(path, index, frame.columns))
-    return _as_numbers(path, frame), index
-
-
-def read_table(path: str | os.PathLike[str], dates: str | None = None) -> pd.DataFrame:
-    """Read a table of numbers and return it in the order of its dates; parameters as in :func:`read_prices`."""
-    return _as_numbers(path, _read_frame(Path(path), dates))
-
-
-def _read_frame(path: Path, dates: str | None) -> Any:
-    sheet = read_sheet(path)
-    if dates is not None and dates not in sheet.names:
-        raise ValueError(_no_column(path, dates, sheet.names))
-    day = sheet.date_column() if dates is None else dates
-    if day is None:
-        return sheet.frame
-    try:
-        days = sheet.days(day)
-    except ValueError as error:
-        raise ValueError(f"Column {day} of {path} does not hold dates: {error}") from None
-    return sheet.frame.drop(columns=day).set_index(days.rename(day)).sort_index()
-
-
-def returns_of(prices: tuple[pd.DataFrame, str], missing: str = "refuse") -> Returns:
-    """Return simple returns p(t)/p(t−1) − 1.
-
-    Parameters
-    ----------
-    prices : DataFrame and the name of the index's column
-    missing : {"refuse", "drop-stocks", "drop-days", "carry-forward"}
-        Of prices that are not there: refuse the table; leave out the stocks or the days concerned; or take a stock's
-        last price, leaving out those that have none on the first day.
-    """
-    frame, index = prices
-    frame, values, notes = _checked(frame, index, missing)
-    returns = values[1:] / values[:-1] - 1.0
-    notes += oddities(returns, frame.columns, frame.index[1:])
-    at = list(frame.columns).index(index)
-    days = [day_label(day) for day in frame.index[1:]]
-    tickers = [name for name in frame.columns if name != index]
-    return Returns(np.delete(returns, at, axis=1), returns[:, at], tickers, days, notes)
 
 
 def to_returns(
@@ -267,9 +196,7 @@ def _rules_for(word: str) -> tuple[str, ...]:
     return MISSING[1:] if word == "price" else MISSING[1:-1]
 
 
-def _checked(
-    frame: pd.DataFrame, index: Any, missing: str, word: str = "price"
-) -> tuple[pd.DataFrame, Vector, list[str]]:
+def _checked(frame: pd.DataFrame, index: Any, missing: str, word: str) -> tuple[pd.DataFrame, Vector, list[str]]:
     """Return prices, or returns, without gaps, their values and notes; refuse too few and impossible ones."""
     choice(missing, "missing", MISSING, quoted=False)
     if missing not in (MISSING[0], *_rules_for(word)):
@@ -312,10 +239,6 @@ def look_like_prices(values: Vector) -> bool:
 def _without_gaps(frame: pd.DataFrame, index: Any, missing: str, word: str) -> tuple[pd.DataFrame, list[str]]:
     """Apply the rule for missing prices or returns; return the table and notes."""
     notes = []
-    doubled = frame.index.duplicated(keep="last")
-    if doubled.any():
-        notes.append(f"Left out {counted(doubled.sum(), 'row')} of days that come again; the last of each day counts.")
-        frame = frame[~doubled]
     lacking = frame[index].isna() if index is not None else np.zeros(len(frame), bool)
     if lacking.any():
         notes.append(f"Left out {counted(lacking.sum(), 'day')} on which {index} has no {word}.")

@@ -49,14 +49,13 @@ class Sheet:
         Where each row is in the file.
     notes : list of str
         What to tell the user about how the file was read.
-    named : bool
-        Whether the names are the file's own.
+    named, numbered : bool
+        Whether the names are the file's own, and whether a first column of row numbers, as pandas writes it, was left
+        out.
     cells : list of rows of str, optional
         The cells of a text file as they are.
     index : str, optional
         The column that was the index of a DataFrame.
-    numbered : bool
-        Whether a first column of row numbers, as pandas writes it, was left out.
     """
 
     path: Path
