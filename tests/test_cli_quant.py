@@ -169,11 +169,11 @@ def test_what_looks_like_a_mistake_is_told_by_name_and_date():
     fell = 100.0 * (1.0 - frame.loc[DAYS[20], "KO"] / frame.loc[DAYS[19], "KO"])
     assert found.stderr.splitlines() == [
         "Warning: held.csv holds 2 names without prices, ZZZ, LEH: 50.00 % of the portfolio, which are taken as sold.",
-        f"Warning: KO fell by {fell:.3g} % on {DAYS[20].date()}, as by a split of 4 for 1 that prices are not adjusted "
+        f"Warning: KO fell by {fell:.3g} % on {DAYS[20].date()}, which looks like a split of 4 for 1 that prices are not adjusted "
         "for.",
         f"Warning: T has the same price in 15 rows, from {DAYS[31].date()} to {DAYS[45].date()}; it may be stale.",
     ]
-    assert "as by a split of 4 for 1" in Path("counterpoise-track", "report.html").read_text("utf-8")
+    assert "which looks like a split of 4 for 1" in Path("counterpoise-track", "report.html").read_text("utf-8")
 
 
 def test_a_total_loss_is_told():

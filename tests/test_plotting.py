@@ -11,6 +11,7 @@ from counterpoise.plotting import (
     MARKERS,
     SPARE,
     STYLES,
+    plot_balance,
     plot_biplot,
     plot_gap,
     plot_loadings,
@@ -505,3 +506,24 @@ def test_variance_against_loadings_marks_an_elbow(ax):
 
 def test_variance_without_an_elbow_has_no_legend(ax):
     assert plot_variance([1], [0.5], ax=ax).get_legend() is None
+
+
+def test_plots_take_fitted_estimators(rng, ax):
+    import pandas
+    from matplotlib.figure import Figure
+
+    returns = pandas.DataFrame(0.01 * rng.standard_normal((30, 4)), columns=list("abcd"))
+    tracker = cp.IndexTracker(2, method="bcd-g", random_state=0)
+    with pytest.raises(ValueError, match="IndexTracker has no weights_ or coef_; fit it first"):
+        plot_weights(tracker, ax)
+    tracker.fit(returns, returns.mean(axis=1))
+    plot_weights(tracker, ax)
+    held = tracker.weights_[tracker.weights_ != 0.0].sort_values(ascending=False)
+    assert [text.get_text() for text in ax.get_yticklabels()] == list(held.index)
+    pca = cp.SparsePCA(1, 2, random_state=0).fit(returns)
+    (drawn,) = plot_loadings(pca, axes=[Figure().subplots()])
+    used = {"abcd"[k] for k in np.flatnonzero(pca.components_[0])}
+    assert {text.get_text() for text in drawn.get_yticklabels()} == used
+    split = cp.balanced_split(returns, 15, random_state=0)
+    place = Figure().subplots()
+    assert plot_balance(split, place) is place

@@ -17,6 +17,7 @@ import numpy as np
 from counterpoise.checks import Vector, callback_function, number, worker_count
 from counterpoise.estimators.covariates import is_pandas
 from counterpoise.estimators.options import warn_of_prices
+from counterpoise.findings import rhythm_of
 from counterpoise.interrupts import noting_interrupts
 from counterpoise.windows import (
     PREVIOUS,
@@ -127,7 +128,7 @@ class Backtest:
         Parameters
         ----------
         periods : float, optional
-            Rows a year; adds ``tracking_error_annual``.
+            Rows a year, for ``tracking_error_annual``; by default found from the days: 252, 52, 12 or 4.
 
         Returns
         -------
@@ -152,6 +153,7 @@ class Backtest:
             "turnover": float(turnover[1:].mean()) if len(turnover) > 1 else math.nan,
             "total_cost": self._total_cost,
         }
+        periods = rhythm_of(getattr(self.portfolio, "index", None)).periods if periods is None else periods
         if periods is not None:
             figures["tracking_error_annual"] = self.annual_tracking_error(periods)
         if not is_pandas(self.portfolio, "Series"):

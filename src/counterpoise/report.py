@@ -166,7 +166,9 @@ def run_report(
         raise ValueError(f"names has {len(labels)} names, but x has {len(x)} coordinates.")
     gap = float(result.cws_gap)
     report = Report(title, command, settings)
-    said = "not known" if math.isnan(gap) else f"gap {rounded_up(max(0.0, gap))}, tolerance {result.tolerance:.1e}"
+    said = "not examined" if math.isnan(gap) else f"gap {rounded_up(gap)}, tolerance {result.tolerance:.1e}"
+    if gap <= result.tolerance:
+        said = f"no gap above the tolerance, {result.tolerance:.1e}"
     report.headline("certificate", spelled(result.status), said)
     report.headline("objective", as_text(float(result.objective), "long"))
     report.headline("non-zeros", f"{np.count_nonzero(x):,}", f"of {len(x):,} coordinates")
@@ -177,7 +179,8 @@ def run_report(
     history = np.asarray(result.history, dtype=np.float64)
     if len(history) > 1:
         line = Series("objective", history[:, 1], np.minimum.accumulate(history[:, 2]))
-        report.chart("history", "Best objective so far", "line", Axis("seconds"), Axis("objective"), [line])
+        axis = Axis("objective", "log" if history[:, 2].min() > 0.0 else "number")
+        report.chart("history", "Best objective so far", "line", Axis("seconds"), axis, [line])
     report.heading("The point")
     order = [int(k) for k in np.argsort(-np.abs(x), kind="stable") if x[k] != 0.0]
     drawn = order[:MOST_BARS]

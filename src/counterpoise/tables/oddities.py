@@ -13,7 +13,7 @@ from counterpoise.sentences import day_label, percent, some
 # A return below or above these is told, and so are as many rows in a row without a change.
 LOW, HIGH, STALE = -0.45, 0.8, 10
 # A ratio of two prices this close to a whole number looks like a split.
-NEAR = 0.04
+NEAR = 0.03
 # Sentences of one kind; the names of the others are listed.
 MOST = 5
 MUCH = "which is much for one row"
@@ -48,7 +48,7 @@ def _move(name: Any, by: float, when: str) -> str:
     verb, ratio = ("fell", 1.0 / (1.0 + by)) if by < 0.0 else ("rose", 1.0 + by)
     whole = round(ratio)
     like = f"{whole} for 1" if by < 0.0 else f"1 for {whole}"
-    split = f"as by a split of {like} that prices are not adjusted for"
+    split = f"which looks like a split of {like} that prices are not adjusted for"
     return f"{name} {verb} by {percent(abs(by))} {when}, {split if abs(ratio - whole) <= NEAR * whole else MUCH}."
 
 
