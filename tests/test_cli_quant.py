@@ -68,6 +68,14 @@ def test_returns_are_taken_as_they_are(expected, flag):
     assert ("Took returns.csv for returns, as many of its numbers are negative" in found.stdout) == (not flag)
 
 
+def test_the_empty_row_that_pandas_leaves_is_left_out(expected):
+    prices().pct_change().to_csv("changes.csv")
+    found = run("track", "changes.csv", *TRACK)
+    assert found.exit_code == 0, found.output
+    assert weights() == pytest.approx(expected, abs=1e-9)
+    assert "Left out 2024-01-02, which has no returns." in found.stdout
+
+
 def test_impossible_returns_get_a_sentence():
     (100.0 * returns()).to_csv("percent.csv")
     found = run("track", "percent.csv", *TRACK)
@@ -133,6 +141,7 @@ def test_names_may_be_joined_by_commas():
     assert set(weights()) == {"KO", "XOM"}
     wrong = run("track", "prices.csv", *TRACK, "--include", "KO,XON")
     assert wrong.stderr == "--include: 'XON' is no column of returns; did you mean XOM?\n"
+    assert run("track", "prices.csv", *TRACK, "--include", "aapl").stderr.endswith("did you mean AAPL?\n")
 
 
 def test_limits_and_the_index_by_name():

@@ -48,7 +48,7 @@ def some(names: Iterable[Any], most: int = 5) -> str:
 
 
 def suggest(name: Any, known: Iterable[Any], otherwise: str = "there are {}", quoted: bool = False) -> str:
-    """Return "did you mean …" with up to three similar names, in any case, or list the known names.
+    """Return "did you mean …" with up to three names like a word, in any case, or list the known names.
 
     Examples
     --------
@@ -57,7 +57,8 @@ def suggest(name: Any, known: Iterable[Any], otherwise: str = "there are {}", qu
     """
     words = [str(label) for label in known]
     by_case = {word.lower(): word for word in words if word}
-    near = [by_case[word] for word in difflib.get_close_matches(str(name).lower(), by_case, n=3)]
+    close = difflib.get_close_matches(name.lower(), by_case, n=3) if isinstance(name, str) else []
+    near = [by_case[word] for word in close]
     if near:
         return f"did you mean {joined(map(repr, near) if quoted else near, 'or')}?"
     return f"{otherwise.format(some(words, 8) or 'none')}."

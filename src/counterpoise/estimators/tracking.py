@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
 import os
 import warnings
@@ -40,6 +39,7 @@ from counterpoise.estimators.options import (
 from counterpoise.extras import require
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.rules import InfeasibleError
+from counterpoise.sentences import suggest
 from counterpoise.solvers import minimize
 from counterpoise.solvers.run import Progress
 from counterpoise.solvers.sparse_line import plan_of
@@ -411,7 +411,7 @@ class _Names(NamedTuple):
         others = set(also)
         for name in names:
             if name not in self.places and name not in others:
-                raise ValueError(f"{what}: {name!r} is no column of returns; {_near(name, self.labels)}")
+                raise ValueError(f"{what}: {name!r} is no column of returns; {suggest(name, self.labels)}")
 
 
 class _Rules(NamedTuple):
@@ -598,7 +598,7 @@ def _groups(names: _Names, groups: Any, limits: Any) -> tuple[npt.NDArray[np.int
     known = {member: None for member in members if member is not None}
     for key in table or ():
         if key not in known:
-            raise ValueError(f"group_limits: no name is in group {key!r}; {_near(key, list(known))}")
+            raise ValueError(f"group_limits: no name is in group {key!r}; {suggest(key, list(known))}")
     pairs = [_limits(key, value) for key, value in (table or {}).items()]
     numbers = {key: k for k, key in enumerate(table or ())}
     group = np.array([-1 if member is None else numbers.get(member, -1) for member in members], dtype=np.int64)
@@ -757,7 +757,7 @@ def _chosen(names: _Names, given: Any, what: str) -> list[int]:
         elif isinstance(item, int | np.integer) and not numbered:
             places[whole_number(item, f"a position in {what}", 0, len(names.labels) - 1)] = None
         else:
-            raise ValueError(f"{what}: {item!r} is no column of returns; {_near(item, names.labels)}")
+            raise ValueError(f"{what}: {item!r} is no column of returns; {suggest(item, names.labels)}")
     return list(places)
 
 
@@ -766,14 +766,6 @@ def _is_name(item: Any, names: _Names) -> bool:
         return item in names.places
     except TypeError:  # a list is no key
         return False
-
-
-def _near(name: Any, known: list[Any]) -> str:
-    words = [str(label) for label in known]
-    near = difflib.get_close_matches(name, words, n=3) if isinstance(name, str) else []
-    if near:
-        return f"did you mean {' or '.join(near)}?"
-    return f"there are {some(words)}." if words else "there are none."
 
 
 # The data.

@@ -12,8 +12,8 @@ from counterpoise.sentences import day_label, percent, some
 
 # A return below or above these is told, and so are as many rows in a row without a change.
 LOW, HIGH, STALE = -0.45, 0.8, 10
-# A ratio of two prices this close to a whole number looks like a split.
-NEAR = 0.03
+# A ratio of two prices this close to a whole number looks like a split: to 2, which prices may halve to, and to others.
+NEAR_TWO, NEAR = 0.03, 0.06
 # Sentences of one kind; the names of the others are listed.
 MOST = 5
 MUCH = "which is much for one row"
@@ -47,9 +47,10 @@ def _on(label: Any, word: str = "on") -> str:
 def _move(name: Any, by: float, when: str) -> str:
     verb, ratio = ("fell", 1.0 / (1.0 + by)) if by < 0.0 else ("rose", 1.0 + by)
     whole = round(ratio)
+    near = abs(ratio - whole) <= (NEAR_TWO if whole == 2 else NEAR) * whole
     like = f"{whole} for 1" if by < 0.0 else f"1 for {whole}"
     split = f"which looks like a split of {like} that prices are not adjusted for"
-    return f"{name} {verb} by {percent(abs(by))} {when}, {split if abs(ratio - whole) <= NEAR * whole else MUCH}."
+    return f"{name} {verb} by {percent(abs(by))} {when}, {split if near else MUCH}."
 
 
 def _longest_run(zero: Any) -> tuple[int, int]:

@@ -108,6 +108,9 @@ def to_returns(
         if index not in prices.columns:
             raise ValueError(_no_column("prices", index, prices.columns))
         label = index
+    if word == "return" and len(frame) and frame.iloc[0].isna().all():  # as pct_change of pandas leaves it
+        notes = [*notes, f"Left out {day_label(frame.index[0])}, which has no returns."]
+        frame = frame.iloc[1:]
     if missing == "refuse" and label is not None and frame[label].isna().any():
         gaps = frame[label].isna().to_numpy()
         raise ValueError(

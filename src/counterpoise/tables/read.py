@@ -153,12 +153,11 @@ class Sheet:
 def read_sheet(
     path: Path, may_lack_names: bool = False, *, separator: str | None = None, decimal: str | None = None
 ) -> Sheet:
-    """Read a table with a line of names.
+    """Read a table with a line of names: ``.csv``, ``.tsv``, ``.txt``, ``.parquet`` or ``.xlsx``.
 
     Parameters
     ----------
     path : Path
-        ``.csv``, ``.tsv``, ``.txt``, ``.parquet`` or ``.xlsx``.
     may_lack_names : bool
         Take a first line of numbers for data, name the columns by their place, and say so in the notes; otherwise
         such a table is refused.
