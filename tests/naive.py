@@ -521,20 +521,32 @@ def least_on(spec, held, x):
     from scipy.optimize import minimize
 
     least, most = np.where(held, np.maximum(spec.lo, spec.floor), 0.0), np.where(held, spec.hi, 0.0)
-    rows = [{"type": "eq", "fun": lambda z: z.sum() - spec.c}]
+    # SLSQP would take hundreds of steps to miss what the sums already rule out.
+    for members, low, high in [(slice(None), spec.c, spec.c), *spec.groups]:
+        if most[members].sum() < low - 1e-9 or least[members].sum() > high + 1e-9:
+            return np.inf
+    where = np.flatnonzero(held)
+
+    def whole(z):
+        point = np.zeros(len(x))
+        point[where] = z
+        return point
+
+    rows = [{"type": "eq", "fun": lambda z: z.sum() - spec.c, "jac": np.ones_like}]
     for members, low, high in spec.groups:
-        rows.append({"type": "ineq", "fun": lambda z, m=members, b=low: z[m].sum() - b})
-        rows.append({"type": "ineq", "fun": lambda z, m=members, b=high: b - z[m].sum()})
+        inside = np.isin(where, members).astype(float)
+        rows.append({"type": "ineq", "fun": lambda z, a=inside, b=low: a @ z - b, "jac": lambda z, a=inside: a})
+        rows.append({"type": "ineq", "fun": lambda z, a=inside, b=high: b - a @ z, "jac": lambda z, a=inside: -a})
     best = np.inf
     for start in (x, np.clip(np.full(len(x), spec.c / max(held.sum(), 1)), least, most)):
         found = minimize(
-            lambda z: objective(spec, z),
-            start,
-            bounds=list(zip(least, most, strict=True)),
+            lambda z: objective(spec, whole(z)),
+            start[where],
+            bounds=list(zip(least[where], most[where], strict=True)),
             constraints=rows,
             options={"ftol": 1e-13, "maxiter": 300},
         )
-        z = np.clip(found.x, least, most)
+        z = np.clip(whole(found.x), least, most)
         if abs(z.sum() - spec.c) <= 1e-9 and violation(spec._replace(s=len(x)), z) <= 1e-9:
             best = min(best, objective(spec, z))
     return best

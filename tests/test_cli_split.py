@@ -43,7 +43,7 @@ def rows_of(path):
 
 def test_it_prints_and_writes_what_the_library_finds(folder):
     arguments = ("patients.csv", "--treated", "8", "--strata", "clinic", "--weights", "age=2", "--categorical", "site")
-    found = run(*arguments, "--output", "out")
+    found = run(*arguments, "--output", "out", "--seed", "0")
     assert found.exit_code == 0, found.output
     frame = table().set_index("patient").astype({"site": str})
     split = balanced_split(frame, 8, strata="clinic", weights={"age": 2.0}, categorical="site", random_state=0)
@@ -86,7 +86,17 @@ def test_several_groups_and_units_without_names(folder):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (("--treated", "0"), "--treated is 0; it must be at least 1."),
+        (("--treated", "0"), "--treated is 0; it must be between 1 and 15."),
+        (("--treated", "half"), "--treated is 'half'; it must be a whole number, or a fraction such as 0.5."),
+        (("--treated", "1.5"), "--treated is 1.5; it must be a whole number, or a fraction between 0 and 1."),
+        (("--names", "a"), "--names is ['a']; it must hold 2 different names, that of group 0 first."),
+        (("--dates", "age"), "--dates is 'age'; it must be COL=UNIT, such as enrolled=month."),
+        (("--dates", "age=moon"), "--dates of age is 'moon'; it must be one of day, week, month, quarter, year."),
+        (("--missing", "x"), "--missing is 'x'; it must be one of refuse, drop-rows, drop-columns."),
+        (("--seed", "-1"), "--seed is -1; it must be a whole number of at least 0, or None."),
+        (("--moments", "9"), "--moments is 9; it must be between 1 and 4."),
+        (("--together", "clinc"), "--together is 'clinc', but patients.csv has no such column; did you mean 'clinic'?"),
+        (("--apart", "clinic"), "apart: P00, P01, P02 and 5 more are 8 units, and there are 2 groups."),
         (("--treated", "16"), "--treated is 16; it must be between 1 and 15."),
         (("--treated", "9", "--treated", "9"), "--treated adds up to 18 of 16 units; it must be 16 at most."),
         (("--draws", "0"), "--draws is 0; it must be at least 1."),
@@ -118,7 +128,7 @@ def test_bad_options_get_one_sentence(folder, arguments, sentence):
         ),
         (
             "age,sex\n30,f\n,m\n40,f\n",
-            "Column 'age' of covariates lacks a value at index 2; remove or impute such units, all values must be there and finite.",
+            "1 cell is empty, the first at bad.csv, line 3, column 'age'; choose a rule with --missing: drop-rows, drop-columns.",
         ),
         ("age,sex\n30,f\n", "covariates has 1 row(s); a split needs at least two units, one a row."),
         ("age,sex\n30\n", "bad.csv, line 2: 1 field, but line 1 has 2; all must agree."),
@@ -196,3 +206,85 @@ def test_a_spreadsheet_without_names(folder):
     assert found.exit_code == 0, found.output
     assert "Took row 1 of t.xlsx for data, as it holds numbers only" in " ".join(found.output.split())
     assert len(rows_of("counterpoise-split/labels.csv")) == 16
+
+
+def test_names_fractions_and_rules(folder):
+    frame = table().assign(twin=[f"T{k // 2}" if k < 6 else "" for k in range(16)])
+    frame.to_csv("twins.csv", index=False)
+    options = ("--treated", "0.5", "--names", "control,treated", "--together", "twin", "--moments", "2", "--seed", "4")
+    found = run("twins.csv", *options, "--json", "--ignore", "clinic")
+    assert found.exit_code == 0, found.output
+    said = json.loads(found.stdout)
+    groups = list(said["labels"].values())
+    assert groups.count("control") == groups.count("treated") == 8
+    assert groups[0:6:2] == groups[1:6:2]
+    assert {"age²", "age"} <= {row["covariate"] for row in said["balance"]}
+    assert "mean control" in said["balance"][0] and "twin = T0" not in [row["covariate"] for row in said["balance"]]
+    assert rows_of("counterpoise-split/labels.csv")[0]["group"] == groups[0]
+    assert said["seed"] == 4
+    apart = run("twins.csv", "--treated", "8", "--apart", "twin", "--json", "--output", "apart")
+    groups = list(json.loads(apart.stdout)["labels"].values())
+    assert all(a != b for a, b in zip(groups[0:6:2], groups[1:6:2], strict=True))
+
+
+def test_a_lottery_has_a_random_recorded_seed(folder):
+    said = [
+        json.loads(run("patients.csv", "--treated", "8", "--draws", "20", "--json", "--force").stdout) for _ in "ab"
+    ]
+    assert said[0]["seed"] != said[1]["seed"]
+    seeds = {row["seed"] for row in rows_of("counterpoise-split/draws.csv")}
+    assert seeds == {str(said[1]["seed"])}
+    assert said[1]["command"].endswith(f"--seed {said[1]['seed']}")
+    assert f"The seed is {said[1]['seed']}; with --seed" in Path("counterpoise-split/report.html").read_text("utf-8")
+    again = run("patients.csv", "--treated", "8", "--draws", "20", "--json", "--force", "--seed", said[1]["seed"])
+    assert json.loads(again.stdout)["labels"] == said[1]["labels"]
+
+
+def test_dates_are_refused_or_binned(folder):
+    frame = table().assign(enrolled=[f"{1 + k % 28:02d}.0{1 + k % 2}.2024" for k in range(16)])
+    frame.loc[15, "enrolled"] = "28.01.2024"
+    frame.to_csv("dated.csv", index=False)
+    found = run("dated.csv", "--treated", "8")
+    sentence = "Column 'enrolled' of dated.csv holds dates; give --dates enrolled=month (or day, week, month, quarter, year), or --ignore enrolled.\n"
+    assert (found.exit_code, found.stderr) == (2, sentence)
+    found = run("dated.csv", "--treated", "8", "--dates", "enrolled=month")
+    assert found.exit_code == 0 and "enrolled = 2024-01" in found.output and "enrolled = 2024-02" in found.output
+    found = run("dated.csv", "--treated", "8", "--dates", "enrolled=day", "--output", "days")
+    assert found.exit_code == 0 and "enrolled in days" in found.output
+
+
+def test_empty_cells_follow_a_rule(folder):
+    frame = table()
+    frame.loc[3, "age"] = np.nan
+    frame.loc[5, "sex"] = None
+    frame.to_csv("gaps.csv", index=False)
+    found = run("gaps.csv", "--treated", "4")
+    assert (
+        found.stderr
+        == "2 cells are empty, the first at gaps.csv, line 5, column 'age'; choose a rule with --missing: drop-rows, drop-columns.\n"
+    )
+    found = run("gaps.csv", "--treated", "4", "--missing", "drop-rows", "--seed", "0")
+    assert "Left out 2 of 16 units, for their empty cells: P03, P05." in found.output
+    assert len(rows_of("counterpoise-split/labels.csv")) == 14
+    found = run("gaps.csv", "--treated", "4", "--missing", "drop-columns", "--force", "--categorical", "sex")
+    assert "Left out 2 columns with empty cells: age, sex." in found.output
+    assert len(rows_of("counterpoise-split/labels.csv")) == 16
+    frame.loc[7, "clinic"] = None
+    frame.to_csv("gaps.csv", index=False)
+    found = run("gaps.csv", "--treated", "4", "--missing", "drop-columns", "--force", "--strata", "clinic")
+    assert found.stderr == "--strata is 'clinic', which has empty cells; give --missing drop-rows.\n"
+
+
+def test_a_split_no_better_than_random_is_loud(folder):
+    # Both splits of two units are the same but for their names.
+    Path("few.csv").write_text("age\n1\n2\n")
+    for manners in ("--quiet", "--json"):
+        found = run("few.csv", "--treated", "1", manners, "--force")
+        assert found.exit_code == 0
+        assert found.stderr.startswith(
+            "This split is NO BETTER THAN RANDOM: its largest standardised difference is 1.41"
+        )
+    assert json.loads(found.stdout)["better_than_random"] is False
+    found = run("few.csv", "--treated", "1", "--force")
+    assert found.output.count("This split is NO BETTER") == 1
+    assert "NO BETTER THAN RANDOM" in Path("counterpoise-split/report.html").read_text("utf-8")

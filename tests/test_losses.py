@@ -326,6 +326,23 @@ def test_a_large_lam_makes_points_sparse(kind, rng):
         assert result.status is Status.CERTIFIED and np.count_nonzero(result.x) <= 3
 
 
+@pytest.mark.compiled
+@pytest.mark.parametrize("kind", ["huber", "downside", "huber downside"])
+def test_a_limited_number_of_nonzeros_is_kept_by_newton_steps(kind):
+    """Between two supports there are too many non-zeros; steps that ended there were lost, with all that they gained."""
+    for seed in range(2):
+        rng = np.random.default_rng(seed)
+        A = rng.standard_normal((60, 1)) + rng.standard_normal((60, 80))
+        y = A @ rng.dirichlet(np.ones(80))
+        problem = cp.Problem(make(kind, A, y, delta=0.1), cp.Bounds(0, 1), cp.AtMost(30), cp.Sum(1))
+        result = cp.minimize(problem, seed=seed)
+        assert result.status is Status.CERTIFIED and np.count_nonzero(result.x) <= 30
+        assert result.x.min() >= 0.0 and result.x.sum() == pytest.approx(1.0, abs=1e-12)
+        held = np.flatnonzero(result.x)
+        best = reference(kind, A[:, held], y, np.ones(60), np.zeros(len(held)), np.ones(len(held)), 1.0, 0.1)
+        assert result.objective <= best + 1e-7 * (1.0 + abs(best))
+
+
 @pytest.mark.parametrize("form", ["single", "sparse", "single sparse"])
 @pytest.mark.parametrize("gram", [True, False])
 @pytest.mark.parametrize("kind", KINDS)

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from counterpoise import warm
 from counterpoise.cli import app
+from counterpoise.estimators.split import balanced_split
 from counterpoise.experiments import runner, sets
 
 pd = pytest.importorskip("pandas")
@@ -85,6 +86,11 @@ def folder(tmp_path, monkeypatch):
     for name, stratum in (("people.csv", "site"), ("patients.csv", "clinic")):
         parts = {"id": [f"p{k}" for k in range(120)], stratum: rng.choice(["a", "b"], 120)}
         table(["age", "weight"], rng.normal(50, 9, (120, 2)), **parts).to_csv(name, index=False)
+    people = pd.read_csv("people.csv").set_index("id")
+    Path("counterpoise-split").mkdir()
+    balanced_split(people, 60, strata="site", n_draws=20, random_state=0).save("counterpoise-split/draws.csv")
+    for name in ("outcomes.csv", "last-year.csv"):
+        table(["pain"], rng.normal(50, 9, (120, 1)), id=people.index).to_csv(name, index=False)
     Path("sets/mnist5000").mkdir(parents=True)
     np.savez("sets/mnist5000/mnist5000.npz", X=rng.integers(0, 255, (520, 520)).astype(np.uint8))
     Path("mine.toml").write_text(

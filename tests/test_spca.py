@@ -338,15 +338,56 @@ def test_no_more_components_than_the_rank(rng, deflate, given):
     for _ in range(scaled(5, 2)):
         X = rng.standard_normal((12, 2)) @ rng.standard_normal((2, 6))
         pca = SparsePCA(4, 3, deflation=deflate, random_state=0)
-        with pytest.warns(UserWarning, match=r"n_components is 4, but 2 components explain all variance of") as caught:
+        with pytest.warns(UserWarning, match=r"n_components is 4, but 2 components leave no variance of") as caught:
             pca.fit(**({"covariance": np.cov(X, rowvar=False)} if given else {"X": X}))
         assert caught[0].filename == __file__
         assert pca.n_components_ == 2 and pca.components_.shape == (2, 6) and len(pca.results_) == 2
         np.testing.assert_allclose(pca.explained_variance_, qr_variances(X, pca.components_), rtol=1e-6)
     with pytest.warns(
-        UserWarning, match=r"n_components is 2, but 1 component explains all variance of X; the fit has 1"
+        UserWarning, match=r"n_components is 2, but 1 component leaves no variance of X for another; the fit has 1"
     ):
         SparsePCA(2).fit(np.outer(np.arange(5.0), [1.0, -2.0, 3.0]))
+
+
+def variances_left_by_those_before(X, V):
+    """The variance of each score after a regression on those before, of which some may be the same."""
+    Z, found = (X - X.mean(axis=0)) @ V.T, []
+    for k, z in enumerate(Z.T):
+        rest = z - Z[:, :k] @ np.linalg.lstsq(Z[:, :k], z, rcond=1e-10)[0] if k else z
+        found.append(rest @ rest / (len(X) - 1))
+    return found
+
+
+@pytest.mark.parametrize("deflate", ["hotelling", "projection", "orthogonal"])
+def test_a_component_that_adds_nothing_does_not_end_a_fit(rng, deflate):
+    """Of equal columns these deflations take both in turn; the second adds nothing, and others follow."""
+    for trial in range(scaled(6, 2)):
+        X = rng.standard_normal((20, 5)) * [5.0, 0.8, 0.9, 1.0, 1.1]
+        X[:, 4] = X[:, 0]
+        pca = SparsePCA(4, 1, deflation=deflate, random_state=trial).fit(X)
+        assert pca.n_components_ == 4 and {np.argmax(v) for v in pca.components_[:2]} == {0, 4}
+        np.testing.assert_allclose(
+            pca.explained_variance_, variances_left_by_those_before(X, pca.components_), atol=1e-9 * X.var()
+        )
+        assert pca.explained_variance_[1] < 1e-9 and (pca.explained_variance_[2:] > 0.1).all()
+        np.testing.assert_allclose(
+            pca.score_correlation_, np.corrcoef(pca.transform(X), rowvar=False), rtol=1e-9, atol=1e-9
+        )
+
+
+def test_hotelling_goes_on_where_no_diagonal_entry_is_positive():
+    """Its deflation leaves negative eigenvalues: six components of these counts leave a diagonal below 0."""
+    X = np.zeros((8, 7))
+    ones = [(0, 1), (0, 3), (1, 0), (2, 2), (3, 0), (3, 2), (3, 5), (4, 0), (4, 1), (4, 5), (5, 0), (6, 4), (7, 6)]
+    X[tuple(np.transpose(ones))] = 1.0
+    X[1, 1] = X[5, 1] = X[5, 6] = 2.0
+    X[3, 4] = 3.0
+    pca = SparsePCA(7, 4, deflation="hotelling", standardize=True, random_state=0).fit(X)
+    left = deflated("hotelling", np.corrcoef(X, rowvar=False), pca.components_[:6])
+    assert np.diag(left).max() < 0.0 and pca.n_components_ == 7
+    v = pca.components_[6]
+    assert v @ left @ v == pytest.approx(signed_component_optimum(0.5 * (left + left.T), 4), abs=1e-9)
+    SparsePCA(7, 4, deflation="hotelling", standardize=True, max_time=1e-9, random_state=0).fit(X)
 
 
 def test_constant_columns_have_no_loading(rng):
@@ -391,6 +432,52 @@ def test_rounding_of_a_covariance_is_forgiven(rng):
     )
 
 
+def test_what_is_rounding_depends_on_the_units(rng):
+    """With correlations asked for, columns of small variance are checked by their own size."""
+    C = np.array([[1.0, 1e-5, 0.0], [1e-5, 1e-12, 0.0], [0.0, 0.0, 1.0]])
+    assert abs(SparsePCA().fit(covariance=C).components_[0, 1]) < 1e-4
+    with pytest.raises(ValueError, match="not positive semidefinite: its least eigenvalue is -9"):
+        SparsePCA(standardize=True).fit(covariance=C)
+    with pytest.raises(ValueError, match="not positive semidefinite: its least eigenvalue is -1"):
+        SparsePCA(standardize=True).fit(covariance=np.diag([1.0, -1.0, 2.0]))
+    C[0, 1] = C[1, 0] = 0.0
+    C[1, 0] = 5e-7
+    with pytest.raises(ValueError, match=r"not symmetric: entry \(0, 1\) is 0, but \(1, 0\) is 5e-07"):
+        SparsePCA(standardize=True).fit(covariance=C)
+
+
+@pytest.mark.parametrize("standardize", [False, True])
+def test_a_constant_column_of_a_covariance_varies_by_rounding(rng, standardize):
+    X = factors(rng)
+    X[:, 2] = 3.7
+    C = np.cov(X, rowvar=False)
+    C[2, 2] = 2e-31  # what a mean that is rounded leaves
+    pca = SparsePCA(3, 4, standardize=standardize, random_state=0).fit(covariance=C)
+    data = SparsePCA(3, 4, standardize=standardize, random_state=0).fit(X)
+    assert not pca.components_[:, 2].any()
+    np.testing.assert_allclose(pca.explained_variance_ratio_, data.explained_variance_ratio_, rtol=1e-8)
+
+
+def test_a_covariance_that_is_nearly_semidefinite_has_consistent_variances():
+    C = np.eye(700)
+    C[0, 1] = C[1, 0] = 1.0 + 4e-6
+    pca = SparsePCA(1, 2, random_state=0).fit(covariance=C)
+    v = pca.components_[0]
+    assert pca.explained_variance_[0] == pytest.approx(v @ C @ v, rel=1e-9)
+    assert pca.upper_bound_[0] >= pca.explained_variance_[0] * (1.0 - 1e-12)
+
+
+def test_a_score_in_single_precision_keeps_its_digits(rng):
+    X = rng.random((4000, 3)).astype(np.float32)
+    X[:, 0] += 100.0
+    pca = SparsePCA(2, 2, random_state=0).fit(X)
+    rest = X - pca.mean_.astype(float)
+    basis = np.linalg.qr(pca.components_.T.astype(float))[0]
+    expected = np.sum((rest @ basis) ** 2) / np.sum(rest**2)
+    for kind in (np.asarray, sp.csr_array):
+        assert pca.score(kind(X)) == pytest.approx(expected, rel=1e-6)
+
+
 @pytest.mark.parametrize(
     ("options", "error", "sentence"),
     [
@@ -410,6 +497,8 @@ def test_data_or_a_covariance_and_not_both(rng):
     X = factors(rng)
     with pytest.raises(ValueError, match="X and covariance: neither is given"):
         SparsePCA().fit()
+    with pytest.raises(TypeError, match=r"covariance is a sparse matrix; give a dense one, covariance.toarray\(\)"):
+        SparsePCA().fit(covariance=sp.csr_array(np.eye(4)))
     with pytest.raises(ValueError, match="X and covariance: both are given"):
         SparsePCA().fit(X, covariance=np.cov(X, rowvar=False))
 

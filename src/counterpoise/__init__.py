@@ -10,7 +10,8 @@ if TYPE_CHECKING:
     from counterpoise.certificates import Certificate, certify
     from counterpoise.estimators.binary import BinaryLeastSquares
     from counterpoise.estimators.pca import NonnegativeSparsePCA, SparsePCA
-    from counterpoise.estimators.split import balanced_split
+    from counterpoise.estimators.simplex import SimplexRegression
+    from counterpoise.estimators.split import Split, balanced_split
     from counterpoise.estimators.tracking import IndexTracker
     from counterpoise.problem import Problem, Result, Status
     from counterpoise.solvers import minimize
@@ -60,8 +61,10 @@ __all__ = [
     "Ridge",
     "SemiContinuous",
     "SeparableTerm",
+    "SimplexRegression",
     "SparsePCA",
     "Sphere",
+    "Split",
     "Status",
     "Sum",
     "TopSum",
@@ -79,7 +82,8 @@ _MODULES = {
     "certificates": ("Certificate", "certify"),
     "estimators.binary": ("BinaryLeastSquares",),
     "estimators.pca": ("NonnegativeSparsePCA", "SparsePCA"),
-    "estimators.split": ("balanced_split",),
+    "estimators.simplex": ("SimplexRegression",),
+    "estimators.split": ("Split", "balanced_split"),
     "estimators.tracking": ("IndexTracker",),
     "problem": ("Problem", "Result", "Status"),
     "solvers": ("minimize",),

@@ -19,6 +19,7 @@ from counterpoise.estimators.covariates import is_pandas
 from counterpoise.estimators.options import warn_of_prices
 from counterpoise.findings import rhythm_of
 from counterpoise.interrupts import noting_interrupts
+from counterpoise.tables.native import Native
 from counterpoise.windows import (
     PREVIOUS,
     Data,
@@ -42,6 +43,8 @@ DUST = 1e-8
 @dataclasses.dataclass(frozen=True, eq=False)
 class Backtest:
     """What :func:`backtest` returns; Series and DataFrames if the returns were a DataFrame, arrays otherwise.
+
+    Of a table of Polars or Arrow these are columns and tables of the same library, with the days in the tables.
 
     Attributes
     ----------
@@ -70,6 +73,10 @@ class Backtest:
         The fitted estimators, one a rebalance.
     complete : bool
         False if an interrupt or the callback ended it early; all fields are then of the windows finished.
+    in_pandas : Backtest or None
+        The same in pandas, if the returns were a table of another library.
+    native : Native or None
+        The kind of that table.
     """
 
     portfolio: Any
@@ -84,18 +91,22 @@ class Backtest:
     holdings: Any
     trackers: list[Any]
     complete: bool
+    in_pandas: Backtest | None = None
+    native: Native | None = None
 
     def __repr__(self) -> str:
         """Summarise in one line."""
-        cut = "" if self.complete else ", ended early"
+        cut, held = "" if self.complete else ", ended early", float(np.mean(np.asarray(self.names_held)))
         return (
             f"Backtest({len(self.portfolio)} rows, {len(self.rebalances)} rebalances{cut}: tracking error "
-            f"{self.tracking_error:.3g}, {float(np.mean(self.names_held)):.3g} names, costs {self._total_cost:.3g})"
+            f"{self.tracking_error:.3g}, {held:.3g} names, costs {self._total_cost:.3g})"
         )
 
     @property
     def difference(self) -> Any:
         """The portfolio's net returns − the index's."""
+        if self.in_pandas is not None and self.native is not None:
+            return self.native.column(self.in_pandas.difference, "difference")
         return self.portfolio - self.index
 
     @property
@@ -106,6 +117,8 @@ class Backtest:
     @cached_property
     def cumulative(self) -> Any:
         """Growth of 1 to the end of each row: a DataFrame or array with the columns portfolio and index."""
+        if self.in_pandas is not None and self.native is not None:
+            return self.native.table(self.in_pandas.cumulative)
         growth = np.cumprod(1.0 + np.column_stack([self.portfolio, self.index]), axis=0)
         if not is_pandas(self.portfolio, "Series"):
             return growth
@@ -136,6 +149,8 @@ class Backtest:
             ``turnover`` is the mean of the rebalances after the first, NaN if there are none; ``total_return`` and
             ``index_return`` are over all rows; ``correlation`` is NaN if either does not vary.
         """
+        if self.in_pandas is not None:
+            return dict(self.in_pandas.summary(periods))
         portfolio, index, turnover = (np.asarray(part) for part in (self.portfolio, self.index, self.turnover))
         growth = np.asarray(self.cumulative)[-1]
         figures: dict[str, float] = {
@@ -149,7 +164,7 @@ class Backtest:
             "correlation": _correlation(portfolio, index),
             "total_return": float(growth[0] - 1.0),
             "index_return": float(growth[1] - 1.0),
-            "names_held": float(np.mean(self.names_held)),
+            "names_held": float(np.mean(np.asarray(self.names_held))),
             "turnover": float(turnover[1:].mean()) if len(turnover) > 1 else math.nan,
             "total_cost": self._total_cost,
         }
@@ -166,6 +181,8 @@ class Backtest:
         """Draw the curves and their difference; see :func:`counterpoise.plotting.plot_tracking`."""
         from counterpoise.plotting import plot_tracking
 
+        if self.in_pandas is not None:
+            return self.in_pandas.plot(ax)
         # Without labels, rows are counted from the first row of the picture.
         marks = self.rebalances if is_pandas(self.portfolio, "Series") else self.rebalances - self.rebalances[0]
         return plot_tracking(self.portfolio, self.index, rebalances=marks, ax=ax)
@@ -349,7 +366,7 @@ class _Path:
 
         weights = np.array([period.weights for period in done])
         held = np.count_nonzero(np.abs(weights) > DUST, axis=1)
-        return Backtest(
+        found = Backtest(
             portfolio=data.over_rows(np.concatenate([period.net for period in done]), rows, "portfolio"),
             gross=data.over_rows(np.concatenate([period.gross for period in done]), rows, "gross"),
             index=data.over_rows(data.y[rows].copy(), rows, "index"),
@@ -363,6 +380,17 @@ class _Path:
             trackers=[period.tracker for period in done],
             complete=complete,
         )
+        return found if data.native is None else _in_native(found, data.native)
+
+
+def _in_native(found: Backtest, native: Native) -> Backtest:
+    """Return the columns and tables of a backtest in the library of the returns."""
+    columns = ("portfolio", "gross", "index", "turnover", "costs", "names_held", "in_sample_error", "rebalances")
+    parts = {name: native.column(getattr(found, name), name) for name in columns}
+    holdings = native.table(found.holdings.rename_axis("name").to_frame("weight"))
+    return dataclasses.replace(
+        found, **parts, weights=native.table(found.weights), holdings=holdings, in_pandas=found, native=native
+    )
 
 
 def _root_mean_square(values: Vector) -> float:

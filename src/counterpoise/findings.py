@@ -117,10 +117,14 @@ def component_claims(pca: SparsePCA) -> list[str]:
 
 def split_claims(split: Split) -> list[str]:
     """Say what is known about a split, and what its draws can test."""
-    ratio = split._random_difference / split.max_difference if split.max_difference > 0.0 else math.inf
-    better = "exact" if math.isinf(ratio) else f"{ratio:,.0f} times closer than a random split leaves them on average"
+    largest, at_random = split.max_difference, split.at_random[1]
+    ratio = at_random / largest if largest > 0.0 else math.inf
+    times = f"{ratio:,.0f}" if ratio >= 10.0 else f"{ratio:.2g}"
+    better = "none at all" if math.isinf(ratio) else f"{times} times less than {at_random:.2g}, the median at random"
+    if not split.is_better_than_random:
+        better = f"NO BETTER THAN RANDOM, where the median is {at_random:.2g}"
     sentences = [
-        f"The largest standardised difference between groups is {split.max_difference:.2g}: {better}.",
+        f"The largest standardised difference between groups is {largest:.2g}: {better}.",
         "The search improves splits by exchanges of two units; that no other split is better is not proved.",
     ]
     count = len(split.reference)
@@ -155,10 +159,9 @@ class Listing(NamedTuple):
 
     def series(self, rows: list[list[Any]]) -> dict[str, list[float]]:
         """Return the weights, those of the index and those before of some rows, by the heads of their columns."""
-        heads = {
-            column.head: k for k, column in enumerate(self.columns) if column.head in ("weight", "index", "before")
-        }
-        return {head: [row[k] for row in rows] for head, k in heads.items()}
+        places = {column.head: k for k, column in enumerate(self.columns)}
+        heads = [head for head in ("weight", "index", "before") if head in places]
+        return {head: [row[places[head]] for row in rows] for head in heads}
 
 
 def holdings_table(
@@ -170,9 +173,8 @@ def holdings_table(
 
     There are columns of groups, of the weights of the index and of previous weights, if these are known.
     """
-    weights = tracker.weights_
-    names = list(weights.index) if hasattr(weights, "index") else list(range(len(weights)))
-    values = dict(zip(names, (float(value) for value in np.asarray(weights)), strict=True))
+    names = _names_of(tracker)
+    values = dict(zip(names, (float(value) for value in tracker.coef_), strict=True))
     groups = groups if groups is not None else _by_name(tracker.groups, names)
     previous = _by_name(tracker.previous_weights, names)
     before = {name: float(value) for name, value in (previous or {}).items() if float(value) != 0.0}
@@ -200,8 +202,7 @@ def group_rows(
     index_weights: Mapping[Any, float] | None = None,
 ) -> Listing:
     """Return the sums over groups of held names, and the limits of each; the weights of the index are those of all."""
-    names = list(getattr(tracker.weights_, "index", range(tracker.n_features_in_)))
-    groups = groups if groups is not None else _by_name(tracker.groups, names) or {}
+    groups = groups if groups is not None else _by_name(tracker.groups, _names_of(tracker)) or {}
     limits = {_group_name(key): _both(value) for key, value in (_by_name(tracker.group_limits, ()) or {}).items()}
     of_index: dict[str, float] = {}
     for name, weight in (index_weights or {}).items():
@@ -219,6 +220,12 @@ def group_rows(
             values = [values[0], of_index.get(group, 0.0), *values[2:]]
         rows.append([group, *values, *limits.get(group, (None, None))])
     return Listing([*columns, Column("low", "percent"), Column("high", "percent")], rows, 1)
+
+
+def _names_of(tracker: IndexTracker) -> list[Any]:
+    """Return the names of a fitted tracker's weights, or their positions."""
+    known = getattr(tracker, "feature_names_in_", range(len(tracker.coef_)))
+    return list(getattr(tracker.weights_, "index", known))
 
 
 def _both(limits: Any) -> tuple[float | None, float | None]:
@@ -253,11 +260,10 @@ def loadings_table(pca: SparsePCA, names: Sequence[str] | None = None) -> Listin
 
 def balance_table(split: Split) -> Listing:
     """Return the balance of a split without pandas."""
-    labels, parts = np.asarray(split.labels), split.covariates
-    groups = range(len(split.group_sizes))
-    means = [parts.values[labels == g].mean(axis=0) for g in groups]
+    parts = split._parts
+    means = [parts.values[split.codes == g].mean(axis=0) for g in range(len(split.group_sizes))]
     at_random = np.where(parts.scores.any(axis=0), split._random_difference, 0.0)
-    columns = [Column("covariate"), *(Column(f"mean {g}", "number") for g in groups)]
+    columns = [Column("covariate"), *(Column(f"mean {name}", "number") for name in split.groups)]
     rows = [
         [name, *(float(mean[k]) for mean in means), float(at_random[k]), float(split.differences[k])]
         for k, name in enumerate(parts.names)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -154,7 +155,7 @@ def plot_balance(split: Any, ax: Axes | None = None) -> Axes:
     ax : Axes, optional
         A new figure's by default.
     """
-    table = getattr(split, "balance", split)
+    table = dataclasses.replace(split, native=None).balance if hasattr(split, "balance") else split
     absent = [name for name in ("random", "difference") if name not in table]
     if absent:
         raise ValueError(f"split has no column {absent[0]!r}; give a split, or its balance.")
@@ -253,13 +254,14 @@ def plot_weights(weights: Any, ax: Axes | None = None, most: int = 30) -> Axes:
     most : int
         The largest number of bars. The sum of the others is written below.
     """
-    weights = _part_of(weights, "weights_", "coef_")
+    names = getattr(weights, "feature_names_in_", None)
+    weights = _part_of(weights, "coef_", "weights_")
     values, most = real_array(weights, "weights"), whole_number(most, "most", 1)
     if values.ndim != 1:
         raise ValueError(f"weights has shape {values.shape}; it must be one-dimensional, one weight per name.")
     if not len(values):
         raise ValueError("weights is empty; there is nothing to plot.")
-    order, names = _largest_first(values), labels_of(weights, len(values))
+    order, names = _largest_first(values), labels_of(weights, len(values)) if names is None else list(map(str, names))
     drawn, others = order[:most], order[most:]
     ax = axes_or_new(ax, 6.4, 1.4 + 0.24 * max(len(drawn), 3))
     rest = f"; {len(others)} others sum to {values[others].sum():.3g}" if len(others) else ""

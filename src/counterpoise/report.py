@@ -208,14 +208,17 @@ def _ordinary_shares(X: Any, scale: Any, count: int) -> npt.NDArray[np.float64] 
 
 def _stratum_counts(split: Split) -> tuple[list[Column], list[list[Any]]]:
     """Return the number of units of each stratum in each group, and in all."""
-    labels, strata = np.asarray(split.labels), np.asarray(split.strata)
-    groups = range(len(split.group_sizes))
-    columns = [Column("stratum"), *(Column(f"group {g}", "whole") for g in groups), Column("units", "whole")]
+    strata = np.asarray(split.strata)
+    columns = [
+        Column("stratum"),
+        *(Column(f"group {name}", "whole") for name in split.groups),
+        Column("units", "whole"),
+    ]
     rows = []
     for stratum in np.unique(strata):
-        counts = [int(((labels == g) & (strata == stratum)).sum()) for g in groups]
+        counts = [int(((split.codes == g) & (strata == stratum)).sum()) for g in range(len(split.groups))]
         rows.append([str(stratum), *counts, sum(counts)])
-    return columns, rows
+    return [Column("stratum"), *counted], rows
 
 
 def split_report(
@@ -240,7 +243,9 @@ def split_report(
     at_random = split._random_difference
     report = Report(title, command, settings)
     sizes = " + ".join(str(size) for size in split.group_sizes)
-    report.headline("largest difference", f"{split.max_difference:.2g}", f"standardised; {at_random:.2g} at random")
+    report.headline(
+        "largest difference", f"{split.max_difference:.2g}", f"standardised; {split.at_random[1]:.2g} at random"
+    )
     report.headline("groups", sizes, f"{sum(split.group_sizes)} units")
     report.headline("covariates", str(len(balance.rows)), "numbers, and levels of categories")
     report.headline(

@@ -13,6 +13,7 @@ from counterpoise.checks import Vector, float_array, whole_number
 from counterpoise.estimators.covariates import is_pandas
 from counterpoise.estimators.options import refuse_unusable
 from counterpoise.sentences import day_label, some
+from counterpoise.tables.native import as_pandas, by_name, to_pandas
 from counterpoise.tables.prices import check_days
 
 Rows = npt.NDArray[np.intp]
@@ -34,6 +35,8 @@ class Data:
     """Checked returns and index on the same rows; gives results the labels of the input."""
 
     def __init__(self, returns: Any, index: Any) -> None:
+        returns, self.native = to_pandas(returns, dated=True)
+        index = as_pandas(index)
         self.frame = returns if is_pandas(returns, "DataFrame") else None
         if is_pandas(index, "DataFrame"):
             if index.shape[1] != 1:
@@ -223,7 +226,7 @@ def own_weights(tracker: Any, data: Data) -> tuple[Vector, float]:
     if not hasattr(tracker, "fit"):
         raise TypeError(f"tracker is {tracker!r}; it must be an estimator with fit(returns, index).")
     key = _previous_key(tracker)
-    values: Any = None if key is None else tracker.get_params()[key]
+    values: Any = None if key is None else by_name(tracker.get_params()[key])
     sold = 0.0
     if data.names is not None and (isinstance(values, Mapping) or is_pandas(values, "Series")):
         sold = float(sum(abs(weight) for name, weight in values.items() if name not in data.names))

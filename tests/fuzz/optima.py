@@ -251,7 +251,9 @@ def _loss_on(case, members):
         if min(values) >= best:
             break
         best, x = min(values), near[int(np.argmin(values))]
-    return best, x
+    # What rounding leaves of a zero is no member of a support.
+    x = np.where(np.abs(x) > 1e-15 * np.abs(x).max(), x, 0.0)
+    return case.value(x), x
 
 
 def some_point(case):

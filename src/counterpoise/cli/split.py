@@ -11,21 +11,26 @@ import typer
 from rich.console import Console
 
 import counterpoise as cp
-from counterpoise.checks import number, whole_number
+from counterpoise.checks import choice, number, random_seed, whole_number
 from counterpoise.cli import base, results
 from counterpoise.cli.base import AsJson, Debug, Force, Quiet, Verbose, app, status_line
+from counterpoise.estimators.covariates import DATE_UNITS
 from counterpoise.findings import Listing, balance_table, split_claims
 from counterpoise.output import csv_text
-from counterpoise.sentences import counted, suggest
+from counterpoise.sentences import counted, some, suggest
+from counterpoise.tables.days import as_days
 from counterpoise.tables.read import Sheet, read_sheet
 
 LABELS, DRAWS, REPORT = "labels.csv", "draws.csv", "report.html"
+MISSING = ("refuse", "drop-rows", "drop-columns")
 OPTIONS = {
     "n_treated": "--treated",
     "n_draws": "--draws",
     "weights": "--weights",
     "strata": "--strata",
     "categorical": "--categorical",
+    "group_names": "--names",
+    "moments": "--moments",
     "max_time": "--seconds",
 }
 
@@ -37,8 +42,12 @@ def split(
         Path, typer.Argument(help="A row a unit, a column a covariate: .csv, .parquet or .xlsx.", show_default=False)
     ],
     treated: Annotated[
-        list[int], typer.Option(help="Units of group 1, the others are group 0; repeat it for more groups.")
+        list[str],
+        typer.Option(help="Units of group 1, or a fraction such as 0.5; the others are group 0; repeat it for more."),
     ],
+    names: Annotated[
+        str | None, typer.Option(metavar="A,B", help="Names of groups 0, 1, …, such as control,treated.")
+    ] = None,
     strata: Annotated[
         str | None, typer.Option(metavar="COL", help="Divide the units of each value for themselves.")
     ] = None,
@@ -48,13 +57,32 @@ def split(
     categorical: Annotated[
         list[str] | None, typer.Option(metavar="COL", help="A column of numbers that are categories, repeatable.")
     ] = None,
+    dates: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COL=UNIT", help=f"What of a date counts, repeatable: {', '.join(DATE_UNITS)}."),
+    ] = None,
+    moments: Annotated[int, typer.Option(help="2 balances spreads as well as means.")] = 1,
+    together: Annotated[
+        str | None, typer.Option(metavar="COL", help="Units with the same value stay in one group.")
+    ] = None,
+    apart: Annotated[
+        str | None, typer.Option(metavar="COL", help="No two units with the same value are in one group.")
+    ] = None,
+    missing: Annotated[
+        str,
+        typer.Option(
+            metavar="RULE", help=f"Of empty cells: {', '.join(MISSING)}.", autocompletion=lambda: list(MISSING)
+        ),
+    ] = "refuse",
     identity: Annotated[
         str | None, typer.Option("--id", metavar="COL", help="Column with the names of the units.")
     ] = None,
     ignore: Annotated[list[str] | None, typer.Option(metavar="COL", help="A column to leave out, repeatable.")] = None,
     draws: Annotated[int, typer.Option(help="Near-optimal splits to draw from; 100 or more allow an exact test.")] = 1,
     seconds: Annotated[float | None, typer.Option(help="Seconds; by default a fixed amount of work.")] = None,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same split.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(help="The same seed gives the same split; drawn at random, and recorded, by default.")
+    ] = None,
     output: Annotated[Path, typer.Option(metavar="DIR", help="Folder of labels.csv and report.html.")] = Path(
         "counterpoise-split"
     ),
@@ -70,16 +98,19 @@ def split(
     """
     with base.answer(debug):
         base.check_manners(quiet, verbose)
-        sizes = [whole_number(size, "--treated", 1) for size in treated]
+        sizes = [_size(text) for text in treated]
         whole_number(draws, "--draws", 1)
-        whole_number(seed, "--seed", 0)
+        random_seed(seed, "--seed")
+        choice(missing, "--missing", MISSING, quoted=False)
+        days = dict(_date(text) for text in dates or [])
         base.check_seconds(seconds, "search")
         each = [_weight(text) for text in weights or []]
-        names = (LABELS, *((DRAWS,) if draws > 1 else ()), REPORT)
-        base.check_folder(output, names, force, may_ask=not (as_json or quiet))
+        written = (LABELS, *((DRAWS,) if draws > 1 else ()), REPORT)
+        base.check_folder(output, written, force, may_ask=not (as_json or quiet))
         with base.kept_warnings() as warned, status_line(quiet or as_json) as say:
             say(f"Reading {table.name}")
-            data = _read(table, identity, ignore or [], categorical or [], strata)
+            asked = _Asked(identity, ignore or [], categorical or [], strata, together, apart, days, missing)
+            data = _read(table, asked)
             for name, _ in each:
                 if name not in data.frame.columns:
                     hint = suggest(name, data.frame.columns, "its columns are {}", quoted=True)
@@ -93,33 +124,55 @@ def split(
                     sizes[0] if len(sizes) == 1 else sizes,
                     weights=dict(each) or None,
                     strata=strata,
-                    categorical=categorical or None,
+                    categorical=[name for name in categorical or [] if name in data.frame.columns] or None,
+                    dates={name: unit for name, unit in days.items() if name in data.frame.columns} or None,
+                    moments=moments,
+                    together=together,
+                    apart=apart,
+                    group_names=None if names is None else [name.strip() for name in names.split(",")],
                     n_draws=draws,
                     max_time=seconds,
                     random_state=seed,
                 )
-        notes = [*data.notes, *warned]
+        notes = [*warned, *data.notes]
+        if not found.is_better_than_random:
+            typer.echo(warned[0], err=True)
+        notes.append(f"The seed is {found.seed}; with --seed {found.seed} the same split comes again.")
+        command = results.command_of(context) + ("" if seed is not None else f" --seed {found.seed}")
         from counterpoise.report import split_report
 
         balance = balance_table(found)
         report = split_report(
             found,
             title=f"{counted(len(data.frame), 'unit')} of {table.name} in {len(found.group_sizes)} groups",
-            command=results.command_of(context),
-            settings=results.settings_of(context),
+            command=command,
+            settings={**results.settings_of(context), "seed": str(found.seed)},
             notes=notes,
         )
-        head, labels = data.frame.index.name, [int(label) for label in found.labels]
+        head, labels = data.frame.index.name, found.labels.tolist()
         files = {LABELS: csv_text([head, "group"], zip(data.frame.index, labels, strict=True))}
         if draws > 1:
-            columns = [head, *(f"draw {k}" for k in range(1, len(found.draws) + 1))]
-            files[DRAWS] = csv_text(
-                columns, ([name, *row] for name, row in zip(data.frame.index, found.draws.T.tolist(), strict=True))
-            )
+            files[DRAWS] = found.to_csv()
         files[REPORT] = report.html()
-        summary = _summary(found, data, labels, balance, notes)
-        show = functools.partial(_print, found=found, balance=balance, notes=notes, verbose=verbose)
+        summary = {"command": command, **_summary(found, data, labels, balance, notes)}
+        shown = [note for note in notes if found.is_better_than_random or note not in warned]
+        show = functools.partial(_print, found=found, balance=balance, notes=shown, verbose=verbose)
         results.publish(context, output, files, summary, show, as_json, quiet, glue=", ")
+
+
+def _size(text: str) -> int | float:
+    """Return a number of units, or a fraction."""
+    try:
+        return int(text) if text.strip().lstrip("+-").isdigit() else float(text)
+    except ValueError:
+        raise ValueError(f"--treated is {text!r}; it must be a whole number, or a fraction such as 0.5.") from None
+
+
+def _date(text: str) -> tuple[str, str]:
+    name, equals, unit = text.rpartition("=")
+    if not (equals and name):
+        raise ValueError(f"--dates is {text!r}; it must be COL=UNIT, such as enrolled=month.")
+    return name, choice(unit, f"--dates of {name}", DATE_UNITS, quoted=False)
 
 
 def _weight(text: str) -> tuple[str, float]:
@@ -140,31 +193,60 @@ class _Data(NamedTuple):
     notes: list[str]
 
 
-def _read(path: Path, identity: str | None, ignore: list[str], categorical: list[str], strata: str | None) -> _Data:
+class _Asked(NamedTuple):
+    """What options say of columns."""
+
+    identity: str | None
+    ignore: list[str]
+    categorical: list[str]
+    strata: str | None
+    together: str | None
+    apart: str | None
+    dates: dict[str, str]
+    missing: str
+
+    @property
+    def rules(self) -> list[str]:
+        return [name for name in (self.together, self.apart) if name is not None]
+
+
+def _read(path: Path, asked: _Asked) -> _Data:
     sheet = read_sheet(path, may_lack_names=True)
-    asked: dict[str, list[Any]] = {
-        "--ignore": ignore,
-        "--categorical": categorical,
-        "--strata": [strata],
-        "--id": [identity],
+    options: dict[str, list[Any]] = {
+        "--ignore": asked.ignore,
+        "--categorical": asked.categorical,
+        "--strata": [asked.strata],
+        "--together": [asked.together],
+        "--apart": [asked.apart],
+        "--dates": list(asked.dates),
+        "--id": [asked.identity],
     }
-    for option, names in asked.items():
+    for option, names in options.items():
         for name in names:
             if name is not None:
                 sheet.require(name, option)
-    notes = list(sheet.notes)
-    free = [name for name in sheet.names if name not in ignore]
+    notes, identity = list(sheet.notes), asked.identity
+    free = [name for name in sheet.names if name not in asked.ignore]
+    as_words = [*asked.categorical, *asked.rules, *([asked.strata] if asked.strata is not None else [])]
     if identity is None:
-        identity = next((name for name in free if _is_identity(sheet, name, categorical, strata)), None)
+        others = {*as_words, *asked.dates}
+        identity = next((name for name in free if name not in others and _is_identity(sheet, name)), None)
         if identity is not None:
             notes.append(f"Took column {identity!r} for the names of the units, as no two are the same.")
-    covariates = [name for name in free if name != identity]
-    for name in covariates:
-        if name not in categorical and name != strata and sheet.is_mixed(name):
+    columns = [name for name in free if name != identity]
+    for name in columns:
+        if name in as_words or name in asked.dates:
+            continue
+        if sheet.holds_days(sheet.names.index(name)):
+            raise ValueError(
+                f"Column {name!r} of {path} holds dates; give --dates {name}=month (or {', '.join(DATE_UNITS)}), or "
+                f"--ignore {name}."
+            )
+        if sheet.is_mixed(name):
             # Numbers with a few words among them are a mistake, not a category.
             sheet.numbers(name, f"the column's other cells are numbers; correct it, or give --categorical {name}")
-    frame = sheet.frame[covariates].copy()
-    for name in (*categorical, *([strata] if strata is not None else [])):
+    frame = sheet.frame[columns].copy()
+    for name in as_words:
         frame[name] = sheet.text(name)
     labels = list(range(1, len(frame) + 1)) if identity is None else sheet.text(identity)
     if len(set(labels)) < len(labels):
@@ -172,18 +254,53 @@ def _read(path: Path, identity: str | None, ignore: list[str], categorical: list
         raise ValueError(f"--id is {identity!r}, but {twice!r} comes more than once; the names of units must differ.")
     frame.index = labels
     frame.index.name = "row" if identity is None else identity
+    frame = _without_gaps(frame, [name for name in columns if name not in asked.rules], asked, sheet, notes)
+    kept = set(frame.index)
+    places = [place for place, label in enumerate(labels) if label in kept]
+    for name in (name for name in asked.dates if name in frame):
+
+        def place(row: int, name: str = name) -> str:
+            return sheet.place(places[row], name)
+
+        frame[name] = as_days(sheet.column(name)[places], place)
     return _Data(frame, notes)
 
 
-def _is_identity(sheet: Sheet, name: str, categorical: list[str], strata: str | None) -> bool:
+def _without_gaps(frame: Any, names: list[str], asked: _Asked, sheet: Sheet, notes: list[str]) -> Any:
+    """Apply the rule for empty cells of covariates and strata."""
+    gaps = frame[names].isna().to_numpy()
+    if not gaps.any():
+        return frame
+    if asked.missing == "refuse":
+        row, k = map(int, np.argwhere(gaps)[0])
+        empty = f"{counted(gaps.sum(), 'cell')} {'is' if gaps.sum() == 1 else 'are'} empty"
+        raise ValueError(
+            f"{empty}, the first at {sheet.place(row, names[k])}; choose a rule with --missing: "
+            f"{', '.join(MISSING[1:])}."
+        )
+    if asked.missing == "drop-rows":
+        kept = ~gaps.any(axis=1)
+        notes.append(
+            f"Left out {int((~kept).sum())} of {counted(len(frame), 'unit')}, for their empty cells: "
+            f"{some(frame.index[~kept])}."
+        )
+        return frame[kept]
+    bad = [name for name, gap in zip(names, gaps.any(axis=0), strict=True) if gap]
+    if asked.strata in bad:
+        raise ValueError(f"--strata is {asked.strata!r}, which has empty cells; give --missing drop-rows.")
+    notes.append(f"Left out {counted(len(bad), 'column')} with empty cells: {some(bad)}.")
+    return frame.drop(columns=bad)
+
+
+def _is_identity(sheet: Sheet, name: str) -> bool:
     """Whether all words of a column differ, so that no split can balance it."""
-    if name in categorical or name == strata or name not in sheet.words or sheet.column(name).dtype.kind == "M":
+    if name not in sheet.words or sheet.holds_days(sheet.names.index(name)):
         return False
     words = sheet.text(name)
     return len(words) > 2 and None not in words and len(set(words)) == len(words) and not sheet.is_mixed(name)
 
 
-def _summary(found: Any, data: _Data, labels: list[int], balance: Listing, notes: list[str]) -> dict[str, Any]:
+def _summary(found: Any, data: _Data, labels: list[Any], balance: Listing, notes: list[str]) -> dict[str, Any]:
     """Return what --json prints."""
     return {
         "units": len(labels),
@@ -191,7 +308,9 @@ def _summary(found: Any, data: _Data, labels: list[int], balance: Listing, notes
         "labels": dict(zip((str(name) for name in data.frame.index), labels, strict=True)),
         "objective": float(found.objective),
         "max_difference": float(found.max_difference),
-        "random_difference": float(np.max([row[-2] for row in balance.rows])),
+        "random_difference": float(found.at_random[1]),
+        "better_than_random": found.is_better_than_random,
+        "seed": found.seed,
         "balance": [dict(zip((column.head for column in balance.columns), row, strict=True)) for row in balance.rows],
         "draws": len(found.draws),
         "reference": len(found.reference),
@@ -207,7 +326,7 @@ def _print(console: Console, found: Any, balance: Listing, notes: list[str], ver
         [name, *(f"{value if abs(value) > 1e-12 else 0.0:.3g}" for value in values)] for name, *values in balance.rows
     )
     results.print_table(console, "Balance", balance, rows, REPORT)
-    sizes = ", ".join(f"{size} in group {g}" for g, size in enumerate(found.group_sizes))
+    sizes = ", ".join(f"{size} in group {name}" for name, size in zip(found.groups, found.group_sizes, strict=True))
     base.tell(console, f"{sizes}.")
     for sentence in split_claims(found)[: None if verbose else 1]:
         base.tell(console, sentence)

@@ -9,7 +9,8 @@ from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 from counterpoise.checks import Vector
-from counterpoise.solvers.run import Population, Progress
+from counterpoise.solvers.population import Population
+from counterpoise.solvers.run import Progress
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 # Listeners to a fit: called with the progress and the share done, if known.

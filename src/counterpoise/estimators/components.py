@@ -22,7 +22,7 @@ from counterpoise.estimators.covariance import (
     truncated,
     upper_bounds,
 )
-from counterpoise.estimators.deflation import EXHAUSTED, Deflation, Indices, Matrix, adjusted_variances, schur_rows
+from counterpoise.estimators.deflation import Deflation, Indices, Matrix, adjusted_variances, schur_rows
 from counterpoise.kernels import swap_arc
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import minimize
@@ -85,11 +85,12 @@ class Fit:
             if k >= self.tasks.done:
                 self.tasks.begin("component")
             try:
+                C.refuse_exhausted(V)
                 if self.plan.is_quick:
                     result = self._quick(C, V, s)
                 else:
                     result = self._next(C, V, s, None if warm is None else warm[:, k])
-                if self.plan.deflation != "schur" and C.added(np.column_stack([V, result.x])) <= EXHAUSTED:
+                if result.objective >= 0.0:
                     raise ExhaustedError(V)
             except ExhaustedError as exhausted:
                 exhausted.results = results

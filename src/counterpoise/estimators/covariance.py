@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from counterpoise.checks import LARGEST_SQUARE, SMALLEST_SQUARE, is_sparse, refuse_extreme
-from counterpoise.estimators.deflation import EXHAUSTED, Deflation, adjusted_variances, deflation
+from counterpoise.estimators.deflation import EXHAUSTED, Deflation, adjusted_variances, deflation, schur_rows
 from counterpoise.problem import Problem, Result
 from counterpoise.solvers.components import component_bound
 from counterpoise.solvers.sparse_arc import NegativeGram
@@ -29,6 +29,8 @@ Indices = npt.NDArray[np.intp]
 GAIN = 1e-9
 # A covariance may be asymmetric, and have negative eigenvalues, by this share of its largest entry: rounding.
 ROUNDING = 1e-8
+# A variance in a given covariance that is at most this share of the largest is rounding, of a column that is constant.
+CONSTANT = 1e-24
 
 
 class Source:
@@ -151,11 +153,21 @@ class Given(Source):
 
     def __init__(self, C: Any, standardize: bool = False) -> None:
         C = np.asarray(C, dtype=np.float64)
-        _check_covariance(C)
+        if C.ndim != 2 or C.shape[0] != C.shape[1]:
+            raise ValueError(
+                f"covariance has shape {C.shape}; it must be square, a row and a column for every feature."
+            )
+        refuse_extreme(C, "covariance", LARGEST_SQUARE, SMALLEST_SQUARE)
         self.n, self.mean = len(C), np.zeros(len(C))
-        self.scale, self.variance = _scales(np.diag(C).copy(), standardize)
-        self.C = 0.5 * (C + C.T) / np.outer(self.scale, self.scale)
+        variance = np.diag(C).copy()
+        variance[np.abs(variance) <= CONSTANT * variance.max()] = 0.0
+        self.scale, self.variance = _scales(variance, standardize)
+        units = np.outer(self.scale, self.scale)
+        _refuse_asymmetric(C, units)
+        self.C = 0.5 * (C + C.T) / units
         np.fill_diagonal(self.C, self.variance)
+        self.C = _semidefinite(self.C)
+        self.variance = np.where(self.variance == 0.0, 0.0, np.diag(self.C))
 
     def covariance(self, columns: Indices) -> Matrix:
         """Return C on some columns."""
@@ -171,31 +183,35 @@ def _scales(variance: Matrix, standardize: bool) -> tuple[Matrix, Matrix]:
     if not standardize:
         return np.ones(len(variance)), variance
     varies = variance > 0.0
-    return np.sqrt(np.where(varies, variance, 1.0)), varies.astype(np.float64)
+    return np.sqrt(np.where(varies, variance, 1.0)), np.where(varies, 1.0, variance)
 
 
-@supervised
-def _check_covariance(C: Matrix) -> None:
-    """Refuse what is not square, symmetric and positive semidefinite, up to rounding."""
-    if C.ndim != 2 or C.shape[0] != C.shape[1]:
-        raise ValueError(f"covariance has shape {C.shape}; it must be square, a row and a column for every feature.")
-    refuse_extreme(C, "covariance", LARGEST_SQUARE, SMALLEST_SQUARE)
-    size = float(np.abs(C).max())
-    skew = np.abs(C - C.T)
-    if float(skew.max()) > ROUNDING * size:
+def _refuse_asymmetric(C: Matrix, units: Matrix) -> None:
+    """Refuse entries that differ from those across the diagonal by more than rounding, in these units."""
+    skew = np.abs(C - C.T) / units
+    if float(skew.max()) > ROUNDING * float((np.abs(C) / units).max()):
         i, j = sorted(int(k) for k in np.unravel_index(np.argmax(skew), skew.shape))
         raise ValueError(
             f"covariance is not symmetric: entry ({i}, {j}) is {C[i, j]:g}, but ({j}, {i}) is {C[j, i]:g}; "
             "both must be the covariance of the same two features."
         )
-    # A small shift makes the factorisation succeed if negative eigenvalues are rounding.
-    shift = ROUNDING * size * len(C)
-    if size > 0.0 and sl.lapack.dpotrf(C + shift * np.eye(len(C)), overwrite_a=True)[1] > 0:
-        least = float(np.linalg.eigvalsh(C)[0])
+
+
+@supervised
+def _semidefinite(C: Matrix) -> Matrix:
+    """Return C with negative eigenvalues that are rounding set to 0; refuse others."""
+    size = float(np.abs(C).max()) * len(C)
+    # A small shift makes the factorisation succeed if C is semidefinite, but not definite.
+    if size == 0.0 or sl.lapack.dpotrf(C + EXHAUSTED * size * np.eye(len(C)), overwrite_a=True)[1] == 0:
+        return C
+    values, vectors = np.linalg.eigh(C)
+    if values[0] < -ROUNDING * size:
         raise ValueError(
-            f"covariance is not positive semidefinite: its least eigenvalue is {least:.3g}, so that it is "
+            f"covariance is not positive semidefinite: its least eigenvalue is {values[0]:.3g}, so that it is "
             "the covariance of no data; if it was estimated pair by pair, set its negative eigenvalues to 0 first."
         )
+    half = vectors * np.sqrt(np.maximum(values, 0.0))
+    return np.asarray(half @ half.T)
 
 
 class Covariance:
@@ -205,6 +221,8 @@ class Covariance:
         # A pair step needs two coordinates; the second one does not vary and stays at 0.
         self.C = np.ascontiguousarray(np.pad(C, (0, 1)) if len(C) == 1 else C)
         self.signed, self.kind = signed, kind
+        # Then a diagonal without positive entries does not mean that nothing is left.
+        self.may_be_indefinite = kind == "hotelling"
         self.root = _root(self.C)
         self.total = float(np.trace(self.C))
 
@@ -231,7 +249,7 @@ class Covariance:
         """Return G = C deflated by W; raise an error if nothing is left."""
         G = np.empty_like(self.C)
         self.deflate(self.deflation(W), G)
-        if float(np.diag(G).max()) <= EXHAUSTED * self.total:
+        if not self.may_be_indefinite and float(np.diag(G).max()) <= EXHAUSTED * self.total:
             raise ExhaustedError(W)
         return G
 
@@ -239,7 +257,7 @@ class Covariance:
         """Return max ½vᵀGv, G = C deflated by W, with a λ above the exactness threshold, at most 2·max‖Gx‖∞."""
         G = self.left_by(W)
         lam = 2.5 * math.sqrt(float(np.einsum("ij,ij->i", G, G).max()))
-        if self.kind == "hotelling":  # which may leave negative eigenvalues
+        if self.may_be_indefinite:
             f: Quadratic = Quadratic(-0.5 * (G + G.T))
         else:
             f = NegativeGram(np.negative(G, out=G), np.zeros(len(G)))
@@ -255,9 +273,12 @@ class Covariance:
         by, every = self.deflation(W), slice(None)
         left = by.diagonal(np.diag(self.C))
         most = np.array([np.argmax(left)])
-        if float(left[most[0]]) <= EXHAUSTED * self.total:
+        least = EXHAUSTED * self.total
+        if not self.may_be_indefinite and float(left[most[0]]) <= least:
             raise ExhaustedError(W)
-        x = truncated(self.allowed(by.block(self.C[:, most], every, most)[:, 0]), s)
+        column = by.block(self.C[:, most], every, most)[:, 0]
+        column[most] = max(float(column[most[0]]), least)
+        x = truncated(self.allowed(column), s)
         places = np.flatnonzero(x)
         G = by.block(self.C[np.ix_(places, places)], places, places)
         z, leading = x[places], np.linalg.eigh(G)[1][:, -1]
@@ -274,9 +295,12 @@ class Covariance:
         """Return the adjusted variances and their order: that of V, or by size if the order is free."""
         return adjusted_variances(self.root @ V, by_size)
 
-    def added(self, V: Matrix) -> float:
-        """Return the share of the total variance that the last component adds to those before."""
-        return float(self.adjusted(V, False)[0][-1]) / self.total
+    def refuse_exhausted(self, W: Matrix) -> None:
+        """Raise an error if the components explain all variance, whatever their deflation leaves of C."""
+        if self.kind != "schur" and W.shape[1]:
+            B = schur_rows(self.root @ W, self.C @ W)
+            if float(Deflation(B, B).diagonal(np.diag(self.C)).max()) <= EXHAUSTED * self.total:
+                raise ExhaustedError(W)
 
 
 @supervised
@@ -330,7 +354,7 @@ def _all_features(data: Source, pool: Indices, C: Covariance, V: Matrix) -> tupl
 
 def left_out(data: Source, pool: Indices, C: Covariance, V: Matrix, most: int) -> Indices:
     """Return the columns outside the pool with the largest unexplained variance."""
-    left = deflation(C.kind, *_all_features(data, pool, C, V)).diagonal(data.variance)
+    left = deflation("schur", *_all_features(data, pool, C, V)).diagonal(data.variance)
     left[pool] = 0.0
     chosen = np.argsort(-left, kind="stable")[:most]
     return np.asarray(chosen[left[chosen] > EXHAUSTED * float(data.variance.sum())])

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from counterpoise.checks import Vector, real_array
+from counterpoise.checks import Vector, choice, real_array
 from counterpoise.sentences import some as some  # other estimators import it from here
 from counterpoise.sentences import suggest
+from counterpoise.tables.days import DAY, as_days
 
 # A standard deviation below this, relative to the largest value, is rounding: the column is constant.
 CONSTANT = 1e-12
-DATES = ("date", "datetime", "datetime64", "timedelta", "timedelta64", "period", "time")
+TIMES = ("timedelta", "timedelta64", "period", "time")
+DATES = ("date", "datetime", "datetime64")
+# What a day may count as: a number of days since the first, or a category.
+DATE_UNITS = ("day", "week", "month", "quarter", "year")
+POWERS = {2: "²", 3: "³", 4: "⁴"}
 
 
 class Covariates(NamedTuple):
@@ -23,7 +28,7 @@ class Covariates(NamedTuple):
     Attributes
     ----------
     names : list of str
-        A number's column, or "column = level".
+        A number's column, "column²" and so on for its moments, or "column = level".
     values : array, units × names
         In the units of the table; 0 or 1 for a level.
     scores : array, units × names
@@ -42,12 +47,23 @@ class Covariates(NamedTuple):
 
 
 class _Column(NamedTuple):
+    """A number, whose moments count as much as itself, or the levels of a category, which share its weight."""
+
     label: Any
     names: list[str]
     values: list[Vector]
+    scores: list[Vector]
+    share: float = 1.0
 
 
-def read_covariates(table: Any, weights: Any = None, categorical: Any = None, left_out: Any = None) -> Covariates:
+def read_covariates(
+    table: Any,
+    weights: Any = None,
+    categorical: Any = None,
+    left_out: Collection[Any] = (),
+    dates: Mapping[Any, str] | None = None,
+    moments: int = 1,
+) -> Covariates:
     """Return the covariates of a DataFrame or of a numeric array.
 
     Parameters
@@ -58,34 +74,39 @@ def read_covariates(table: Any, weights: Any = None, categorical: Any = None, le
         At least 0, of every covariate; a name that a mapping does not mention weighs 1.
     categorical : name, position or several, optional
         Columns of numbers that are categories too. Columns of an array are called by position.
-    left_out : name, optional
-        A column of a DataFrame that is no covariate.
+    left_out : names
+        Columns of a DataFrame that are no covariates.
+    dates : mapping, optional
+        From columns of days to one of DATE_UNITS.
+    moments : int
+        Powers of centred numbers up to this one are covariates as well.
     """
     frame = is_pandas(table, "DataFrame")
     labels = list(table.columns) if frame else list(range(_array(table).shape[1]))
     _check_shape(len(table), labels)
-    chosen = [label for label in labels if left_out is None or label != left_out]
+    chosen = [label for label in labels if label not in left_out]
     if not chosen:
-        raise ValueError(f"covariates has no column besides the strata {left_out!r}; there is nothing to balance.")
+        raise ValueError(f"covariates has no column besides {some(left_out)}; there is nothing to balance.")
     categories = _categories(categorical, chosen)
+    units = _date_units(dates, chosen)
     if frame:
-        columns = [_frame_column(table[label], label, label in categories) for label in chosen]
+        columns = [
+            _frame_column(table[label], label, label in categories, units.get(label), moments) for label in chosen
+        ]
     else:
         array = _array(table)
         columns = [
             _levels(label, f"x{label}", *np.unique(array[:, label], return_inverse=True))
             if label in categories
-            else _Column(label, [f"x{label}"], [array[:, label]])
+            else _number(label, f"x{label}", array[:, label], moments)
             for label in chosen
         ]
     each = _weights(weights, chosen)
-    values = np.column_stack([part for column in columns for part in column.values])
-    scores = np.column_stack([_standardise(part) for part in values.T])
     return Covariates(
         [name for column in columns for name in column.names],
-        values,
-        scores,
-        np.concatenate([_share(column, weight) for column, weight in zip(columns, each, strict=True)]),
+        np.column_stack([part for column in columns for part in column.values]),
+        np.column_stack([part for column in columns for part in column.scores]),
+        np.concatenate([np.full(len(c.names), weight * c.share) for c, weight in zip(columns, each, strict=True)]),
         table.index if frame else None,
     )
 
@@ -145,26 +166,71 @@ def _categories(categorical: Any, labels: list[Any]) -> list[Any]:
     return chosen
 
 
-def _frame_column(column: Any, label: Any, is_category: bool) -> _Column:
+def _date_units(dates: Any, labels: list[Any]) -> dict[Any, str]:
+    if dates is not None and not isinstance(dates, Mapping):
+        raise TypeError(f"dates is {dates!r}; it must map columns to units, such as {{'enrolled': 'month'}}.")
+    for label, unit in (dates or {}).items():
+        if label not in labels:
+            raise ValueError(unknown_name(label, labels, "dates: column"))
+        choice(unit, f"dates of {label!r}", DATE_UNITS, quoted=False)
+    return dict(dates or {})
+
+
+def _frame_column(column: Any, label: Any, is_category: bool, unit: str | None, moments: int) -> _Column:
     import pandas
 
     types = pandas.api.types
     column = column.infer_objects()
     kind = types.infer_dtype(column, skipna=True)
-    if kind in DATES or types.is_complex_dtype(column.dtype):
-        what = "dates or times" if kind in DATES else "complex numbers"
-        right = "give numbers such as days since a date" if kind in DATES else "give real numbers"
-        raise TypeError(f"Column {label!r} of covariates holds {what}; {right}.")
     _refuse_places(column.isna().to_numpy(), column.index, label, "lacks a value")
-    if not is_category and (types.is_numeric_dtype(column.dtype) or kind == "decimal"):
+    if kind in TIMES or types.is_complex_dtype(column.dtype):
+        what = "times or periods" if kind in TIMES else "complex numbers"
+        raise TypeError(f"Column {label!r} of covariates holds {what}; give real numbers.")
+    if unit is not None:
+        days = as_days(
+            column.to_numpy() if kind in DATES else np.array(column, dtype=object),
+            lambda row: f"Column {label!r} of covariates at index {column.index[row]}",
+        )
+        if unit == "day":
+            return _number(label, f"{label} in days", np.asarray((days - days.min()).days, dtype=np.float64), moments)
+        column = pandas.Series(_binned(days, unit), index=column.index, dtype=object)
+    elif kind in DATES or (not is_category and kind == "string" and all(map(DAY.match, column))):
+        raise TypeError(
+            f"Column {label!r} of covariates holds dates; leave it out, or say what counts with "
+            f"dates={{{label!r}: 'month'}}: {', '.join(DATE_UNITS)}."
+        )
+    elif not is_category and (types.is_numeric_dtype(column.dtype) or kind == "decimal"):
         numbers = column.to_numpy(dtype=np.float64)
         _refuse_places(~np.isfinite(numbers), column.index, label, "is infinite")
-        return _Column(label, [str(label)], [numbers])
+        return _number(label, str(label), numbers, moments)
     try:
         category = column.astype("category").cat.remove_unused_categories()
     except TypeError:
         raise TypeError(f"Column {label!r} of covariates holds {kind} objects; give numbers or words.") from None
     return _levels(label, str(label), category.cat.categories, category.cat.codes.to_numpy())
+
+
+def _binned(days: Any, unit: str) -> list[str]:
+    """Return the week, month, quarter or year of days."""
+    if unit == "week":
+        years = days.isocalendar()
+        return [f"{year}-W{week:02d}" for year, week in zip(years["year"], years["week"], strict=True)]
+    if unit == "quarter":
+        return [f"{day.year}-Q{day.quarter}" for day in days]
+    return list(days.strftime("%Y-%m" if unit == "month" else "%Y"))
+
+
+def _number(label: Any, name: str, values: Vector, moments: int) -> _Column:
+    """Return a number and its moments; those of two values are the number itself."""
+    column = _Column(label, [name], [values], [_standardise(values)])
+    if len(np.unique(values)) < 3:
+        return column
+    for power in range(2, moments + 1):
+        with np.errstate(over="ignore"):
+            column.values.append((values - values.mean()) ** power)
+        column.names.append(f"{name}{POWERS[power]}")
+        column.scores.append(_standardise(column.scores[0] ** power))
+    return column
 
 
 def _levels(label: Any, name: str, levels: Any, codes: Any) -> _Column:
@@ -176,7 +242,8 @@ def _levels(label: Any, name: str, levels: Any, codes: Any) -> _Column:
         )
     names = [f"{name} = {level:g}" if isinstance(level, float) else f"{name} = {level}" for level in levels]
     first = int(len(levels) == 2)
-    return _Column(label, names[first:], [(codes == k).astype(np.float64) for k in range(first, len(levels))])
+    values = [(codes == k).astype(np.float64) for k in range(first, len(levels))]
+    return _Column(label, names[first:], values, [_standardise(part) for part in values], 1.0 / len(values))
 
 
 def _refuse_places(bad: Any, index: Any, label: Any, what: str) -> None:
@@ -221,7 +288,3 @@ def _standardise(values: Vector) -> Vector:
         return np.zeros(len(values))
     scores = centred / deviation
     return np.asarray(scores - scores.mean(), dtype=np.float64)
-
-
-def _share(column: _Column, weight: float) -> Vector:
-    return np.full(len(column.values), weight / len(column.values))

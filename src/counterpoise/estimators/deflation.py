@@ -108,11 +108,21 @@ def _rank(T: Matrix) -> int:
 
 
 def adjusted_variances(Z: Matrix, by_size: bool) -> tuple[Matrix, Indices]:
-    """Return T_kk² of the scores Z = QT, and the order of the columns; by size it is QR with pivots."""
+    """Return T_kk² of the scores Z = QT, and the order of the columns; by size it is QR with pivots.
+
+    A score that those before it explain, up to rounding, adds 0 and is left out of the QR: its direction there would be
+    arbitrary, and would take variance from those that follow.
+    """
+    variances = np.zeros(Z.shape[1])  # those beyond the rank add nothing
     if by_size:
         T, order = pivoted(Z)
-    else:
-        T, order = np.asarray(np.linalg.qr(Z, mode="r")), np.arange(Z.shape[1])
-    variances = np.zeros(Z.shape[1])  # those beyond the rank add nothing
-    variances[: min(Z.shape)] = T.diagonal() ** 2
-    return variances, np.asarray(order, dtype=np.intp)
+        variances[: min(Z.shape)] = T.diagonal() ** 2
+        return variances, np.asarray(order, dtype=np.intp)
+    lengths, kept = np.einsum("ij,ij->j", Z, Z), np.arange(Z.shape[1])
+    while True:
+        added = np.linalg.qr(Z[:, kept], mode="r").diagonal() ** 2
+        explained = np.flatnonzero(added <= EXHAUSTED * lengths[kept[: len(added)]])
+        if not len(explained):
+            variances[kept[: len(added)]] = added
+            return variances, np.arange(Z.shape[1])
+        kept = np.delete(kept, explained[0])

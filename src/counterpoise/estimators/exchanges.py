@@ -11,7 +11,8 @@ groups g and h anew, with x = 1 in g and −1 in h and s = Σ xᵢzᵢ over the 
     F = κ‖s‖² + 2vᵀs + constant,   κ = G(a² + b²) − (a − b)²,   v = G(aα_g − bα_h) − (a − b)(α_g + α_h + Σ_others m).
 
 That is binary least squares, ½‖Zᵀx + v/κ‖² with the sum of x fixed, and the kernels of DCPB's search do the work.
-Strata are kept by the term ½M²Σ_σ(Σ_{i∈σ} xᵢ − c_σ)² with an M² that no exchange across strata can pay for.
+Strata are kept by the term ½M²Σ_σ(Σ_{i∈σ} xᵢ − c_σ)² with an M² that no exchange across strata can pay for, units
+apart by 2M²xᵢxⱼ. Units that stay together are one, with the sum of their scores.
 """
 
 from __future__ import annotations
@@ -24,16 +25,14 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from threadpoolctl import threadpool_limits
 
 from counterpoise.checks import Vector
 from counterpoise.clock import working_seconds
 from counterpoise.estimators.callbacks import tell
+from counterpoise.estimators.links import Labels, Links, random_split
 from counterpoise.kernels import exchange
 from counterpoise.solvers.run import Progress
-
-Labels = npt.NDArray[np.int64]
 
 # Largest block, which limits the size of matrices; of more units a sample is reassigned.
 BLOCK = 2000
@@ -56,7 +55,7 @@ SORTED = 4096
 # Random exchanges proposed per unit, before a descent.
 PROPOSALS = 30
 # M² as a multiple of Σ‖zᵢ‖², which is twice the value to be expected at random.
-STRATA_PENALTY = 4.0
+PENALTY = 4.0
 EPSILON = float(np.finfo(float).eps)
 
 
@@ -86,16 +85,24 @@ class Groups:
     sizes : array, strata × groups
     strata : array of units
         The number of each unit's stratum.
+    links : Links, optional
+        Rules. Units are then blocks of units that stay together, and their scores the sums of those.
     """
 
-    def __init__(self, Z: Vector, sizes: Labels, strata: Labels) -> None:
-        self.Z, self.sizes, self.strata = np.ascontiguousarray(Z), sizes, strata
+    def __init__(self, Z: Vector, sizes: Labels, strata: Labels, links: Links | None = None) -> None:
+        self.Z, self.sizes, self.drawn, self.links = np.ascontiguousarray(Z), sizes, strata, links
         self.n, self.count = len(Z), sizes.shape[1]
         self.group_sizes = sizes.sum(axis=0).astype(np.float64)
-        self.penalty = STRATA_PENALTY * float(np.einsum("ij,ij->", Z, Z)) + 1.0 if len(sizes) > 1 else 0.0
+        # Exchanges are within strata, and of blocks of the same size.
+        self.strata = strata
+        if links is not None:
+            kinds = strata * (int(links.sizes.max()) + 1) + links.sizes
+            self.strata = np.unique(kinds, return_inverse=True)[1].astype(np.int64)
+        self.kinds = int(self.strata.max()) + 1
+        self.penalty = PENALTY * float(np.einsum("ij,ij->", Z, Z)) + 1.0
         # Two equal halves in every stratum: exchanging their names changes nothing.
         self.mirrored = self.count == 2 and bool((sizes[:, 0] == sizes[:, 1]).all())
-        self.members = [np.flatnonzero(strata == s) for s in range(len(sizes))]
+        self.members = [np.flatnonzero(self.strata == s) for s in range(self.kinds)]
         whole = self.count == 2 and self.n <= BLOCK
         self.whole = self._gram(np.arange(self.n)) if whole else None
 
@@ -115,6 +122,8 @@ class Groups:
 
     def random(self, rng: np.random.Generator) -> Labels:
         """Return a random split."""
+        if self.links is not None:
+            return random_split(self.sizes, self.drawn, self.links, rng)
         labels = np.empty(self.n, dtype=np.int64)
         for units, sizes in zip(self.members, self.sizes, strict=True):
             labels[units] = rng.permutation(np.repeat(np.arange(self.count), sizes))
@@ -122,6 +131,8 @@ class Groups:
 
     def shaken(self, labels: Labels, rng: np.random.Generator) -> Labels:
         """Return the split after the labels of some units have been permuted within their strata."""
+        if self.links is not None:
+            return self.links.shaken(labels, self.strata, self.drawn, self.count, rng)
         some = rng.random(self.n) < max(4.0 / self.n, 0.25 * rng.random())
         labels = labels.copy()
         for units in self.members:
@@ -165,6 +176,8 @@ class Groups:
         slope = (other.T - own[:, None]) - (own[None, :] - other)
         change = 2.0 * slope + (self.count * (u * u + w * w) - (u - w) ** 2) * distance
         allowed = (at[:, None] < at[None, :]) & (self.strata[units][:, None] == self.strata[units][None, :])
+        if self.links is not None:
+            allowed &= self.links.may_join(labels, units, self.count)
         for k in _ascending(np.where(allowed, change, np.inf).ravel()):
             i, j = (units[place] for place in divmod(k, len(units)))
             moved = labels.copy()
@@ -177,8 +190,12 @@ class Groups:
     def _gram(self, units: Labels) -> _Gram:
         Z, strata = self.Z[units], self.strata[units]
         Q = Z @ Z.T
-        if self.penalty:
+        if self.kinds > 1:
             Q += self.penalty * (strata[:, None] == strata[None, :])
+        if self.links is not None:
+            a, b = self.links.edges_among(units).T
+            Q[a, b] += 2.0 * self.penalty
+            Q[b, a] += 2.0 * self.penalty
         diagonal = np.diag(Q).copy()
         np.fill_diagonal(Q, -np.inf)
         ceiling = Q.max(axis=1)
@@ -206,8 +223,8 @@ class Groups:
         x = np.where(labels[units] == g, 1.0, -1.0)
         p = self.Z[units] @ self._pull(labels, self.Z[units].T @ x, g, h)
         before = x.copy()
-        if self.penalty:
-            sums = np.bincount(self.strata[units], weights=x, minlength=len(self.sizes))
+        if self.kinds > 1:
+            sums = np.bincount(self.strata[units], weights=x, minlength=self.kinds)
             p -= self.penalty * sums[self.strata[units]]
         floor = 64.0 * EPSILON * (gram.largest_row + float(np.abs(p).max()))
         work = np.empty(len(x))
@@ -221,9 +238,9 @@ class Groups:
             steps = min(TABU_STEPS * len(x), max(TABU_STEPS, TABU_WORK // len(x)))
             exchange.tabu(gram.Q, p, gram.diagonal, floor, 0.0, TENURE, TENURE_SPREAD, steps, rng, x, work)
             exchange.descend(gram.Q, p, gram.diagonal, gram.ceiling, floor, MOST, x, work)
-            if not self._keeps_strata(units, x - before):
+            if not self._keeps_rules(labels, units, x, before, (g, h)):
                 x = settled
-        if np.array_equal(x, before) or not self._keeps_strata(units, x - before):
+        if np.array_equal(x, before) or not self._keeps_rules(labels, units, x, before, (g, h)):
             return False
         labels[units] = np.where(x > 0.0, g, h)
         return True
@@ -236,8 +253,15 @@ class Groups:
         v = self.count * (a * to_g - b * to_h) - (a - b) * (to_g + to_h + others)
         return np.asarray(v / (self.count * (a * a + b * b) - (a - b) ** 2), dtype=np.float64)
 
-    def _keeps_strata(self, units: Labels, change: Vector) -> bool:
-        return not np.bincount(self.strata[units], weights=change).any()
+    def _keeps_rules(self, labels: Labels, units: Labels, x: Vector, before: Vector, pair: tuple[int, int]) -> bool:
+        """Whether x has as many units of every kind as before, and none beside one that it is apart from."""
+        if np.bincount(self.strata[units], weights=x - before).any():
+            return False
+        if self.links is None:
+            return True
+        moved = labels.copy()
+        moved[units] = np.where(x > 0.0, *pair)
+        return self.links.keeps_apart(moved)
 
 
 def _ascending(values: Vector) -> Iterator[int]:

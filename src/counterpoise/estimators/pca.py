@@ -28,7 +28,6 @@ from counterpoise.estimators.deflation import KINDS, Matrix
 from counterpoise.estimators.options import drawn_seed, refuse_unusable, time_limit, warn_if_interrupted
 from counterpoise.estimators.pca_input import size_of, sizes_of, source_of, validated
 from counterpoise.interrupts import noting_interrupts
-from counterpoise.sentences import counted
 
 METHODS = ("search", "swap", "bcd-g", "exact")
 # Starts a component before backfitting, which makes up for the rest: on digits and MNIST 8 end no better.
@@ -63,7 +62,7 @@ class SparsePCA(
     Parameters
     ----------
     n_components : int
-        At most min(n_samples, n_features). If fewer explain all variance the fit stops there, with a warning.
+        At most min(n_samples, n_features). If fewer leave no variance for another the fit stops there, with a warning.
     n_nonzero : int, or one a component, optional
         How many loadings may differ from 0. By default 10, or all features if they are fewer. With one a component the
         order of the components is that of ``n_nonzero``.
@@ -100,7 +99,7 @@ class SparsePCA(
         Rows of length 1, in the precision of X, turned so that the sum of the loadings is positive; if it is 0 the
         largest by size is.
     n_components_ : int
-        Fewer than ``n_components`` if these explain all variance.
+        Fewer than ``n_components`` if these leave no variance for another.
     explained_variance_ : array of length n_components_
         Adjusted, see above; its sum is the variance explained together.
     explained_variance_ratio_ : array of length n_components_
@@ -208,10 +207,11 @@ class SparsePCA(
         self._keep(found, data, dtype)
         tasks.finish(fitted=True)
         if len(found.sizes) < len(plan.sizes):
+            count = len(found.sizes)
+            leave = "component leaves" if count == 1 else "components leave"
             warnings.warn(
-                f"n_components is {len(plan.sizes)}, but {counted(len(found.sizes), 'component')} "
-                f"{'explains' if len(found.sizes) == 1 else 'explain'} all variance of {data.name}; "
-                f"the fit has {len(found.sizes)}.",
+                f"n_components is {len(plan.sizes)}, but {count} {leave} no variance of {data.name} for another; "
+                f"the fit has {count}.",
                 UserWarning,
                 stacklevel=2 + FRAMES,
             )
@@ -278,8 +278,10 @@ class SparsePCA(
         it :func:`sklearn.model_selection.cross_val_score` compares numbers of components and of loadings on rows that
         were not fitted.
         """
-        Z = np.asarray(self.transform(X), dtype=np.float64)
-        X = validated(self, X, reset=False)
+        check_is_fitted(self)
+        refuse_unusable("X", X)
+        X = validated(self, X, reset=False).astype(np.float64)  # sums of squares in single precision lose digits
+        Z = self._scores(X)
         scale, mean = self.scale_.astype(np.float64), self.mean_.astype(np.float64)
         if is_sparse(X):
             squares = np.asarray(X.multiply(X).sum(axis=0)).ravel() - 2.0 * mean * np.asarray(X.sum(axis=0)).ravel()
@@ -301,7 +303,9 @@ class SparsePCA(
         """Return the scores (X − mean_)/scale_·components_ᵀ; sparse X is not densified."""
         check_is_fitted(self)
         refuse_unusable("X", X)
-        X = validated(self, X, reset=False)
+        return self._scores(validated(self, X, reset=False))
+
+    def _scores(self, X: Any) -> npt.NDArray[Any]:
         loadings = (self.components_ / self.scale_).T.astype(X.dtype)
         mean = self.mean_.astype(X.dtype)
         if is_sparse(X):

@@ -25,6 +25,8 @@ def source_of(estimator: Any, X: Any, covariance: Any) -> tuple[Source, Any]:
     values = X if covariance is None else covariance
     refuse_unusable(name, values)
     if covariance is not None:
+        if is_sparse(covariance):
+            raise TypeError("covariance is a sparse matrix; give a dense one, covariance.toarray().")
         C = validate_data(estimator, covariance, dtype=[np.float64, np.float32], ensure_all_finite=False)
         refuse_non_finite(C, name)
         data: Source = Given(C, standardize)

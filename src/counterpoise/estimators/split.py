@@ -1,203 +1,31 @@
-"""Split units into groups with balanced covariates, and test outcomes by randomisation."""
+"""Split units into groups with balanced covariates."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+import secrets
+import warnings
+from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 
-from counterpoise.checks import Vector, choice, number, random_seed, real_array, whole_number, worker_count
-from counterpoise.estimators.covariates import Covariates, aligned, is_pandas, read_covariates
-from counterpoise.estimators.exchanges import Budget, Groups, Labels, gather_groups, search_groups
-from counterpoise.sentences import require, some
+from counterpoise.checks import number, random_seed, whole_number, worker_count
+from counterpoise.estimators.covariates import POWERS, Covariates, is_pandas, read_covariates
+from counterpoise.estimators.draws import Split
+from counterpoise.estimators.exchanges import Budget, Groups, gather_groups, search_groups
+from counterpoise.estimators.group_sizes import read_sizes, read_strata
+from counterpoise.estimators.links import Links, read_links
+from counterpoise.estimators.randomisation import RandomisationTest
+from counterpoise.sentences import require
+from counterpoise.tables.native import as_pandas, to_pandas
 
-if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.axes import Axes
+__all__ = ["RandomisationTest", "Split", "balanced_split"]
 
 # Local searches for a single split, and random starts per draw for several.
 DEFAULT_WORK, STARTS_PER_DRAW = 64, 2
-ALTERNATIVES = ("two-sided", "greater", "less")
-# Statistics closer than this, relative to the largest, are equal: a tie counts against the alternative.
-TIE = 1e-10
-
-
-class RandomisationTest(NamedTuple):
-    """The outcome of :meth:`Split.randomisation_test`.
-
-    Attributes
-    ----------
-    p_value : float
-    statistic : float
-        Of the split that was used.
-    null : array
-        The statistic of every split that might have been used, this one among them.
-    """
-
-    p_value: float
-    statistic: float
-    null: Vector
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Split:
-    """What :func:`balanced_split` returns.
-
-    Attributes
-    ----------
-    labels : Series or array of int
-        The group of every unit; a Series indexed like the covariates if they are a DataFrame.
-    draws : array of int, n_draws × units
-        Distinct splits, the best first; of two mirror images only one.
-    objective : float
-        Σ w SMD² of ``labels``, summed over covariates and pairs of groups.
-    draw_objectives : array of length n_draws
-    group_sizes : tuple of int
-    mirrored : bool
-        Whether there are two groups of equal size in every stratum. The mirror image of a draw is then as good, and
-        ``labels`` may be one.
-    covariates : Covariates
-        Names, values, standardised scores and weights.
-    strata : list of str or None
-        The stratum of every unit, if there are strata.
-    """
-
-    labels: Any
-    draws: Labels
-    objective: float
-    draw_objectives: Vector
-    group_sizes: tuple[int, ...]
-    mirrored: bool
-    covariates: Covariates
-    strata: list[str] | None = None
-
-    def __repr__(self) -> str:
-        """Summarise in one line."""
-        sizes = ", ".join(map(str, self.group_sizes))
-        draws = f", {len(self.draws)} draws" if len(self.draws) > 1 else ""
-        return (
-            f"Split(groups of {sizes} units{draws}: largest difference {self.max_difference:.3g}, "
-            f"{self._random_difference:.3g} at random)"
-        )
-
-    @cached_property
-    def differences(self) -> Vector:
-        """Standardised mean differences: group 1 − group 0, or the largest between any two of more than two groups."""
-        labels, scores = np.asarray(self.labels), self.covariates.scores
-        means = np.array([scores[labels == g].mean(axis=0) for g in range(len(self.group_sizes))])
-        return np.asarray(means[1] - means[0] if len(means) == 2 else np.ptp(means, axis=0), dtype=np.float64)
-
-    @property
-    def max_difference(self) -> float:
-        """The largest |difference| of a covariate of positive weight."""
-        return float(np.abs(self.differences[self.covariates.weights > 0.0]).max())
-
-    @property
-    def _random_difference(self) -> float:
-        """√(1/n_g + 1/n_h) of the two smallest groups: the root mean square difference of a random split."""
-        first, second = sorted(self.group_sizes)[:2]
-        return math.sqrt(1.0 / first + 1.0 / second)
-
-    @property
-    def balance(self) -> pd.DataFrame:
-        """One row per number or level: the group means, in the covariate's own units, and standardised differences.
-
-        A standardised mean difference (SMD) is (mean of group 1 − mean of group 0) / standard deviation, the latter
-        over all units, with n − 1. For more than two groups it is the largest between any two of them. ``random`` is
-        the root mean square SMD of a purely random split of these sizes, √(1/n₁ + 1/n₀) exactly; for more than two
-        groups that of the two smallest. A constant column has 0 in both.
-        """
-        pandas = require("A table of balance needs", "pandas")
-        labels, parts = np.asarray(self.labels), self.covariates
-        columns: dict[str, Any] = {
-            f"mean {g}": parts.values[labels == g].mean(axis=0) for g in range(len(self.group_sizes))
-        }
-        columns["random"] = np.where(parts.scores.any(axis=0), self._random_difference, 0.0)
-        columns["difference"] = self.differences
-        return pandas.DataFrame(columns, index=pandas.Index(parts.names, name="covariate"))
-
-    @property
-    def reference(self) -> Labels:
-        """All splits that ``labels`` was drawn from, with equal chances: draws and, where mirrored, mirror images."""
-        return np.vstack([self.draws, 1 - self.draws]) if self.mirrored else self.draws
-
-    def plot(self, ax: Axes | None = None) -> Axes:
-        """Draw the balance; see :func:`counterpoise.plotting.plot_balance`."""
-        from counterpoise.plotting import plot_balance
-
-        return plot_balance(self, ax)
-
-    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write a page, one HTML file that loads nothing; see :func:`counterpoise.report.split_report`."""
-        from counterpoise.report import split_report
-
-        return split_report(self, **options).write(path)
-
-    def randomisation_test(
-        self,
-        outcome: Any,
-        statistic: str | Callable[[Vector, Labels], float] = "mean difference",
-        alternative: str = "two-sided",
-    ) -> RandomisationTest:
-        """Test the sharp null hypothesis that no unit's outcome depends on its group.
-
-        ``labels`` was drawn from ``reference`` with equal chances, and before any outcome was known. Under the null
-        hypothesis the outcomes would have been the same under every other split of that fixed set, so that
-
-            p = #{r in reference : T(r) ≥ T(labels)} / #reference
-
-        satisfies P(p ≤ α) ≤ α for every α, given the set: the test is exact for this design, whatever the outcomes'
-        distribution, and however the set was found. It says nothing if other labels were used than these, or if the
-        random state was chosen by looking at its split. p is at least 1/#reference, or 2/#reference for the two-sided
-        mean difference where mirrored: 100 draws or more are advised.
-
-        Parameters
-        ----------
-        outcome : Series or array of units
-            A Series is matched by index.
-        statistic : "mean difference" or callable
-            Mean outcome of group 1 − that of group 0, or a function of (outcome, labels) that returns a number; more
-            than two groups need one.
-        alternative : {"two-sided", "greater", "less"}
-            T is |statistic|, the statistic, or its negative.
-        """
-        if len(self.draws) < 2:
-            raise ValueError(
-                "This split was not drawn from several, so that there is nothing to compare it with; "
-                "call balanced_split with n_draws of 100 or more before the experiment."
-            )
-        choice(alternative, "alternative", ALTERNATIVES, quoted=False)
-        outcome = aligned(outcome, self.covariates.index, self.draws.shape[1], "outcome")
-        y: Vector = real_array(outcome, "outcome")
-        observed, null = self._statistics(y, statistic)
-        signed = {"two-sided": np.abs, "greater": np.positive, "less": np.negative}[alternative]
-        slack = TIE * float(np.abs(null).max())
-        p_value = float(np.mean(signed(null) >= signed(observed) - slack))
-        return RandomisationTest(p_value, observed, null)
-
-    def _statistics(self, y: Vector, statistic: Any) -> tuple[float, Vector]:
-        """Return the statistic of ``labels`` and of the reference."""
-        if y.ndim != 1:
-            raise ValueError(f"outcome has {y.ndim} dimensions; it must hold one number per unit.")
-        labels = np.asarray(self.labels)
-        if callable(statistic):
-            null = np.array([float(statistic(y, each)) for each in self.reference])
-            return float(statistic(y, labels)), null
-        if statistic != "mean difference":
-            raise ValueError(f'statistic is {statistic!r}; it must be "mean difference" or a function of two arrays.')
-        if len(self.group_sizes) != 2:
-            raise ValueError(
-                f"A mean difference is between two groups and here are {len(self.group_sizes)}; "
-                "give statistic as a function of (outcome, labels)."
-            )
-        y, scale = y - y.mean(), sum(1.0 / size for size in self.group_sizes)
-        return scale * float(labels @ y), scale * np.asarray(self.reference @ y, dtype=np.float64)
+# Random splits that a split is compared with.
+RANDOM = 100
 
 
 def balanced_split(
@@ -207,6 +35,11 @@ def balanced_split(
     weights: Any = None,
     strata: Any = None,
     categorical: Any = None,
+    dates: Any = None,
+    moments: int = 1,
+    together: Any = None,
+    apart: Any = None,
+    group_names: Any = None,
     n_draws: int = 1,
     work: int | None = None,
     max_time: float | None = None,
@@ -228,15 +61,15 @@ def balanced_split(
 
     Parameters
     ----------
-    covariates : DataFrame or array, units × covariates
-        Numbers, and in a DataFrame also words, categories and booleans. A category counts as much as a number: its
-        weight is divided evenly among the indicators of its levels, which are standardised like numbers. A constant
-        column stays in the table of balance and is ignored.
-    n_treated : int, sequence or mapping
-        How many units form group 1; the others are group 0. Several sizes make several groups: if they add up to the
-        number of units the groups are 0, 1, … in that order, else they are 1, 2, … and the rest is group 0. With
-        strata, sizes are divided in proportion to the strata, the largest remainders first; a mapping gives an int or
-        sizes for every stratum.
+    covariates : DataFrame, table of Polars or Arrow, or array, units × covariates
+        Numbers, and in a table also words, categories and booleans; dates are refused unless ``dates`` names them. A
+        category counts as much as a number: its weight is divided evenly among the indicators of its levels, which are
+        standardised like numbers. A constant column stays in the table of balance and is ignored.
+    n_treated : int, float, sequence or mapping
+        How many units form group 1; the others are group 0. A fraction between 0 and 1 is a share of all units.
+        Several sizes make several groups: if they add up to the number of units the groups are 0, 1, … in that order,
+        else they are 1, 2, … and the rest is group 0. With strata, sizes are divided in proportion to the strata, the
+        largest remainders first; a mapping gives an int, a fraction or sizes for every stratum.
     weights : mapping, Series or array, optional
         w ≥ 0 of every covariate, 1 by default and for names that a mapping does not mention. Columns of an array are
         called by position.
@@ -245,6 +78,18 @@ def balanced_split(
         covariate.
     categorical : column name, position or several, optional
         Columns of numbers that are categories.
+    dates : mapping, optional
+        From columns of days to what counts of them: "day", the number of days since the first, or "week", "month",
+        "quarter" or "year", a category.
+    moments : int
+        2 balances also the squares of centred numbers, so that groups agree in spread as well as in mean (k-plus
+        anticlustering, Papenberg 2024); 3 and 4 the next powers. They are covariates "age²" of the same weight.
+    together, apart : column name, array, Series or sequence of sets of units, optional
+        Units with the same value stay in one group, or no two of them are in one; units without a value are free. Sets
+        are of index labels, of positions for an array. Units that stay together are exchanged with as many others that
+        do, or with as many single ones. Columns named here are no covariates.
+    group_names : sequence of str, optional
+        What ``labels`` call groups 0, 1, …, such as ["control", "treated"].
     n_draws : int
         How many distinct near-optimal splits to find. One of them, or its mirror image if the two groups are of equal
         size in every stratum, becomes ``labels`` by lot, which makes :meth:`Split.randomisation_test` exact. With 1,
@@ -255,6 +100,7 @@ def balanced_split(
         Seconds for these; searches that have begun by then end where they are. Draws that are missing then are
         completed by exchanges. Ctrl-C raises KeyboardInterrupt.
     random_state : int, numpy Generator or None
+        None draws a seed, which is kept in ``Split.seed``.
     n_jobs : int, optional
         Threads, -1 for one per core; they do not change the split unless ``max_time`` ends the search.
 
@@ -266,42 +112,103 @@ def balanced_split(
     >>> int(split.labels.sum()), bool(split.max_difference < 0.01)
     (20, True)
     """
-    column = strata if _names_a_column(covariates, strata) else None
-    parts = read_covariates(covariates, weights, categorical, column)
+    covariates, native = to_pandas(covariates)
+    strata, together, apart = as_pandas(strata), as_pandas(together), as_pandas(apart)
+    named = {"strata": strata, "together": together, "apart": apart}
+    columns = [given for name, given in named.items() if _names_a_column(covariates, given, name)]
+    moments = whole_number(moments, "moments", 1, max(POWERS))
+    parts = read_covariates(covariates, as_pandas(weights), categorical, columns, dates, moments)
+    strata, together, apart = (
+        covariates[given] if isinstance(given, str) else given for given in (strata, together, apart)
+    )
     n = len(parts.scores)
-    names, codes = _strata(strata if column is None else covariates[column], parts.index, n)
-    sizes = _sizes(n_treated, names, np.bincount(codes, minlength=len(names)))
+    names, codes = read_strata(strata, parts.index, n)
+    sizes = read_sizes(n_treated, names, np.bincount(codes, minlength=len(names)))
+    labelled = _group_names(group_names, sizes.shape[1])
+    links = read_links(together, apart, parts.index, codes, sizes.shape[1])
     n_draws = whole_number(n_draws, "n_draws", 1)
     work = None if work is None else whole_number(work, "work", 1)
     if max_time is not None and number(max_time, "max_time", 0.0) <= 0.0:
         raise ValueError("max_time is 0; a search needs a positive budget.")
-    rng, n_jobs = _generator(random_state), worker_count(n_jobs)
+    n_jobs = worker_count(n_jobs)
+    known = secrets.randbits(32) if random_state is None else random_state
+    rng = _generator(known)
     counted = parts.scores.any(axis=0) & (parts.weights > 0.0)
     Z = parts.scores[:, counted] * np.sqrt(parts.weights[counted]) if counted.any() else np.zeros((n, 1))
-    groups = Groups(Z, sizes, codes)
-    _check_draws(n_draws, groups)
+    groups = Groups(links.sums(Z), sizes, codes[links.firsts()], links if links.any else None)
+    if not links.any:
+        _check_draws(n_draws, groups)
     seed = int(rng.integers(2**31))
     if n_draws > 1:
         found = gather_groups(groups, n_draws, Budget(work or STARTS_PER_DRAW * n_draws, max_time, seed, n_jobs))
+        if len(found) < n_draws:
+            raise ValueError(
+                f"n_draws is {n_draws}, but only {len(found)} splits were found that keep together and apart; ask for "
+                "fewer, or for more work."
+            )
     else:
         near = search_groups(groups, Budget(work or DEFAULT_WORK, max_time, seed, n_jobs))
         found = [min(near, key=lambda each: groups.largest_difference(each.labels))]
     drawn = int(rng.integers(len(found)))
-    labels = found[drawn].labels
+    at_random = _at_random(groups, links, parts)
+    labels: Any = found[drawn].labels[links.blocks]
     if groups.mirrored and rng.random() < 0.5:
         labels = 1 - labels
-    if parts.index is not None:
-        labels = require("Labels by unit need", "pandas").Series(labels, parts.index, name="group")
-    return Split(
+    if group_names is not None:
+        labels = np.array([labelled[label] for label in labels], dtype=object)
+    if native is not None:
+        labels = native.column(labels, "group")
+    elif parts.index is not None:
+        labels = require("Labels by unit need", "pandas").Series(labels, parts.index, name="group").infer_objects()
+    split = Split(
         labels,
-        np.array([each.labels for each in found]),
+        np.array([each.labels[links.blocks] for each in found]),
         found[drawn].imbalance,
         np.array([each.imbalance for each in found]),
         tuple(int(size) for size in sizes.sum(axis=0)),
         groups.mirrored,
         parts,
-        strata=None if strata is None else [str(names[code]) for code in codes],
+        parts.index,
+        labelled,
+        int(known) if isinstance(known, int | np.integer) else None,
+        at_random,
+        native,
+        None if strata is None else [str(names[code]) for code in codes],
     )
+    if counted.any() and not split.is_better_than_random:
+        warnings.warn(no_better(split), UserWarning, stacklevel=2)
+    return split
+
+
+def no_better(split: Split) -> str:
+    """Say that a split is no better than random ones."""
+    return (
+        f"This split is NO BETTER THAN RANDOM: its largest standardised difference is {split.max_difference:.3g} and "
+        f"its objective {split.objective:.3g}, the medians of {RANDOM} random splits are {split.at_random[1]:.3g} and "
+        f"{split.at_random[0]:.3g}. Leave out covariates of many levels, or ask for fewer draws of few units."
+    )
+
+
+def _at_random(groups: Groups, links: Links, parts: Covariates) -> tuple[float, float]:
+    """Return the medians of the objective and of the largest difference of random splits."""
+    rng, scores = np.random.default_rng(0), parts.scores[:, parts.weights > 0.0]
+    splits = [groups.random(rng) for _ in range(RANDOM)]
+    largest = []
+    for labels in splits:
+        of_units = labels[links.blocks]
+        member = (of_units[None, :] == np.arange(groups.count)[:, None]).astype(np.float64)
+        largest.append(float(np.ptp((member @ scores) / groups.group_sizes[:, None], axis=0).max()))
+    return float(np.median([groups.imbalance(labels) for labels in splits])), float(np.median(largest))
+
+
+def _group_names(given: Any, count: int) -> tuple[Any, ...]:
+    """Return the names of the groups, 0, 1, … by default."""
+    if given is None:
+        return tuple(range(count))
+    names = [str(name) for name in given] if isinstance(given, Iterable) and not isinstance(given, str) else []
+    if len(names) != count or len(set(names)) < count:
+        raise ValueError(f"group_names is {given!r}; it must hold {count} different names, that of group 0 first.")
+    return tuple(names)
 
 
 def _generator(random_state: Any) -> np.random.Generator:
@@ -315,86 +222,13 @@ def _generator(random_state: Any) -> np.random.Generator:
         raise type(error)(f"random_state is {random_state!r}; {right}.") from None
 
 
-def _names_a_column(covariates: Any, strata: Any) -> bool:
-    """Whether strata names a column; other strings are refused."""
-    if not isinstance(strata, str):
+def _names_a_column(covariates: Any, given: Any, name: str) -> bool:
+    """Whether a word names a column; other words are refused."""
+    if not isinstance(given, str):
         return False
-    if is_pandas(covariates, "DataFrame") and strata in list(covariates.columns):
+    if is_pandas(covariates, "DataFrame") and given in list(covariates.columns):
         return True
-    raise ValueError(f"strata is {strata!r}, which is no column of covariates; give a column or one value per unit.")
-
-
-def _strata(strata: Any, index: Any, n: int) -> tuple[list[Any], Labels]:
-    """Return the strata's names, in order of appearance, and the number of each unit's stratum."""
-    if strata is None:
-        return [None], np.zeros(n, dtype=np.int64)
-    values = [getattr(value, "item", lambda value=value: value)() for value in aligned(strata, index, n, "strata")]
-    for k, value in enumerate(values):
-        if not isinstance(value, Hashable):
-            raise TypeError(f"strata holds {value!r}, which cannot name a stratum; give words or numbers.")
-        if value is None or value != value or str(value) == "<NA>":
-            raise ValueError(f"strata has no value for unit {k if index is None else index[k]}; every unit needs one.")
-    numbers = {name: k for k, name in enumerate(dict.fromkeys(values))}
-    return list(numbers), np.array([numbers[value] for value in values], dtype=np.int64)
-
-
-def _sizes(n_treated: Any, names: list[Any], units: Labels) -> Labels:
-    """Return how many units of each stratum form each group."""
-    if not isinstance(n_treated, Mapping):
-        listed = [_listed(n_treated, "n_treated", int(units.sum()), least=1)]
-        return _in_proportion(_with_rest(listed, units.sum(keepdims=True))[0], units)
-    if names == [None]:
-        raise TypeError("n_treated is a mapping, but there are no strata; give a whole number or sizes of groups.")
-    for name in n_treated:
-        if name not in names:
-            raise ValueError(f"n_treated: {name!r} is no stratum; there are {some(names)}.")
-    absent = [name for name in names if name not in n_treated]
-    if absent:
-        raise ValueError(f"n_treated has no size for stratum {absent[0]!r}; every stratum needs one.")
-    listed = [
-        _listed(n_treated[name], f"n_treated of stratum {name!r}", int(count), least=0)
-        for name, count in zip(names, units, strict=True)
-    ]
-    if len({len(sizes) for sizes in listed}) > 1:
-        raise ValueError("n_treated gives some strata more sizes than others; give all the same number.")
-    return _with_rest(listed, units)
-
-
-def _listed(sizes: Any, name: str, units: int, least: int) -> list[int]:
-    """Return the given sizes, checked against the number of units."""
-    if isinstance(sizes, str) or not isinstance(sizes, Sequence | np.ndarray):
-        return [whole_number(sizes, name, least, units - least)]
-    each = [whole_number(size, f"{name}[{k}]", least) for k, size in enumerate(sizes)]
-    if sum(each) > units:
-        raise ValueError(f"{name} adds up to {sum(each)} of {units} units; it must be {units} at most.")
-    return each
-
-
-def _with_rest(listed: list[list[int]], units: Labels) -> Labels:
-    """Return the sizes with those of group 0 before them, unless they hold every unit."""
-    sizes = np.array(listed, dtype=np.int64).reshape(len(units), -1)
-    rest = units - sizes.sum(axis=1)
-    if rest.any() or sizes.shape[1] < 2:
-        sizes = np.column_stack([rest, sizes])
-    empty = np.flatnonzero(sizes.sum(axis=0) == 0)
-    if len(empty) or sizes.shape[1] < 2:
-        group = int(empty[0]) if len(empty) else 1
-        raise ValueError(f"n_treated leaves no unit for group {group}; there must be two groups or more, none empty.")
-    return sizes
-
-
-def _in_proportion(totals: Labels, units: Labels) -> Labels:
-    """Divide each group's size among strata in proportion to the units not taken yet, the largest remainders first."""
-    left, rows = units.copy(), []
-    for total in totals[:0:-1]:
-        quota = total * left / left.sum()
-        taken = np.floor(quota + 1e-9).astype(np.int64)
-        order = np.argsort(-(quota - taken), kind="stable")
-        order = order[(taken < left)[order]]
-        taken[order[: total - taken.sum()]] += 1
-        rows.append(taken)
-        left = left - taken
-    return np.column_stack([left, *rows[::-1]])
+    raise ValueError(f"{name} is {given!r}, which is no column of covariates; give a column or one value per unit.")
 
 
 def _check_draws(n_draws: int, groups: Groups) -> None:

@@ -43,6 +43,7 @@ from counterpoise.sentences import suggest
 from counterpoise.solvers import minimize
 from counterpoise.solvers.run import Progress
 from counterpoise.solvers.sparse_line import plan_of
+from counterpoise.tables.native import Native, as_pandas, by_name, to_pandas
 from counterpoise.terms.concave import AtMost
 from counterpoise.terms.constraint import Sum
 from counterpoise.terms.separable import AbsoluteDeviation, Bounds, SemiContinuous, SeparableTerm
@@ -115,8 +116,9 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
 
     Attributes
     ----------
-    weights_ : Series or array of length n_features
-        A Series by name if the returns are a DataFrame. It sums to 1, and all limits hold, to 1e-10.
+    weights_ : Series, table or array of length n_features
+        A Series by name if the returns are a DataFrame, a table of names and weights if they are of Polars or Arrow. It
+        sums to 1, and all limits hold, to 1e-10.
     coef_ : array of length n_features
         The same as an array.
     support_ : array
@@ -206,9 +208,11 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
 
         Parameters
         ----------
-        returns : DataFrame or array, days × names
-        y : Series, array or DataFrame of one column, days
-            The returns of the index. If both have dates, an index of pandas, these must be the same.
+        returns : DataFrame, table of Polars or Arrow, or array, days × names
+            A column of days in a table of Polars or Arrow is no name.
+        y : Series, array or table of one column, days
+            The returns of the index. If both have dates, an index of pandas or a column of days, these must be the
+            same.
         sample_weight : Series or array of length days, optional
             v ≥ 0: the first term of the objective is Σ vₜ φ((Rw − r)ₜ).
         index : optional
@@ -230,13 +234,14 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         self.tracking_error_ = task.tracking_error(result.x)
         self.turnover_ = task.rules.turnover(result.x)
         self.cws_gap_ = float(result.cws_gap)
-        self._fitted_rows = (returns.index if task.frame else None, task.A @ result.x, task.y)
+        self._fitted_rows = (as_pandas(returns).index if task.frame else None, task.A @ result.x, task.y)
         tasks.finish(fitted=True)
         return self
 
     def predict(self, returns: Any) -> Vector:
         """Return the portfolio's returns Rw, at constant weights."""
         check_is_fitted(self)
+        returns = as_pandas(returns)
         refuse_unusable("returns", returns)
         if is_pandas(returns, "DataFrame"):
             _check_frame(returns)
@@ -246,11 +251,13 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
 
     def score(self, returns: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R² of the portfolio's returns: 1 − Σ (Rw − r)²/Σ (r − mean r)²."""
+        returns, y, sample_weight = map(as_pandas, (returns, y, sample_weight))
         y = _series(returns, y, sample_weight)
         return float(super().score(returns, y, sample_weight))
 
     def tracking_error(self, returns: Any, index: Any, sample_weight: Any = None) -> float:
         """Return √(mean of (Rw − r)²), per day, of other data; ``sample_weight`` weighs the mean."""
+        returns, index, sample_weight = map(as_pandas, (returns, index, sample_weight))
         index = _series(returns, index, sample_weight)
         difference = self.predict(returns) - _column(index)
         weight = _check_sample_weight(sample_weight, difference, dtype=np.float64, ensure_non_negative=True)
@@ -310,6 +317,8 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
     def _task(self, returns: Any, index: Any, sample_weight: Any, stacklevel: int) -> _Task:
         """Return the data and the rules, checked; warnings are of the caller's caller."""
         options, measure = self._options(), as_measure(self.measure, self.huber)
+        returns, native = to_pandas(returns, dated=True)
+        index, sample_weight = as_pandas(index), as_pandas(sample_weight)
         for name, values in (("returns", returns), ("index", index), ("sample_weight", sample_weight)):
             refuse_unusable(name, values)
         index = _series(returns, index, sample_weight)
@@ -325,7 +334,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         refuse_extreme(X * root[:, None], "returns", smallest=SMALLEST)
         refuse_extreme(y * root, "index")
         warn_of_prices(X, labels, y, stacklevel)
-        return _Task(names, frame, X, np.asarray(y, dtype=np.float64), weight, rules, measure, options)
+        return _Task(names, frame, native, X, np.asarray(y, dtype=np.float64), weight, rules, measure, options)
 
     def _options(self) -> dict[str, Any]:
         choice(self.method, "method", METHODS)
@@ -372,7 +381,7 @@ class TrackingPath:
     @property
     def table(self) -> Any:
         """A DataFrame of one row per number: names held, tracking error, turnover and objective."""
-        held = np.count_nonzero(np.asarray(self.weights), axis=1)
+        held = [np.count_nonzero(result.x) for result in self.results]
         columns = {
             "held": held,
             "tracking_error": self.tracking_errors,
@@ -439,6 +448,7 @@ class _Task(NamedTuple):
 
     names: _Names
     frame: bool
+    native: Native | None
     A: Vector
     y: Vector
     weight: Vector
@@ -511,15 +521,19 @@ class _Task(NamedTuple):
         return math.sqrt(float(self.weight @ (self.A @ x - self.y) ** 2) / float(self.weight.sum()))
 
     def series(self, x: Vector) -> Any:
-        """Return weights by name, if the names came with a DataFrame."""
-        return _pandas("A Series").Series(x, index=self.names.labels, name="weight") if self.frame else x.copy()
+        """Return weights by name, if the names came with a table."""
+        if not self.frame:
+            return x.copy()
+        series = _pandas("A Series").Series(x, index=self.names.labels, name="weight")
+        return series if self.native is None else self.native.table(series.rename_axis("name").to_frame())
 
     def table(self, rows: list[Vector], sizes: list[int]) -> Any:
         """Return one row of weights per size."""
         if not self.frame:
             return np.array(rows)
         pandas = _pandas("A table")
-        return pandas.DataFrame(rows, index=pandas.Index(sizes, name="n_assets"), columns=self.names.labels)
+        frame = pandas.DataFrame(rows, index=pandas.Index(sizes, name="n_assets"), columns=self.names.labels)
+        return frame if self.native is None else self.native.table(frame)
 
     def warn(self, x: Vector) -> None:
         """Tell of weights that are probably not meant: in names that do not vary."""
@@ -696,7 +710,8 @@ def _largest(values: Vector, count: int) -> float:
 
 
 def _mapping(given: Any, what: str) -> dict[Any, Any] | None:
-    """Return a mapping or a Series as a dictionary, anything else as None."""
+    """Return a mapping, a Series, or a table of names and values as a dictionary, anything else as None."""
+    given = by_name(given)
     if is_pandas(given, "Series"):
         if not given.index.is_unique:
             raise ValueError(f"{what} names {given.index[given.index.duplicated()][0]!r} twice; names must be unique.")

@@ -219,37 +219,46 @@ def invert_definite(P):
 
 @allocating
 def _cell_step(H, gradient, free, m, cell, cells, step):
-    """Write the Newton step of the m free coordinates that keeps the sum of every cell."""
-    P, size = table(m, m), 0.0
+    """Write the Newton step of the m free coordinates that keeps the sum of every cell.
+
+    One member of each cell balances the others, as in :mod:`counterpoise.kernels.programs`: the reduced matrix is
+    definite where H is singular along other directions only. A pivot below a share of the ridge is rounding.
+    """
+    L, balance = table(m, m), integers(cells)
+    fill(balance, -1)
     for a in range(m):
-        size = larger(size, H[free[a], free[a]])
+        r = balance[cell[a]]
+        if r < 0 or H[free[a], free[a]] < H[free[r], free[r]]:
+            balance[cell[a]] = a
     for a in range(m):
-        for e in range(m):
-            P[a, e] = H[free[a], free[e]]
-        P[a, a] += RIDGE * size + 1e-100
-    inverse = invert_definite(P)
-    W, S, weight = table(cells, m), table(cells, cells), reals(cells)
+        step[a] = 0.0
+        i, p = free[a], free[balance[cell[a]]]
+        if i == p:
+            continue
+        for c in range(a + 1):
+            j, q = free[c], free[balance[cell[c]]]
+            if j == q:
+                continue
+            total, floor = (H[i, j] - H[i, q]) - (H[p, j] - H[p, q]), 0.0
+            if a == c:
+                floor = RIDGE * (H[i, i] + H[p, p]) + 1e-100
+                total += floor
+            for e in range(c):
+                total -= L[a, e] * L[c, e]
+            L[a, c] = np.sqrt(larger(total, 1e-3 * floor)) if a == c else total / L[c, c]
+        total = gradient[p] - gradient[i]
+        for e in range(a):
+            total -= L[a, e] * step[e]
+        step[a] = total / L[a, a]
+    for a in range(m - 1, -1, -1):
+        if balance[cell[a]] != a:
+            total = step[a]
+            for e in range(a + 1, m):
+                total -= L[e, a] * step[e]
+            step[a] = total / L[a, a]
     for a in range(m):
-        for e in range(m):
-            W[cell[e], a] += inverse[e, a]
-    for r in range(cells):
-        for a in range(m):
-            S[r, cell[a]] += W[r, a]
-            weight[r] += W[r, a] * gradient[free[a]]
-    multiplier = invert_definite(S) @ weight
-    excess, members = reals(cells), reals(cells)
-    for a in range(m):
-        total = 0.0
-        for e in range(m):
-            total -= inverse[a, e] * gradient[free[e]]
-        for r in range(cells):
-            total += W[r, a] * multiplier[r]
-        step[a] = total
-        excess[cell[a]] += total
-        members[cell[a]] += 1.0
-    # Where H is singular the inverse is large and its rounding too: what the cells lost by it is given back.
-    for a in range(m):
-        step[a] -= excess[cell[a]] / members[cell[a]]
+        if balance[cell[a]] != a:
+            step[balance[cell[a]]] -= step[a]
 
 
 @implements(solve_box, GroupedLine)

@@ -19,7 +19,7 @@ from counterpoise.checks import Vector, vector
 from counterpoise.kernels import enumerate as enumeration
 from counterpoise.kernels import exchange
 from counterpoise.problem import Problem, Status
-from counterpoise.solvers.run import Population
+from counterpoise.solvers.population import Population
 from counterpoise.supervision import Limits
 from counterpoise.terms.separable import is_gapped, is_linear
 

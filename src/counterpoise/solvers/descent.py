@@ -144,14 +144,15 @@ class Descent:
             self.turn_after = max(FACE_EACH * problem.n, FACE_AFTER, work // (AS_LONG * problem.n))
         if np.array_equal(x, before):
             return
+        sweep.start(self.terms, x)  # repairing u(x) = 0 may undo a decrease that is rounding
         reached = self.run.measure(x)
         if not problem.u.is_sphere and reached[0] >= self.level[0]:  # rounding; look again later
             self.turn_after *= 2
             x[:] = before
+            sweep.start(self.terms, x)
         else:
             self.level[:] = reached
             self.age[0] = self.age[2] = 0
-        sweep.start(self.terms, x)
 
     def end(self, tolerance: float) -> Status | None:
         """Return the status of a point at which no pair gains; None if the whole face was worth a step."""

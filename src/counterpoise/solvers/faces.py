@@ -86,18 +86,21 @@ def walk_on_faces(problem: Problem, x: Vector, steps: int, limits: Limits | None
     return best
 
 
-def settle(problem: Problem, x: Vector, target: float, limits: Limits, most: int | None = None) -> None:
+def settle(
+    problem: Problem, x: Vector, target: float, limits: Limits, most: int | None = None, held: bool = False
+) -> None:
     """Lower a convex F in place, from a feasible x, until ``convex_gap`` is at most ``target``.
 
     A primal active-set method. The free coordinates of a face are those at no bound and no kink of h. A Newton step
     on the face takes one factorisation and stops at the first bound or kink. Steps on the pairs that violate optimality
     most then free coordinates again. Every step lowers F. The number of rounds is limited, so the caller must check the
-    remaining gap. Nothing happens where :func:`convex_members` knows no set, or one that is too large.
+    remaining gap. If ``held``, zeros stay 0 where g limits the number of non-zeros. Nothing happens where
+    :func:`convex_members` knows no set, or one that is too large.
     """
     if problem.f.quadratic is None:
         _settle_on_models(problem, x, target, limits)
         return
-    face = _face(problem, x)
+    face = _face(problem, x, held)
     if face is None:
         return
     for _ in range(int(ROUNDS + ROUNDS_EACH * len(face.members)) if most is None else most):
@@ -154,15 +157,15 @@ def _descend_tangent(problem: Problem, x: Vector, limits: Limits) -> int:
     return face.work
 
 
-def _face(problem: Problem, x: Vector) -> Face | None:
-    """Return the coordinates over which F is convex; zeros, too, while g admits more non-zeros."""
+def _face(problem: Problem, x: Vector, held: bool = False) -> Face | None:
+    """Return the coordinates over which F is convex; unless ``held``, zeros, too, while g admits more non-zeros."""
     members = convex_members(problem, x)
     if members is None:
         return None
     room, h = math.inf, problem.separable
     if problem.g.lam > 0.0 and problem.g.s < problem.n:
         room = float(problem.g.s - np.count_nonzero(x))
-        if room > 0:
+        if room > 0 and not held:
             members = np.flatnonzero((x != 0.0) | (h.floor <= h.lo))
     return Face(problem, x, members, room) if 2 <= len(members) <= LARGEST_FACE else None
 
@@ -210,12 +213,20 @@ def _settle_on_models(problem: Problem, x: Vector, target: float, limits: Limits
     Where F no longer tells two points apart its slopes may, so that the last steps are judged by the gap.
     """
     gap = convex_gap(problem, x)
+    if gap is None:
+        _descend_tangents(problem, x, target, limits)
     for _ in range(NEWTON_STEPS):
         if gap is None or gap <= target or limits.reached():
             return
-        whole = x.copy()
-        settle(problem.model(x, 0.0), whole, max(0.5 * target, FORCING * gap), limits)
+        whole, model, enough = x.copy(), problem.model(x, 0.0), max(0.5 * target, FORCING * gap)
+        settle(model, whole, enough, limits)
         level, rounding = problem.value_and_resolution(x)
+        if not problem.is_feasible(0.5 * (x + whole)):  # F is not convex between two supports
+            if problem.objective(whole) < level - rounding:
+                x[:], gap = whole, convex_gap(problem, whole)
+                continue
+            whole[:] = x
+            settle(model, whole, enough, limits, held=True)
         end = _lowest_between(problem, x, whole)
         rest = convex_gap(problem, end)
         if level - problem.objective(end) <= rounding and (rest is None or rest >= gap):
@@ -226,14 +237,30 @@ def _settle_on_models(problem: Problem, x: Vector, target: float, limits: Limits
         x[:], gap = end, rest
 
 
-def _lowest_between(problem: Problem, x: Vector, end: Vector) -> Vector:
-    """Return the end of a step if F falls all the way, otherwise the lowest point of the step; F is convex on it."""
+def _descend_tangents(problem: Problem, x: Vector, target: float, limits: Limits) -> None:
+    """Lower an F that is not convex by Newton steps on local models, with the tangent of g in its place."""
+    for _ in range(NEWTON_STEPS):
+        end = x.copy()
+        if limits.reached() or not _descend_tangent(problem.model(x, 0.0), end, limits):
+            return
+        tangent = problem.g.subgradient(x, problem.f.gradient(x) + one_sided_slopes(problem.separable, x)[1])
+        end = _lowest_between(problem, x, end, float(tangent @ (end - x)))
+        if not problem.objective(end) < problem.objective(x) - target:
+            return
+        x[:] = end
+
+
+def _lowest_between(problem: Problem, x: Vector, end: Vector, tilt: float = 0.0) -> Vector:
+    """Return the end of a step if F falls all the way, otherwise the lowest point of the step; F is convex on it.
+
+    ``tilt`` is the slope of what stands for g.
+    """
     step, low, high = end - x, 0.0, 1.0
     slope = problem.f.slope_along(x, step)
 
     def falls(t: float) -> bool:
         left, right = one_sided_slopes(problem.separable, x + t * step)
-        return bool(slope(t) + float(np.where(step > 0.0, left, right) @ step) <= 0.0)
+        return bool(slope(t) + float(np.where(step > 0.0, left, right) @ step) + tilt <= 0.0)
 
     if falls(1.0):
         return end

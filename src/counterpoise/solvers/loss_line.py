@@ -19,7 +19,7 @@ from counterpoise.problem import Problem
 from counterpoise.rules import near_point
 from counterpoise.solvers.loss_support import LEAST_CURVATURE, LossSupports, Solved
 from counterpoise.solvers.pool import entering
-from counterpoise.solvers.run import Population
+from counterpoise.solvers.population import Population
 from counterpoise.solvers.sparse_line import (
     SparseLine,
     inverse_with_sum,
@@ -274,14 +274,18 @@ class LossLine(LossSupports):
     def _verified(self, at: Solved) -> _Look:
         """Solve the support of every exchange, as far as that is needed to tell whether it gains most."""
         held, h = self._held(at.x), self.problem.separable
+        floored = h.floor > h.lo
         outside = np.flatnonzero((at.x == 0.0) & (h.hi > 0.0) & ~self.must)
         look = _Look(0.0, -1, -1, at.gap, at)
         for leaves, enters in itertools.product(self._leavers(held).tolist(), outside):
             if self.limits.reached():
                 return look._replace(bound=math.inf)
             found = self.exchanged(at.x, leaves, int(enters), CLAIMED, at.value - look.gain)
-            if found is None or (found.x[enters] == 0.0 and h.floor[enters] > h.lo[enters]):
-                continue  # its floor does not fit
+            if found is None:
+                continue
+            members = np.append(held[held != leaves], enters)
+            if (floored[members] & (found.x[members] == 0.0)).any():
+                continue  # the floors do not fit, and another member had to leave
             look = look._replace(bound=max(look.bound, at.value - found.value + found.gap))
             if at.value - found.value > look.gain:
                 look = look._replace(gain=at.value - found.value, leaves=leaves, enters=int(enters), best=found)

@@ -17,12 +17,12 @@ from counterpoise.kernels import sweep
 from counterpoise.kernels.columns import column_products, spread_columns
 from counterpoise.kernels.enter import entering_gains
 from counterpoise.kernels.enter_arc import may_gain, turning_gains
-from counterpoise.kernels.swap_line import inverse_with_sum
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.registry import strategy_for
 from counterpoise.solvers import components
 from counterpoise.solvers.run import Epoch, Kept, Run
 from counterpoise.solvers.sparse_arc import NegativeGram, serves
+from counterpoise.solvers.sparse_line import inverse_with_sum
 from counterpoise.terms import columns as data_columns
 from counterpoise.terms.separable import as_term, is_gapped, one_sided_slopes, take
 from counterpoise.terms.smooth import LeastSquares, Quadratic
@@ -134,8 +134,7 @@ class Pool:
         A, r, scale, m = self._dense(held), self.f.residual(x), self.f.scale, len(held)
         if not m:  # x = 0 is the only feasible point
             return np.zeros(self.problem.n)
-        M = np.empty((m + 1, m + 1))
-        inverse_with_sum(scale * np.ascontiguousarray(A.T @ A), np.arange(m), m, M)
+        M = inverse_with_sum(scale * (A.T @ A))
         shared = float((scale * (A.T @ r) + one_sided_slopes(h, x)[0][held]).max())
         out, slopes = np.zeros(self.problem.n), np.empty(self.problem.n)
         room = m < self.s

@@ -44,23 +44,6 @@ class Progress(NamedTuple):
     gap: float = math.nan
 
 
-class Population(NamedTuple):
-    """How a search spends its jobs.
-
-    ``first`` starts seed the population, which holds ``size`` points; after ``stale`` jobs in a row without an
-    improvement it is replaced by a new one. The population changes only every ``batch`` jobs, so that results do not
-    depend on the number of workers. ``work`` is the number of jobs of a call without limits. If ``eager`` a child's
-    first parent is more often one of the best.
-    """
-
-    first: int = 8
-    size: int = 16
-    stale: int = 80
-    batch: int = 8
-    work: int = 128
-    eager: bool = True
-
-
 class Epoch(NamedTuple):
     """Report of one slice: the point, steps tried and accepted, and the status if the method has ended."""
 

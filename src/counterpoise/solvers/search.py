@@ -5,23 +5,23 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from counterpoise.certificates import convex_gap, exactness_threshold
 from counterpoise.checks import Vector, number, whole_number, worker_count
-from counterpoise.clock import working_seconds
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.registry import pool_for, serving, strategy_for
 from counterpoise.solvers.baselines import pdca
 from counterpoise.solvers.bcd import bcd_g
 from counterpoise.solvers.dense import dense_answer
 from counterpoise.solvers.faces import walk_on_faces
-from counterpoise.solvers.run import Epoch, Population, Progress, Run
+from counterpoise.solvers.population import Population, Window
+from counterpoise.solvers.run import Epoch, Progress, Run
 from counterpoise.solvers.swap import swap
-from counterpoise.supervision import Limits, supervised, supervision, under, warn
+from counterpoise.supervision import Limits, supervised, warn
 
 # A search among many columns takes this many by slope and this many by promise.
 POOLED = 600
@@ -60,6 +60,16 @@ class Member(NamedTuple):
 
     objective: float
     x: Vector
+
+
+class Job(NamedTuple):
+    """The k-th start of a strategy, or a child of two parents; for the population of this number."""
+
+    strategy: Strategy
+    k: int
+    parents: list[Vector] | None
+    rng: np.random.Generator
+    population: int
 
 
 class Penalised:
@@ -178,7 +188,7 @@ def search(
         Time limit in seconds; the last descent and the certificate are part of it.
     seed : int or None
     callback : callable, optional
-        Called with a :class:`Progress` after every batch of four or eight jobs; returning True stops the search.
+        Called with a :class:`Progress` after every four or eight jobs; returning True stops the search.
     """
     if work is not None:
         work = whole_number(work, "work", 1)
@@ -231,19 +241,10 @@ def strategy_of(problem: Problem, method: str) -> Any:
 
 
 class _Search:
-    """A search: batches of jobs on a population, each batch a slice of the run."""
+    """A search: jobs on a population, some of them a slice of the run."""
 
     def __init__(self, run: Run, exact: Strategy | None, work: int | None, n_jobs: int | None, given: bool) -> None:
-        self.run, self.problem, self.work, self.n_jobs = run, run.problem, work, n_jobs
-        # joblib would create its threads again for every batch, which takes as long as the batch itself.
-        self.threads: ThreadPoolExecutor | None = None
-        self.workers = 1
-        if n_jobs is not None:
-            from joblib.parallel import effective_n_jobs, get_active_backend
-
-            self.workers = effective_n_jobs(n_jobs)
-            if type(get_active_backend(prefer="threads")[0]).__name__ == "ThreadingBackend":
-                self.threads = ThreadPoolExecutor(self.workers)
+        self.run, self.problem, self.work = run, run.problem, work
         points = [run.start.copy()]
         if run.max_time is not None:
             # The first job may take longer than the time limit, so a short descent by pairs comes first.
@@ -265,8 +266,11 @@ class _Search:
             self.work = self.plan.work
         self.population: list[Member] = []
         self.elite: list[Member] = []
-        self.opened, self.idle, self.longest = 0, 0, 0.0
-        self.done = self.begun = self.lost = 0
+        # Of the current population: its number, jobs made and done, and jobs since it has improved.
+        self.current = self.made_here = self.done_here = self.idle = 0
+        # Of the whole search: jobs made and done, starts, and jobs lost.
+        self.made = self.done = self.begun = self.lost = 0
+        self.window = Window(self.plan.batch, perform, n_jobs, self._is_late, self._offer)
         for strategy in self.strategies:
             strategy.limits = self.limits
         for x in points:
@@ -275,12 +279,9 @@ class _Search:
             self._add(self.exact.descend(run.start))
 
     def result(self) -> Result:
-        """Run batches until the budget is spent, then certify the best point."""
-        try:
-            report = self.run.stage(lambda trials: self._batch())
-        finally:
-            if self.threads is not None:
-                self.threads.shutdown(wait=False, cancel_futures=True)
+        """Run jobs until the budget is spent, then certify the best point."""
+        with closing(self.window):
+            report = self.run.stage(lambda trials: self._slice())
         if self.lost:
             warn(f"{self.lost} of {self.done} jobs were lost with their workers; the rest is complete.")
         if self.run.limits.reached() is not None or report.status is Status.STOPPED_BY_CALLBACK:
@@ -311,21 +312,26 @@ class _Search:
         """The best point of all populations."""
         return min((*self.elite, *self.population), key=lambda member: member.objective)
 
-    def _batch(self) -> Epoch:
+    def _slice(self) -> Epoch:
+        """Take the results of some jobs; after each, make the next job."""
+        window = self.window
         size = self.plan.batch if self.work is None else min(self.plan.batch, self.work - self.done)
-        jobs = [self._job(self.done + k) for k in range(size)]
-        before = self.population[0].objective if self.population else math.inf
-        found = self._results(jobs)
-        for x in found:
+        before, taken = self.population[0].objective if self.population else math.inf, 0
+        while taken < size:
+            while len(window.waiting) < window.size and (self.work is None or self.made < self.work):
+                window.push(self._next_job())
+            job, x = window.take()
+            if x is None and self._is_late():
+                break
+            taken += 1
             if x is None:
                 self.lost += 1
             else:
-                self._add(x)
-        size = len(found)
-        self.done += size
-        self.opened += size
+                self._add(x, job.population == self.current)
+        self.done += taken
+        self.done_here += taken
         better = bool(self.population) and self.population[0].objective < before - SAME * abs(before)
-        self.idle = 0 if better or self.opened <= self._opening() else self.idle + size
+        self.idle = 0 if better or self.done_here <= self._opening() else self.idle + taken
         self._settle_regime()
         best = self.best
         if self.idle >= self.plan.stale:
@@ -333,21 +339,23 @@ class _Search:
         status = self.limits.reached() or (Status.TIME_LIMIT if self._is_late() else None)
         if status is None and self.work is not None and self.done >= self.work:
             status = Status.ITERATION_LIMIT
-        return Epoch(best.x, size, int(better), status)
+        return Epoch(best.x, taken, int(better), status)
 
-    def _job(self, number: int) -> tuple[Any, ...]:
-        """Return what job ``number`` does: it depends on the seed, the number and the population alone."""
+    def _next_job(self) -> Job:
+        """Return the next job; it depends on the seed, its number and the population alone."""
+        number, here = self.made, self.made_here
+        self.made, self.made_here = number + 1, here + 1
         rng = np.random.default_rng([self.root, number])
         strategy = self.strategies[number % len(self.strategies)]
-        if self.opened < self._opening() or len(self.population) < 3:
+        if here < self._opening() or len(self.population) < 3:
             self.begun += 1
-            return strategy, (self.begun - 1) // len(self.strategies), None, rng
+            return Job(strategy, (self.begun - 1) // len(self.strategies), None, rng, self.current)
         # The first parent may be more often one of the best; the second may be the best of an earlier population.
         first = int(rng.integers(len(self.population), size=2 if self.plan.eager else 1).min())
         second = self.population[int(rng.integers(len(self.population)))]
         if self.elite and rng.random() < ELITE_SHARE:
             second = self.elite[int(rng.integers(len(self.elite)))]
-        return strategy, 0, [self.population[first].x, second.x], rng
+        return Job(strategy, 0, [self.population[first].x, second.x], rng, self.current)
 
     def _opening(self) -> int:
         """Return the number of starts that seed the current population."""
@@ -356,55 +364,17 @@ class _Search:
     def _give_up(self) -> None:
         """Keep the best point of a population that no longer improves, and begin another."""
         self.elite = sorted([*self.elite, self.population[0]], key=lambda member: member.objective)[:ELITE]
-        self.population, self.opened, self.idle = [], 0, 0
-
-    def _results(self, jobs: list[tuple[Any, ...]]) -> list[Vector | None]:
-        # A time limit may cut a batch short; without one all jobs are done, so that results are reproducible.
-        if self.workers == 1:
-            found: list[Vector | None] = []
-            for job in jobs:
-                if found and self._is_late():
-                    break
-                begun = working_seconds()
-                found.append(self._offered(_perform(*job)))
-                self.longest = max(self.longest, working_seconds() - begun)
-            return found
-        try:
-            if self.threads is not None:
-                supervisor = supervision()
-                first = self.threads.submit(self._attempt, supervisor, jobs[0])
-                rest = [self.threads.submit(self._attempt_in_time, supervisor, job) for job in jobs[1:]]
-                others = [each for each in (future.result() for future in rest) if each]
-                return [first.result(), *(x for (x,) in others)]
-            import joblib
-
-            workers = joblib.Parallel(n_jobs=self.n_jobs, prefer="threads")
-            return list(workers(joblib.delayed(_attempt)(*job) for job in jobs))
-        except (OSError, RuntimeError, EOFError) as error:  # a pool whose worker died loses the whole batch
-            warn(f"A worker died ({type(error).__name__}); its batch is done here instead.")
-            return [_perform(*job) for job in jobs]
-
-    def _attempt_in_time(self, supervisor: Any, job: tuple[Any, ...]) -> tuple[Vector | None] | None:
-        """Perform a job unless time is up."""
-        return None if self._is_late() else (self._attempt(supervisor, job),)
+        self.population, self.made_here, self.done_here, self.idle = [], 0, 0, 0
+        self.current += 1
 
     def _is_late(self) -> bool:
         """Return whether a job as long as the longest so far would end after the time for jobs."""
-        return self.limits.reached() is not None or self.limits.left() < self.longest
+        return self.limits.reached() is not None or self.limits.left() < self.window.longest
 
-    def _attempt(self, supervisor: Any, job: tuple[Any, ...]) -> Vector | None:
-        """Perform a job in a thread of this process."""
-        begun = working_seconds()
-        with under(supervisor):
-            found = self._offered(_attempt(*job))
-        self.longest = max(self.longest, working_seconds() - begun)
-        return found
-
-    def _offered(self, x: Vector | None) -> Vector | None:
-        """Offer a point to the run before its batch is complete, in case the time limit comes first."""
+    def _offer(self, x: Vector | None) -> None:
+        """Offer a point to the run before its turn comes, in case the time limit comes first."""
         if x is not None and self.run.max_time is not None:
             self.run.keep(x, self.problem.objective(x))
-        return x
 
     def _settle_regime(self) -> None:
         """Below the exactness threshold, choose one of the two strategies once both have been tried."""
@@ -416,17 +386,19 @@ class _Search:
             if len(self.strategies) == 1 and self.strategies[0] is self.exact:
                 self._add(self.penalised.descend(best.x))
 
-    def _add(self, x: Vector) -> None:
-        """Add a feasible point to the population unless its objective is there already; drop the worst."""
+    def _add(self, x: Vector, is_here: bool = True) -> None:
+        """Add a feasible point to the population unless its objective is there already; drop the worst.
+
+        A child of an earlier population would lead the new one back there; it is put among the best of earlier ones.
+        """
+        members, most = (self.population, self.plan.size) if is_here else (self.elite, ELITE)
         objective = self.problem.objective(x)
         room = SAME * max(abs(objective), 1e-300)
-        if any(abs(member.objective - objective) <= room for member in self.population):
+        if any(abs(member.objective - objective) <= room for member in members) or not self.problem.is_feasible(x):
             return
-        if not self.problem.is_feasible(x):
-            return
-        self.population.append(Member(objective, x))
-        self.population.sort(key=lambda member: member.objective)
-        del self.population[self.plan.size :]
+        members.append(Member(objective, x))
+        members.sort(key=lambda member: member.objective)
+        del members[most:]
         self.run.keep(x, objective)
 
 
@@ -452,13 +424,9 @@ def _exact_strategy(problem: Problem) -> Strategy | None:
     return found
 
 
-def _perform(strategy: Strategy, k: int, parents: list[Vector] | None, rng: np.random.Generator) -> Vector:
-    return strategy.start(k, rng) if parents is None else strategy.child(parents, rng)
-
-
-def _attempt(strategy: Strategy, k: int, parents: list[Vector] | None, rng: np.random.Generator) -> Vector | None:
-    """Perform a job; return None if its worker fails, so that the rest of the batch is not lost."""
+def perform(job: Job) -> Vector | None:
+    """Return the local optimum that a job leads to; None if its worker fails, so that the other jobs are not lost."""
     try:
-        return _perform(strategy, k, parents, rng)
+        return job.strategy.start(job.k, job.rng) if job.parents is None else job.strategy.child(job.parents, job.rng)
     except (OSError, MemoryError):
         return None

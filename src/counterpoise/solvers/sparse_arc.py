@@ -20,7 +20,7 @@ from counterpoise.kernels import enumerate as enumeration
 from counterpoise.kernels import swap_arc
 from counterpoise.problem import Problem
 from counterpoise.solvers import components
-from counterpoise.solvers.run import Population
+from counterpoise.solvers.population import Population
 from counterpoise.supervision import Limits
 from counterpoise.terms.smooth import LeastSquares, Quadratic
 

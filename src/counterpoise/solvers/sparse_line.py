@@ -11,11 +11,11 @@ import numpy as np
 from counterpoise import exactness
 from counterpoise.checks import Vector
 from counterpoise.kernels import enumerate as enumeration
-from counterpoise.kernels import swap_line, tabu_line
+from counterpoise.kernels import swap_line, tabu_line, walk_line
 from counterpoise.kernels.anneal_line import anneal
 from counterpoise.problem import Problem
 from counterpoise.rules import near_point
-from counterpoise.solvers.run import Population
+from counterpoise.solvers.population import Population
 from counterpoise.supervision import Limits
 from counterpoise.terms.separable import is_gapped, one_sided_slopes, separable_size, separable_value, take
 
@@ -46,6 +46,8 @@ WORK, SOLVED, LEAST_JOBS, MOST_JOBS = 440_000_000, 6, 4, 32
 # Floors are tight if fewer than so many times s names fit into the sum. Then a job is ANNEALED // s² random moves, or
 # so many for each name, in slices, at temperatures that fall from HOT to COLD, in units of the mean rise of a move.
 TIGHT, ANNEALED, ANNEAL_EACH, ANNEAL_SLICE, HOT, COLD = 2, 7_000_000, 200, 1024, 0.15, 0.003
+# Steps of a walk between two looks at the clock.
+WALK_SLICE = 256
 # Steps for which a newcomer has to stay, at most and as a share of s, and for which who left has to stay away.
 STAY, STAY_SHARE, AWAY = 5, 0.5, 12
 
@@ -254,7 +256,7 @@ class SparseLine:
         if self.tight:
             at = self._annealed(at, rng)
         elif not self.limits.reached():
-            walk(self.support, at, self.s, rng, self.steps)
+            walk(self.support, at, self.s, rng, self.steps, self.limits)
         return self._descended(at, SEARCH_TRIES)
 
     def _annealed(self, x: Vector, rng: np.random.Generator) -> Vector:
@@ -308,12 +310,84 @@ def short_steps(s: int, n: int) -> int:
     return min(max(WALK_WORK // (s * n), LEAST_STEPS), MOST_STEPS, STEPS_EACH * n)
 
 
-def walk(support: swap_line.Support, x: Vector, s: int, rng: np.random.Generator, steps: int) -> None:
+def walk(
+    support: swap_line.Support, x: Vector, s: int, rng: np.random.Generator, steps: int, limits: Limits | None = None
+) -> None:
     """Go from x, in place, to the best support of a walk over exchanges."""
     n = len(x)
     steps += max(0, s - int(np.count_nonzero(x)))  # to fill up
     stay, away = max(1, min(STAY, math.ceil(STAY_SHARE * s))), max(1, min(AWAY, (n - s) // 2))
-    tabu_line.walk(support, x, s, steps, stay, away, rng)
+    if is_plain(support) and s > 1:
+        _plain_walk(support, x, s, rng, steps, stay, away, limits or Limits())
+    else:
+        tabu_line.walk(support, x, s, steps, stay, away, rng)
+
+
+def is_plain(support: swap_line.Support) -> bool:
+    """Return whether the weights on a support have no bounds in the way but 0, and single precision can price them."""
+    h: Any = support.h
+    u: Any = support.u
+    room = (h.hi >= u.total) | (h.hi <= 0.0)
+    return not (support.ruled or len(h.centre) or bool((h.lo > 0.0).any())) and bool(
+        room.all() and np.diag(support.Q).max() > 1e-150
+    )
+
+
+def _plain_walk(
+    support: swap_line.Support,
+    x: Vector,
+    s: int,
+    rng: np.random.Generator,
+    steps: int,
+    stay: int,
+    away: int,
+    limits: Limits,
+) -> None:
+    """Walk by :mod:`counterpoise.kernels.walk_line`, with prices made anew by matrix products for every slice."""
+    h: Any = support.h
+    u: Any = support.u
+    Q, n, single = support.Q, len(x), np.float32
+    diagonal, chosen = np.diag(Q), np.argsort(-x, kind="stable")[:s]
+    per, members = 1.0 / float(diagonal.max()), chosen[x[chosen] > 0.0]
+    m, value, best, best_m = len(members), 0.0, math.inf, 0
+    shape, whole = (s + 2, n), np.int64
+    now = walk_line.State(
+        np.zeros(s + 2, whole), np.zeros(s + 2), np.zeros((s + 2, s + 2)), np.zeros(shape, single), np.zeros(n, single),
+        (walk_line.FLAT * per * diagonal).astype(single), np.zeros(n), np.zeros(n, whole), np.zeros(n, whole),
+        np.zeros(n, np.bool_), np.zeros(s + 2, whole), np.zeros(n, single), np.zeros(n, single), np.zeros(s + 2),
+        np.zeros(s + 2), np.zeros(n, single), np.zeros(n, single),
+    )  # fmt: skip
+    now.held[1 : m + 1], now.is_held[members] = members, True
+    now.enter_from[h.hi <= 0.0] = steps
+    for first in range(0, steps, WALK_SLICE):
+        if limits.reached():
+            break
+        value = priced(support, per, now, m)
+        if first == 0 and (now.z[1 : m + 1] > 0.0).all():
+            best, best_m, now.best_held[:] = value, m, now.held
+        last = min(first + WALK_SLICE, steps)
+        m, value, best, best_m = walk_line.walk(Q, per, now, m, s, first, last, stay, away, value, best, best_m, rng)
+    if best_m > 0:
+        end = np.zeros(n)
+        end[now.best_held[1 : best_m + 1]] = u.total / best_m
+        if math.isfinite(swap_line.descend(support, end, s, TOL, 0.0, 0, 1, np.empty(5))[0]):
+            x[:] = end
+
+
+def priced(support: swap_line.Support, per: float, now: walk_line.State, m: int) -> float:
+    """Write weights and prices of the m members of a state, and return the value there, in units of 1/``per``."""
+    u: Any = support.u
+    held = now.held[1 : m + 1]
+    K = np.vstack([np.ones(len(support.b)), per * support.Q[held]])
+    M, b = inverse_with_sum(K[1:, held]), per * support.b
+    M = np.roll(M, 1, axis=(0, 1))  # the sum comes first
+    z = u.total * M[1:, 0] - M[1:, 1:] @ b[held]
+    Z = M.astype(np.float32) @ K.astype(np.float32)
+    now.M[: m + 1, : m + 1], now.z[1 : m + 1], now.Z[: m + 1] = M, z, Z
+    now.schur[:] = per * np.diag(support.Q) - np.einsum("ak,ak->k", K, Z)
+    slope = b + z @ K[1:]
+    now.slope[:] = slope - slope[held].mean()
+    return float(0.5 * z @ (slope[held] + b[held]))
 
 
 def reduce_to(support: swap_line.Support, s: int, chosen: Any, x: Vector) -> int:

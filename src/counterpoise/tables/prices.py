@@ -13,6 +13,7 @@ import numpy as np
 
 from counterpoise.checks import Vector, choice
 from counterpoise.sentences import are, counted, day_label, require, some, suggest
+from counterpoise.tables.native import to_pandas
 from counterpoise.tables.oddities import oddities
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ class FrameReturns:
 
     Attributes
     ----------
-    returns : DataFrame, days × stocks
+    returns : DataFrame, or table of the library of the prices, days × stocks
         Simple returns p(t)/p(t−1) − 1, as fractions, under the later day.
     index : Series or None
         The index's, on the same days.
@@ -38,8 +39,8 @@ class FrameReturns:
         A sentence for each thing that a rule left out or filled in; empty if nothing was.
     """
 
-    returns: pd.DataFrame
-    index: pd.Series | None
+    returns: Any
+    index: Any
     notes: list[str]
 
     def __iter__(self) -> Iterator[Any]:
@@ -48,13 +49,9 @@ class FrameReturns:
 
 
 def to_returns(
-    prices: pd.DataFrame,
-    index: Any = None,
-    missing: str = "refuse",
-    align: str = "refuse",
-    given: str = "prices",
+    prices: Any, index: Any = None, missing: str = "refuse", align: str = "refuse", given: str = "prices"
 ) -> FrameReturns:
-    """Return simple returns p(t)/p(t−1) − 1 of prices in a DataFrame, and of an index on the same days.
+    """Return simple returns p(t)/p(t−1) − 1 of prices in a table, and of an index on the same days.
 
     By default whatever is missing or does not fit is refused; what happens instead is a rule that you name, and its
     effect is told in ``notes``. A warning names what looks like a mistake, and its date: a total loss, a move like that
@@ -62,10 +59,11 @@ def to_returns(
 
     Parameters
     ----------
-    prices : DataFrame, days × stocks
+    prices : DataFrame, or table of Polars or Arrow with a column of days, days × stocks
         Positive prices, the days in order. A return is over two rows that follow each other, however many days apart.
     index : column name or Series, optional
-        The index's prices: a column of ``prices``, or a Series (or DataFrame of one column) with days of its own.
+        The index's prices: a column of ``prices``, or a Series (or DataFrame of one column) with days of its own. A
+        column of Polars or Arrow is of the days of ``prices``.
     missing : {"refuse", "drop-stocks", "drop-days", "carry-forward"}
         Of prices that are not there: refuse the table; leave out the stocks or the days concerned; or take a stock's
         last price, leaving out those that have none on the first day. A rule other than the first also leaves out days
@@ -78,7 +76,7 @@ def to_returns(
     Returns
     -------
     FrameReturns
-        ``returns``, ``index`` and ``notes``, by name or unpacked.
+        ``returns``, ``index`` and ``notes``, by name or unpacked, in the library of ``prices``.
 
     Examples
     --------
@@ -95,6 +93,14 @@ def to_returns(
     pandas = require("Prices need", "pandas")
     choice(align, "align", ALIGN, quoted=False)
     word = choice(given, "given", GIVEN, quoted=False).removesuffix("s")
+    prices, native = to_pandas(prices, dated=True)
+    index, column = to_pandas(index, dated=True)
+    if column is not None and index.ndim == 1 and len(index) == len(prices):
+        index = index.set_axis(prices.index)
+    if native is not None:
+        found = to_returns(prices, index, missing, align, given)
+        of_index = None if found.index is None else native.column(found.index, str(found.index.name or "index"))
+        return FrameReturns(native.table(found.returns), of_index, found.notes)
     prices = _checked_table(prices, "prices", pandas)
     frame, label = prices, None
     notes: list[str] = []

@@ -10,8 +10,6 @@ import numpy.typing as npt
 
 from counterpoise.checks import Vector, number
 
-# Halvings of an interval after which a shift is known to the last digit.
-HALVINGS = 200
 # A sum this close to a limit, relative to the largest sum, is at the limit.
 AT_LIMIT = 1e-12
 
@@ -168,8 +166,8 @@ class Tree:
     ) -> Vector:
         """Return the point nearest to z within bounds and limits whose sum is c.
 
-        It is z with a shift for each node. From the root down: the sum of a node is non-decreasing in the shift of its
-        parent. Where it misses a limit, the node gets the shift at which its sum is that limit, found by bisection.
+        It is z with a shift for each node. From the root down: the sum of a node is non-decreasing and piecewise linear
+        in the shift of its parent. Where it misses a limit, the node gets the shift at which its sum is that limit.
         ``on_sum(total, z, at)`` projects some coordinates onto a sum.
         """
         least, most = self.least.copy(), self.most.copy()
@@ -179,35 +177,47 @@ class Tree:
         ends = np.concatenate([lo - z, hi - z])
         reach = 4.0 * (float(np.abs(ends[np.isfinite(ends)]).max(initial=0.0)) + abs(c) + float(np.abs(z).max()) + 1.0)
 
-        def inside(k: int, shift: float) -> float:
-            total = float(np.clip(z[own[k]] + shift, lo[own[k]], hi[own[k]]).sum())
-            inner = (min(max(inside(int(child), shift), least[child]), most[child]) for child in children[k])
-            return total + float(sum(inner))
+        def inside(k: int, shifts: Vector) -> Vector:
+            at = own[k][:, None]
+            total: Vector = np.clip(z[at] + shifts, lo[at], hi[at]).sum(axis=0)
+            return total + sum(np.clip(inside(child, shifts), least[child], most[child]) for child in children[k])
 
+        def crossing(k: int, target: float) -> float:
+            """Return the shift at which the sum of a node is the target, by the line between two corners."""
+            sums = np.maximum.accumulate(inside(k, corners[k]))
+            right = min(max(int(np.searchsorted(sums, target)), 1), len(sums) - 1)
+            (low, high), (below, above) = corners[k][right - 1 : right + 1], sums[right - 1 : right + 1]
+            slope, shift = float((above - below) / (high - low)), low
+            for _ in range(2 if slope > 0.0 else 0):  # the second round removes what rounding left
+                shift = min(max(shift + (target - float(inside(k, np.array([shift]))[0])) / slope, low), high)
+            return float(shift)
+
+        corners: list[Vector] = []  # of the sum of every node, as a function of the shift
+        for k in range(len(least)):
+            limits = [crossing(j, limit) for j in children[k] for limit in (least[j], most[j]) if np.isfinite(limit)]
+            bounds = np.concatenate([ends[own[k]], ends[len(z) + own[k]], [-reach, reach]])
+            corners.append(
+                np.unique(np.concatenate([bounds[np.isfinite(bounds)], limits, *(corners[j] for j in children[k])]))
+            )
         x = np.empty(len(z))
 
         def place(k: int, shift: float) -> None:
-            total = inside(k, shift)
+            total = float(inside(k, np.array([shift]))[0])
             target = min(max(total, least[k]), most[k])
             if total != target:
-                low, high = -reach, reach
-                for _ in range(HALVINGS):
-                    shift = 0.5 * (low + high)
-                    if not low < shift < high:
-                        break
-                    low, high = (shift, high) if inside(k, shift) < target else (low, shift)
-                shift = high
+                total, shift = target, crossing(k, target)
             for child in children[k]:
                 place(int(child), shift)
             if len(own[k]):
-                # Its own coordinates make up what bisection leaves of the limit.
+                # Its own coordinates make up what rounding leaves of the limit.
                 rest = sum(float(x[self.groups[child].members].sum()) for child in children[k])
-                wanted = min(max(inside(k, shift), least[k]), most[k]) - rest
-                wanted = min(max(wanted, float(lo[own[k]].sum())), float(hi[own[k]].sum()))
+                wanted = min(max(total - rest, float(lo[own[k]].sum())), float(hi[own[k]].sum()))
                 x[own[k]] = on_sum(wanted, z[own[k]] + shift, own[k])
 
         place(len(least) - 1, 0.0)
-        return x
+        # From far away the shifts are coarse, and a node may have no coordinates of its own to make up for that.
+        is_far = float(np.abs(z).max()) > 4.0 * float(np.abs(x).max()) > 0.0
+        return self.project(x, lo, hi, c, on_sum) if is_far else x
 
     def best_transfer(self, x: Vector, right: Vector, left: Vector, size: float) -> Transfer:
         """Return the transfer that lowers F fastest without breaking a limit.

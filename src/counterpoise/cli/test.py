@@ -1,0 +1,213 @@
+"""``counterpoise test``: outcomes of an experiment against the splits that it was drawn from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+
+import counterpoise as cp
+from counterpoise.checks import Vector, choice, number
+from counterpoise.cli import base, results
+from counterpoise.cli.base import AsJson, Debug, Quiet, Verbose, app
+from counterpoise.estimators.draws import MISSING, Split
+from counterpoise.estimators.randomisation import ALTERNATIVES
+from counterpoise.figures.page import Column
+from counterpoise.findings import Listing
+from counterpoise.sentences import as_text, counted, joined, percent, some
+from counterpoise.tables.read import Sheet, read_sheet
+
+
+@app.command()
+def test(
+    context: typer.Context,
+    draws: Annotated[
+        Path, typer.Argument(help="The draws.csv that counterpoise split --draws has written.", show_default=False)
+    ],
+    outcomes: Annotated[
+        Path, typer.Argument(help="A row a unit, with its outcome: .csv, .parquet or .xlsx.", show_default=False)
+    ],
+    outcome: Annotated[list[str], typer.Option(metavar="COL", help="The column of the outcome, repeatable.")],
+    identity: Annotated[
+        str | None, typer.Option("--id", metavar="COL", help="Column with the names of the units.")
+    ] = None,
+    alternative: Annotated[str, typer.Option(help=f"{', '.join(ALTERNATIVES)}.")] = "two-sided",
+    confidence: Annotated[float, typer.Option(help="Of the interval; power is at 1 − confidence.")] = 0.95,
+    effect: Annotated[float | None, typer.Option(help="Say how likely an effect of this size is found.")] = None,
+    baseline: Annotated[
+        bool, typer.Option("--baseline", help="Outcomes are from before the experiment: power only, no test.")
+    ] = False,
+    missing: Annotated[
+        str,
+        typer.Option(
+            metavar="RULE", help=f"Of empty cells: {', '.join(MISSING)}.", autocompletion=lambda: list(MISSING)
+        ),
+    ] = "refuse",
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+    verbose: Verbose = False,
+    debug: Debug = False,
+) -> None:
+    """Test whether groups differ in an outcome, exactly for the splits that were drawn from.
+
+    Example: counterpoise test counterpoise-split/draws.csv outcomes.csv --outcome pain --effect 5
+    """
+    with base.answer(debug):
+        base.check_manners(quiet, verbose)
+        choice(alternative, "--alternative", ALTERNATIVES, quoted=False)
+        choice(missing, "--missing", MISSING, quoted=False)
+        if not 0.0 < number(confidence, "--confidence") < 1.0:
+            raise ValueError(f"--confidence is {confidence:g}; it must be between 0 and 1, such as 0.95.")
+        if baseline and effect is None:
+            raise ValueError("--baseline tests nothing, so it needs --effect, whose power is asked for.")
+        split = Split.load(draws)
+        sheet = read_sheet(outcomes)
+        notes = list(sheet.notes)
+        rows = _rows(split, sheet, draws, identity, notes)
+        if not baseline:
+            _check_groups(split, sheet, rows, draws)
+        found = []
+        for name in outcome:
+            sheet.require(name, "--outcome")
+            y = _values(split, sheet, name, rows, missing, notes)
+            found.append(_tested(split, name, y, alternative, confidence, effect, baseline))
+        if len(found) > 1 and not baseline:
+            notes.append(f"There are {len(found)} outcomes; each p-value is that of its own test, not adjusted.")
+        if as_json:
+            head = {"counterpoise": cp.__version__, "command": results.command_of(context)}
+            counts = {"units": len(split.codes), "group_sizes": list(split.group_sizes), "seed": split.seed}
+            results.print_json({**head, **counts, "reference": len(split.reference), "outcomes": found, "notes": notes})
+        elif not quiet:
+            _print(Console(highlight=False), split, found, notes, verbose, alternative, confidence)
+
+
+def _rows(split: Split, sheet: Sheet, draws: Path, identity: str | None, notes: list[str]) -> list[int | None]:
+    """Return the row of every unit in the table of outcomes, None where it has none."""
+    head = str(split.index.name)
+    column = sheet.require(identity, "--id") if identity is not None else head if head in sheet.names else None
+    units = [str(unit) for unit in split.index]
+    if column is None:
+        if head != "row" or len(sheet.lines) != len(units):
+            raise ValueError(
+                f"{sheet.path} has no column {head!r}, which holds the units of {draws}; name theirs with --id."
+                if head != "row"
+                else f"{sheet.path} has {counted(len(sheet.lines), 'row')} and {draws} {counted(len(units), 'unit')}; "
+                "units without names are matched by their order, so both must have as many."
+            )
+        notes.append(f"Matched the rows of {sheet.path} with the units of {draws} by their order.")
+        return list(range(len(units)))
+    places: dict[str, int] = {}
+    for row, unit in enumerate(sheet.text(column)):
+        if unit in places:
+            raise ValueError(
+                f"{sheet.place(row, column)} is {unit!r}, which comes before as well; keep one row a unit."
+            )
+        if unit is not None:
+            places[unit] = row
+    others = [unit for unit in places if unit not in set(units)]
+    if len(others) == len(places):
+        raise ValueError(f"{sheet.path} and {draws} share no unit: {some(places, 3)} and {some(units, 3)}; see --id.")
+    if others:
+        notes.append(f"Left out {counted(len(others), 'row')} of units that {draws} does not have: {some(others, 3)}.")
+    return [places.get(unit) for unit in units]
+
+
+def _check_groups(split: Split, sheet: Sheet, rows: list[int | None], draws: Path) -> None:
+    """Refuse outcomes of other groups than were drawn, where the table has a column of groups."""
+    name = sheet.one_of(("group", "arm"))
+    words = [] if name is None else sheet.text(name)
+    if name is None or not {word for word in words if word is not None} <= {str(group) for group in split.groups}:
+        return
+    for unit, label, row in zip(split.index, split.labels, rows, strict=True):
+        if row is not None and words[row] is not None and words[row] != str(label):
+            raise ValueError(
+                f"{sheet.place(row, name)} is {words[row]!r}, but {draws} has drawn {label} for unit {unit}; the test "
+                "is of the split that was drawn."
+            )
+
+
+def _values(split: Split, sheet: Sheet, name: str, rows: list[int | None], missing: str, notes: list[str]) -> Vector:
+    """Return the outcomes in the order of the units; NaN for those that are missing, if that is allowed."""
+    column = sheet.numbers(name, "an outcome must be a number")
+    y = np.array([np.nan if row is None else column[row] for row in rows])
+    infinite = [row for row in rows if row is not None and np.isinf(column[row])]
+    if infinite:
+        raise ValueError(f"{sheet.place(infinite[0], name)} is {column[infinite[0]]:g}; it must be finite.")
+    gaps = np.flatnonzero(np.isnan(y))
+    if len(gaps):
+        which = f"{len(gaps)} of {counted(len(y), 'unit')} {'lacks' if len(gaps) == 1 else 'lack'} {name!r}"
+        if missing == "refuse":
+            raise ValueError(
+                f"{which}, such as {split.index[gaps[0]]}; choose a rule with --missing: {', '.join(MISSING[1:])}."
+            )
+        lost = [f"{int((split.codes[gaps] == g).sum())} of group {group}" for g, group in enumerate(split.groups)]
+        notes.append(
+            f"Left out of all splits: {which}, {joined(lost)}. The test is exact if that does not depend on the group."
+        )
+    return y
+
+
+def _tested(
+    split: Split, name: str, y: Vector, alternative: str, confidence: float, effect: float | None, baseline: bool
+) -> dict[str, Any]:
+    """Return what --json prints of an outcome."""
+    known = ~np.isnan(y)
+    means = [float(y[known & (split.codes == g)].mean()) for g in range(len(split.groups))]
+    said: dict[str, Any] = {"outcome": name, "units": int(known.sum())}
+    two = len(split.groups) == 2
+    if not baseline:
+        statistic = "mean difference" if two else "between groups"
+        test = split.randomisation_test(y, statistic, alternative, confidence, "drop-units")
+        said |= {"means": dict(zip(map(str, split.groups), means, strict=True)), "statistic": test.statistic}
+        said |= {"p_value": test.p_value, "interval": None if test.interval is None else list(test.interval)}
+    if effect is not None:
+        # What outcomes would be without an effect: those before, or those now less the estimate.
+        before = y if baseline or not two else y - (means[1] - means[0]) * split.codes
+        said["power"] = split.power(effect, before, 1.0 - confidence, alternative, "drop-units")
+        said["effect"] = effect
+    return said
+
+
+def _print(
+    console: Console,
+    split: Split,
+    found: list[dict[str, Any]],
+    notes: list[str],
+    verbose: bool,
+    alternative: str,
+    confidence: float,
+) -> None:
+    for note in notes:
+        base.tell(console, note)
+    if "p_value" in found[0]:
+        two, level = found[0]["interval"] is not None, f"{100.0 * confidence:g} % interval"
+        heads = [*(f"mean {group}" for group in split.groups), *(["effect", level] if two else []), "p"]
+        rows = []
+        for said in found:
+            cells = [as_text(value) for value in said["means"].values()]
+            if two:
+                cells += [as_text(said["statistic"]), " to ".join(as_text(limit) for limit in said["interval"])]
+            rows.append([said["outcome"], *cells, as_text(said["p_value"])])
+        columns = [Column("outcome"), *(Column(head, "number") for head in heads)]
+        results.print_table(console, "Outcomes", Listing(columns, rows), rows, "--json")
+        one, other = (split.groups[1], split.groups[0]) if two else ("", "")
+        between = f"An effect is the mean of group {one} − that of group {other}. " if two else ""
+        sides = alternative if two else "that of differences between groups"
+        count = len(split.reference)
+        base.tell(console, f"{between}p is {sides}, and exact over the {count} splits that this one was drawn from.")
+        least = (1 + (split.mirrored and alternative == "two-sided")) / count
+        if least > 1.0 - confidence + 1e-12:
+            base.tell(console, f"So few splits cannot show an effect: p is at least {least:.2g}; ask for more draws.")
+    for said in found:
+        if "power" in said:
+            of = f"Power for an effect of {said['effect']:g} on {said['outcome']}"
+            base.tell(console, f"{of}: {percent(said['power'])} at level {1.0 - confidence:.2g}.")
+    if verbose:
+        sentence = (
+            "The interval holds every constant effect that the test does not reject. All is exact only if the groups "
+            "of the experiment were those drawn, and were drawn before any outcome was known."
+        )
+        base.tell(console, sentence)

@@ -1,0 +1,358 @@
+"""A split with its draws: balance, files, tests of outcomes."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterpoise.checks import Vector, choice, float_array, number, real_array
+from counterpoise.estimators import randomisation
+from counterpoise.estimators.covariates import Covariates, aligned
+from counterpoise.estimators.links import Labels
+from counterpoise.estimators.randomisation import ALTERNATIVES, RandomisationTest, Statistic
+from counterpoise.output import csv_text, write_text
+from counterpoise.sentences import counted, require, some
+from counterpoise.tables.native import Native, as_pandas
+from counterpoise.tables.read import read_sheet
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MISSING = ("refuse", "drop-units")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Split:
+    """What :func:`balanced_split` returns.
+
+    Attributes
+    ----------
+    labels : Series or array
+        The group of every unit, a number or its name; a Series indexed like the covariates if they are a DataFrame,
+        a column of Polars or Arrow if they are a table of these.
+    draws : array of int, n_draws × units
+        Distinct splits, the best first; of two mirror images only one.
+    objective : float
+        Σ w SMD² of ``labels``, summed over covariates and pairs of groups.
+    draw_objectives : array of length n_draws
+    group_sizes : tuple of int
+    mirrored : bool
+        Whether there are two groups of equal size in every stratum. The mirror image of a draw is then as good, and
+        ``labels`` may be one.
+    covariates : Covariates or None
+        Names, values, standardised scores and weights; None for a split that was loaded, which has no balance.
+    index : pandas Index or None
+        The labels of the units.
+    groups : tuple
+        0, 1, … or the names of the groups.
+    seed : int or None
+        ``random_state=seed`` gives the same split again; None if a generator was given.
+    at_random : pair of floats
+        The median, over 100 random splits of these sizes, of the objective and of the largest difference.
+    native : Native or None
+        The kind of the table, if not of pandas.
+    strata : list of str or None
+        The stratum of every unit, if there are strata.
+    """
+
+    labels: Any
+    draws: Labels
+    objective: float
+    draw_objectives: Vector
+    group_sizes: tuple[int, ...]
+    mirrored: bool
+    covariates: Any
+    index: Any = None
+    groups: tuple[Any, ...] = (0, 1)
+    seed: int | None = None
+    at_random: tuple[float, float] = (math.nan, math.nan)
+    native: Native | None = None
+    strata: list[str] | None = None
+
+    def __repr__(self) -> str:
+        """Summarise in one line."""
+        draws = f", {len(self.draws)} draws" if len(self.draws) > 1 else ""
+        said = f"Split(groups of {some(self.group_sizes, 9)} units{draws}"
+        if self.covariates is None:
+            return f"{said})"
+        return f"{said}: largest difference {self.max_difference:.3g}, {self.at_random[1]:.3g} at random)"
+
+    @cached_property
+    def codes(self) -> Labels:
+        """The number of every unit's group, 0, 1, …"""
+        number = {name: g for g, name in enumerate(self.groups)}
+        return np.array([number[label] for label in np.asarray(self.labels).tolist()], dtype=np.int64)
+
+    @property
+    def _parts(self) -> Covariates:
+        if self.covariates is None:
+            raise ValueError("This split was loaded from a file of draws, which holds no covariates to balance.")
+        parts: Covariates = self.covariates
+        return parts
+
+    @cached_property
+    def differences(self) -> Vector:
+        """Standardised mean differences: group 1 − group 0, or the largest between any two of more than two groups."""
+        scores = self._parts.scores
+        means = np.array([scores[self.codes == g].mean(axis=0) for g in range(len(self.group_sizes))])
+        return np.asarray(means[1] - means[0] if len(means) == 2 else np.ptp(means, axis=0), dtype=np.float64)
+
+    @property
+    def max_difference(self) -> float:
+        """The largest |difference| of a covariate of positive weight."""
+        return float(np.abs(self.differences[self._parts.weights > 0.0]).max())
+
+    @property
+    def is_better_than_random(self) -> bool:
+        """Whether the objective and the largest difference are below the medians of random splits."""
+        objective, largest = self.at_random
+        return self.objective < objective and self.max_difference < largest
+
+    @property
+    def _random_difference(self) -> float:
+        """√(1/n_g + 1/n_h) of the two smallest groups: the root mean square difference of a random split."""
+        first, second = sorted(self.group_sizes)[:2]
+        return math.sqrt(1.0 / first + 1.0 / second)
+
+    @property
+    def balance(self) -> Any:
+        """One row per number or level: the group means, in the covariate's own units, and standardised differences.
+
+        A standardised mean difference (SMD) is (mean of group 1 − mean of group 0) / standard deviation, the latter
+        over all units, with n − 1. For more than two groups it is the largest between any two of them. ``random`` is
+        the root mean square SMD of a purely random split of these sizes, √(1/n₁ + 1/n₀) exactly; for more than two
+        groups that of the two smallest. A constant column has 0 in both.
+        """
+        pandas = require("A table of balance needs", "pandas")
+        parts = self._parts
+        columns: dict[str, Any] = {
+            f"mean {name}": parts.values[self.codes == g].mean(axis=0) for g, name in enumerate(self.groups)
+        }
+        columns["random"] = np.where(parts.scores.any(axis=0), self._random_difference, 0.0)
+        columns["difference"] = self.differences
+        frame = pandas.DataFrame(columns, index=pandas.Index(parts.names, name="covariate"))
+        return frame if self.native is None else self.native.table(frame)
+
+    @property
+    def reference(self) -> Labels:
+        """All splits that ``labels`` was drawn from, with equal chances: draws and, where mirrored, mirror images."""
+        return np.vstack([self.draws, 1 - self.draws]) if self.mirrored else self.draws
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Draw the balance; see :func:`counterpoise.plotting.plot_balance`."""
+        from counterpoise.plotting import plot_balance
+
+        return plot_balance(self, ax)
+
+    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write a page, one HTML file that loads nothing; see :func:`counterpoise.report.split_report`."""
+        from counterpoise.report import split_report
+
+        return split_report(self, **options).write(path)
+
+    # Files.
+
+    def to_csv(self) -> str:
+        """Return the text of a file of draws: units, their groups, every split of the reference, and the seed."""
+        names = range(1, len(self.codes) + 1) if self.index is None else self.index
+        head = "row" if self.index is None else str(getattr(self.index, "name", None) or "unit")
+        named = self.groups != tuple(range(len(self.groups)))
+        reference = self.reference
+        seed = "" if self.seed is None else self.seed
+        columns = [head, "group", *(["name"] if named else [])]
+        columns += [*(f"draw {k}" for k in range(1, len(reference) + 1)), "seed"]
+        rows = (
+            [name, int(code), *([self.groups[code]] if named else []), *row, seed]
+            for name, code, row in zip(names, self.codes, reference.T.tolist(), strict=True)
+        )
+        return csv_text(columns, rows)
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write the draws to a CSV file, for :meth:`load` and ``counterpoise test``."""
+        return write_text(Path(path), self.to_csv())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Split:
+        """Read a split from the file of draws that :meth:`save` or ``counterpoise split --draws`` has written.
+
+        It has labels, draws and seed, and tests outcomes; it has no covariates.
+        """
+        pandas = require("A split needs", "pandas")
+        path = Path(path)
+        sheet = read_sheet(path)
+        draws = [name for name in sheet.names if name.startswith("draw ")]
+        if "group" not in sheet.names[1:] or not draws:
+            raise ValueError(
+                f"{path} has no columns group and draw 1, draw 2, …; give the draws.csv that counterpoise split "
+                "--draws or Split.save has written."
+            )
+        table = np.column_stack([sheet.numbers(name, "a group must be a number") for name in ("group", *draws)]).T
+        count = len(np.unique(table[0]))
+        bad = np.argwhere(~np.isin(table, np.arange(count)))
+        if len(bad):
+            k, row = map(int, bad[0])
+            place = sheet.place(row, ("group", *draws)[k])
+            raise ValueError(f"{place} is {table[k, row]:g}; the groups of draws are 0 to {count - 1}.")
+        codes, reference = table[0].astype(np.int64), table[1:].astype(np.int64)
+        if not (reference == codes).all(axis=1).any():
+            raise ValueError(f"The groups of {path} are none of its draws; the file was altered, so no test is exact.")
+        head = sheet.names[0]
+        units = sheet.column(head)
+        whole = units.dtype.kind == "f" and bool((units % 1.0 == 0.0).all())
+        index = pandas.Index(units.astype(np.int64) if whole else sheet.text(head), name=head)
+        if not index.is_unique:
+            twice = index[index.duplicated()][0]
+            raise ValueError(f"{path} has unit {twice} more than once; every unit needs a row of its own.")
+        names = sheet.text("name") if "name" in sheet.names else None
+        groups = tuple(range(count)) if names is None else tuple(names[codes.tolist().index(g)] for g in range(count))
+        half = len(reference) // 2
+        mirrored = count == 2 and 2 * half == len(reference) and np.array_equal(reference[half:], 1 - reference[:half])
+        given = sheet.column("seed") if "seed" in sheet.names else np.full(1, np.nan)
+        seed = int(given[0]) if given.dtype.kind == "f" and given[0] == given[0] else None
+        draws_kept = reference[:half] if mirrored else reference
+        return cls(
+            pandas.Series([groups[code] for code in codes], index, name="group"),
+            draws_kept,
+            math.nan,
+            np.full(len(draws_kept), math.nan),
+            tuple(int(size) for size in np.bincount(codes)),
+            bool(mirrored),
+            None,
+            index,
+            groups,
+            seed,
+        )
+
+    # Outcomes.
+
+    def randomisation_test(
+        self,
+        outcome: Any,
+        statistic: Statistic = "mean difference",
+        alternative: str = "two-sided",
+        confidence: float = 0.95,
+        missing: str = "refuse",
+    ) -> RandomisationTest:
+        """Test the sharp null hypothesis that no unit's outcome depends on its group, and estimate a constant effect.
+
+        ``labels`` was drawn from ``reference`` with equal chances, and before any outcome was known. Under the null
+        hypothesis the outcomes would have been the same under every other split of that fixed set, so that
+
+            p = #{r in reference : T(r) ≥ T(labels)} / #reference
+
+        satisfies P(p ≤ α) ≤ α for every α, given the set: the test is exact for this design, whatever the outcomes'
+        distribution, and however the set was found. It says nothing if other labels were used than these, or if the
+        random state was chosen by looking at its split. p is at least 1/#reference, or 2/#reference for the two-sided
+        mean difference where mirrored: 100 draws or more are advised.
+
+        The mean difference estimates the effect. Its ``interval`` holds all constant effects τ for which the same test
+        of outcome − τ·group does not reject: it covers a constant effect with a probability of at least
+        ``confidence``. It is two one-sided intervals at (1 − confidence)/2 each, and has one limit if the alternative
+        is one-sided. A limit is infinite if there are too few splits.
+
+        Parameters
+        ----------
+        outcome : Series or array of units
+            A Series is matched by index.
+        statistic : "mean difference", "between groups" or callable
+            Mean outcome of group 1 − that of group 0; the sum of squares between groups, whose only alternative is
+            "greater", for any number of groups; or a function of (outcome, labels) that returns a number.
+        alternative : {"two-sided", "greater", "less"}
+            T is |statistic|, the statistic, or its negative.
+        confidence : float
+        missing : {"refuse", "drop-units"}
+            Of outcomes that are NaN: refuse them, or leave their units out of every split, which is exact only if
+            whether an outcome is missing does not depend on the group.
+        """
+        choice(alternative, "alternative", ALTERNATIVES, quoted=False)
+        self._check_level(confidence, "confidence")
+        y, labels, reference = self._observed(outcome, missing)
+        if callable(statistic):
+            observed = float(statistic(y, labels))
+            null = np.array([float(statistic(y, each)) for each in reference])
+            return RandomisationTest(randomisation.p_value(observed, null, alternative), observed, null)
+        if statistic == "between groups":
+            both = randomisation.between_groups(np.vstack([labels, reference]), y, len(self.groups))
+            return RandomisationTest(randomisation.p_value(both[0], both[1:], "greater"), float(both[0]), both[1:])
+        if statistic != "mean difference":
+            raise ValueError(
+                f'statistic is {statistic!r}; it must be "mean difference", "between groups" or a function of two '
+                "arrays."
+            )
+        self._check_two()
+        observed = float(randomisation.mean_differences(labels[None, :], y)[0])
+        null = randomisation.mean_differences(reference, y)
+        limits = randomisation.interval(labels, reference, y, confidence, alternative)
+        p_value = randomisation.p_value(observed, null, alternative)
+        return RandomisationTest(p_value, observed, null, limits, confidence)
+
+    def power(
+        self,
+        effect: float,
+        outcome: Any,
+        alpha: float = 0.05,
+        alternative: str = "two-sided",
+        missing: str = "refuse",
+    ) -> float:
+        """Return the probability that the test of the mean difference finds an effect, at level alpha.
+
+        Every split of the reference is taken in turn for the one that was drawn (2000 of them, if there are more), the
+        effect is added to the outcomes of its group 1, and the test made.
+
+        Parameters
+        ----------
+        effect : float
+            Constant, in the unit of the outcome.
+        outcome : Series or array of units
+            Without an effect, such as those of an earlier period.
+        alpha : float
+        alternative : {"two-sided", "greater", "less"}
+        missing : {"refuse", "drop-units"}
+        """
+        choice(alternative, "alternative", ALTERNATIVES, quoted=False)
+        self._check_level(alpha, "alpha")
+        self._check_two()
+        y, _, reference = self._observed(outcome, missing)
+        effect = number(effect, "effect")
+        return randomisation.power(reference, y, effect, alpha, alternative, np.random.default_rng(0))
+
+    def _check_level(self, value: Any, name: str) -> None:
+        if not 0.0 < number(value, name) < 1.0:
+            raise ValueError(f"{name} is {value:g}; it must be between 0 and 1.")
+
+    def _check_two(self) -> None:
+        if len(self.group_sizes) != 2:
+            raise ValueError(
+                f"A mean difference is between two groups and here are {len(self.group_sizes)}; "
+                'give statistic as "between groups" or as a function of (outcome, labels).'
+            )
+
+    def _observed(self, outcome: Any, missing: str) -> tuple[Vector, Labels, Labels]:
+        """Return the outcomes, labels and reference of units whose outcome is known."""
+        if len(self.draws) < 2:
+            raise ValueError(
+                "This split was not drawn from several, so that there is nothing to compare it with; "
+                "call balanced_split with n_draws of 100 or more before the experiment."
+            )
+        choice(missing, "missing", MISSING, quoted=False)
+        outcome = aligned(as_pandas(outcome), self.index, self.draws.shape[1], "outcome")
+        y: Vector = float_array(outcome, "outcome")
+        if y.ndim != 1:
+            raise ValueError(f"outcome has {y.ndim} dimensions; it must hold one number per unit.")
+        known = ~np.isnan(y)
+        if missing == "refuse" or known.all():
+            return real_array(y, "outcome"), self.codes, self.reference
+        reference = self.reference[:, known]
+        for g, name in enumerate(self.groups):
+            if not (reference == g).any(axis=1).all():
+                raise ValueError(
+                    f"Of {counted(len(y), 'unit')}, {int(known.sum())} have an outcome, and under some draws none of "
+                    f"them is in group {name}; the test needs more outcomes."
+                )
+        return real_array(y[known], "outcome"), self.codes[known], reference

@@ -1,0 +1,202 @@
+"""Units that must share a group, and units that must not.
+
+Units that stay together are one block, whose score is the sum of theirs; an exchange is of two blocks of the same size.
+Blocks that stay apart are edges of a graph, and a split is a colouring of it with the groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from counterpoise.checks import Vector
+from counterpoise.estimators.covariates import aligned
+from counterpoise.sentences import some
+
+Labels = npt.NDArray[np.int64]
+# Attempts to find a split that keeps the rules, before it is refused.
+ATTEMPTS = 200
+
+
+class Links(NamedTuple):
+    """Which block every unit is in, and pairs of blocks that stay apart.
+
+    Attributes
+    ----------
+    blocks : array of units
+    sizes : array of blocks
+        Their numbers of units.
+    edges : array of pairs of blocks
+    """
+
+    blocks: Labels
+    sizes: Labels
+    edges: Labels
+
+    @property
+    def any(self) -> bool:
+        """Whether there is any rule."""
+        return bool(len(self.edges) or len(self.sizes) < len(self.blocks))
+
+    def sums(self, values: Vector) -> Vector:
+        """Return the sums over blocks of an array with a row per unit."""
+        if len(self.sizes) == len(self.blocks):
+            return values
+        out = np.zeros((len(self.sizes), values.shape[1]))
+        np.add.at(out, self.blocks, values)
+        return out
+
+    def firsts(self) -> Labels:
+        """Return the first unit of every block."""
+        return np.unique(self.blocks, return_index=True)[1].astype(np.int64)
+
+    def keeps_apart(self, labels: Labels) -> bool:
+        """Whether no edge has both ends in one group."""
+        return not (labels[self.edges[:, 0]] == labels[self.edges[:, 1]]).any()
+
+    def edges_among(self, blocks: Labels) -> Labels:
+        """Return the edges between these blocks, by their places among them."""
+        place = np.full(len(self.sizes), -1)
+        place[blocks] = np.arange(len(blocks))
+        ends = place[self.edges]
+        return np.asarray(ends[(ends >= 0).all(axis=1)], dtype=np.int64)
+
+    def may_join(self, labels: Labels, blocks: Labels, count: int) -> npt.NDArray[np.bool_]:
+        """Whether two of these blocks may be exchanged: neither joins one that it is apart from, unless that leaves."""
+        near = np.zeros((len(self.sizes), count))
+        for a, b in (self.edges.T, self.edges[:, ::-1].T):
+            np.add.at(near, (a, labels[b]), 1.0)
+        joins = near[blocks][:, labels[blocks]]
+        a, b = self.edges_among(blocks).T
+        joins[a, b] -= 1.0
+        joins[b, a] -= 1.0
+        return np.asarray((joins <= 0.0) & (joins.T <= 0.0))
+
+    def shaken(self, labels: Labels, kinds: Labels, strata: Labels, count: int, rng: np.random.Generator) -> Labels:
+        """Return a split after random exchanges within kinds, and of a block and as many single units of a stratum."""
+        labels = labels.copy()
+        for _ in range(max(4, int(0.125 * len(labels) * rng.random()))):
+            first = int(rng.integers(len(labels)))
+            same = np.flatnonzero((kinds == kinds[first]) & (labels != labels[first]))
+            single = (self.sizes == 1) & (strata == strata[first]) & (labels == rng.integers(count))
+            many = np.flatnonzero(single & (labels != labels[first]))
+            if 1 < self.sizes[first] <= len(many) and (not len(same) or rng.random() < 0.5):
+                others = rng.choice(many, self.sizes[first], replace=False)
+            elif len(same):
+                others = rng.choice(same, 1)
+            else:
+                continue
+            moved = labels.copy()
+            moved[first], moved[others] = labels[others[0]], labels[first]
+            labels = moved if self.keeps_apart(moved) else labels
+        return labels
+
+
+def read_links(together: Any, apart: Any, index: Any, codes: Labels, groups: int) -> Links:
+    """Return the rules of units with these numbers of strata, for so many groups."""
+    n = len(codes)
+    root = np.arange(n)
+    for units in _sets(together, index, n, "together"):
+        if len({int(codes[unit]) for unit in units}) > 1:
+            raise ValueError(f"together: {_named(units, index)} are not of one stratum; each is divided by itself.")
+        joined = np.isin(root, root[units])
+        root[joined] = root[joined].min()
+    blocks = np.unique(root, return_inverse=True)[1].astype(np.int64)
+    edges = set()
+    for units in _sets(apart, index, n, "apart"):
+        if len(units) > groups:
+            raise ValueError(f"apart: {_named(units, index)} are {len(units)} units, and there are {groups} groups.")
+        members = [int(blocks[unit]) for unit in units]
+        if len(set(members)) < len(members):
+            raise ValueError(f"apart: of {_named(units, index)}, two are to stay together as well; drop one rule.")
+        edges |= {(min(a, b), max(a, b)) for k, a in enumerate(members) for b in members[:k]}
+    pairs = np.array(sorted(edges), dtype=np.int64).reshape(-1, 2)
+    return Links(blocks, np.bincount(blocks).astype(np.int64), pairs)
+
+
+def _named(units: list[int], index: Any) -> str:
+    return some((unit if index is None else index[unit] for unit in units), 3)
+
+
+def _sets(given: Any, index: Any, n: int, name: str) -> list[list[int]]:
+    """Return sets of positions from sets of units, or from one value per unit that members share."""
+    if given is None:
+        return []
+    if isinstance(given, list | tuple | set) and all(isinstance(each, list | tuple | set) for each in given):
+        return [_positions(each, index, n, name) for each in given]
+    members: dict[Any, list[int]] = {}
+    for unit, value in enumerate(aligned(given, index, n, name)):
+        value = getattr(value, "item", lambda value=value: value)()
+        if not isinstance(value, Hashable):
+            raise TypeError(f"{name} holds {value!r}; give sets of units, or one word or number per unit.")
+        if value is not None and value == value and str(value) not in ("<NA>", "NaT"):
+            members.setdefault(value, []).append(unit)
+    return [units for units in members.values() if len(units) > 1]
+
+
+def _positions(units: Iterable[Any], index: Any, n: int, name: str) -> list[int]:
+    known = {label: k for k, label in enumerate(range(n) if index is None else index)}
+    for unit in units:
+        if unit not in known:
+            raise ValueError(f"{name}: {unit!r} is no unit; give the units' labels{' or positions' * (index is None)}.")
+    return sorted({known[unit] for unit in units})
+
+
+def random_split(sizes: Labels, strata: Labels, links: Links, rng: np.random.Generator) -> Labels:
+    """Return groups of the blocks at random, in numbers of units per stratum and group that are exact.
+
+    Blocks with edges come first, the one with fewest groups left before others (which is exact for two groups), then
+    blocks from the largest to the smallest; each takes a group that has room. A dead end begins anew.
+    """
+    for _ in range(ATTEMPTS):
+        labels = _attempt(sizes, strata, links, rng)
+        if labels is not None:
+            return labels
+    raise ValueError(
+        f"No split into groups of {some(sizes.sum(axis=0), 9)} units was found that keeps all units of together and "
+        "apart; check that the rules do not contradict each other or the sizes."
+    )
+
+
+def _attempt(sizes: Labels, strata: Labels, links: Links, rng: np.random.Generator) -> Labels | None:
+    n, count = len(links.sizes), sizes.shape[1]
+    room, labels = sizes.copy(), np.full(n, -1, dtype=np.int64)
+    barred = np.zeros((n, count), dtype=bool)
+    neighbours: dict[int, list[int]] = {}
+    for a, b in links.edges.tolist():
+        neighbours.setdefault(a, []).append(b)
+        neighbours.setdefault(b, []).append(a)
+    linked = rng.permutation(np.array(sorted(neighbours), dtype=np.int64))
+    large = rng.permutation(np.flatnonzero(links.sizes > 1))
+    large = large[np.argsort(-links.sizes[large], kind="stable")]
+
+    def place(block: int) -> bool:
+        size, free = links.sizes[block], room[strata[block]]
+        chances = np.where((free >= size) & ~barred[block], free, 0).astype(np.float64)
+        if not chances.any():
+            return False
+        group = int(rng.choice(count, p=chances / chances.sum()))
+        labels[block] = group
+        room[strata[block], group] -= size
+        barred[neighbours.get(block, []), group] = True
+        return True
+
+    while len(linked):
+        # An uncoloured block with fewest groups left; of those, a large one.
+        urgency = barred[linked].sum(axis=1) * (int(links.sizes.max()) + 1) + links.sizes[linked]
+        at = int(urgency.argmax())
+        if not place(int(linked[at])):
+            return None
+        linked = np.delete(linked, at)
+    for block in large:
+        if labels[block] < 0 and not place(int(block)):
+            return None
+    for stratum in range(len(sizes)):
+        rest = np.flatnonzero((labels < 0) & (strata == stratum))
+        if (room[stratum] < 0).any() or len(rest) != room[stratum].sum():
+            return None
+        labels[rest] = rng.permutation(np.repeat(np.arange(count), room[stratum]))
+    return labels

@@ -1,0 +1,172 @@
+"""Least squares with non-negative coefficients of a given sum, few of them on request, as a scikit-learn regressor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
+
+from counterpoise.checks import (
+    SMALLEST,
+    Vector,
+    choice,
+    flag,
+    is_sparse,
+    number,
+    refuse_extreme,
+    whole_number,
+    worker_count,
+)
+from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, batches, with_callbacks
+from counterpoise.estimators.options import drawn_seed, refuse_unusable, time_limit, warn_if_interrupted
+from counterpoise.problem import Problem
+from counterpoise.solvers import minimize
+from counterpoise.solvers.sparse_line import plan_of
+from counterpoise.terms.concave import AtMost
+from counterpoise.terms.constraint import Sum
+from counterpoise.terms.separable import Bounds
+from counterpoise.terms.smooth import LeastSquares
+
+METHODS = ("search", "swap", "exact", "bcd-g")
+
+
+class SimplexRegression(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """Minimise ½‖Xw + b − y‖² over w ≥ 0 with Σw = total and at most ``n_nonzero`` non-zeros.
+
+    Weights of models in an ensemble, of donors in a synthetic control, of components in a mixture, of pure spectra in a
+    pixel. Without a limit on the non-zeros the problem is convex.
+
+    Parameters
+    ----------
+    n_nonzero : int, optional
+        How many coefficients may differ from 0, at most; all by default.
+    intercept : bool
+        Whether b is fitted; it is 0 otherwise.
+    total : float
+        The sum of the coefficients, positive.
+    method : {"search", "swap", "exact", "bcd-g"}
+        "search" looks for the best coefficients that a budget allows, and proves the minimum where no limit on the
+        non-zeros binds; "swap" exchanges one column for another while that helps; "exact" proves the optimum of few
+        columns; "bcd-g" moves weight between two columns while that helps.
+    work : int, optional
+        Starts and children of "search".
+    max_time : float, optional
+        Seconds.
+    random_state : int, RandomState or None
+    n_jobs : int, optional
+        Workers of "search".
+
+    Attributes
+    ----------
+    coef_ : array of length n_features
+        They are non-negative and sum to ``total``, to rounding.
+    intercept_ : float
+    support_ : array of int
+        The positions of coefficients that are not 0.
+    problem_ : Problem
+        The problem as stated for :func:`counterpoise.minimize`, of centred data if there is an intercept: certify the
+        coefficients with ``cp.certify(model.problem_, model.coef_)``. A single column is in it twice.
+    result_ : Result
+        Of the minimisation: ``result_.status`` says what is proved, ``result_.objective`` is ½Σ v (Xw + b − y)².
+    n_features_in_ : int
+    feature_names_in_ : array of str
+        Where X has column names.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).standard_normal((50, 6))
+    >>> y = X @ [0.5, 0.0, 0.3, 0.0, 0.2, 0.0]
+    >>> model = SimplexRegression(n_nonzero=3, random_state=0).fit(X, y)
+    >>> model.coef_.round(6).tolist(), model.result_.status.name
+    ([0.5, 0.0, 0.3, 0.0, 0.2, 0.0], 'OPTIMAL')
+    """
+
+    def __init__(
+        self,
+        n_nonzero: int | None = None,
+        intercept: bool = False,
+        total: float = 1.0,
+        *,
+        method: str = "search",
+        work: int | None = None,
+        max_time: float | None = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+    ) -> None:
+        self.n_nonzero = n_nonzero
+        self.intercept = intercept
+        self.total = total
+        self.method = method
+        self.work = work
+        self.max_time = max_time
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    @with_callbacks
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SimplexRegression:
+        """Find the coefficients.
+
+        Parameters
+        ----------
+        X : array, table or sparse matrix, n_samples × n_features
+            A sparse matrix is made dense if there is an intercept.
+        y : array of length n_samples
+        sample_weight : array of length n_samples, optional
+            v ≥ 0: the objective is ½Σ vₖ(Xw + b − y)ₖ².
+        """
+        given = X, y, sample_weight
+        for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight)):
+            refuse_unusable(name, values)
+        X, y = validate_data(self, X, y, accept_sparse=("csc", "csr"), dtype=np.float64, y_numeric=True)
+        refuse_extreme(X.data if is_sparse(X) else X, "X", smallest=SMALLEST)
+        refuse_extreme(y, "y")
+        n = X.shape[1]
+        size = n if self.n_nonzero is None else min(n, whole_number(self.n_nonzero, "n_nonzero", 1))
+        total = number(self.total, "total")
+        if total <= 0.0:
+            raise ValueError(f"total is {total:g}; the sum of non-negative coefficients must be positive.")
+        choice(self.method, "method", METHODS)
+        weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        offset, middle = np.zeros(n), 0.0
+        if flag(self.intercept, "intercept"):
+            X = X.toarray() if is_sparse(X) else X
+            offset, middle = np.average(X, axis=0, weights=weight), float(np.average(y, weights=weight))
+            X, y = X - offset, y - middle
+        if n == 1:  # terms have two columns at least
+            X = sp.hstack([X, X], format="csc") if is_sparse(X) else np.hstack([X, X])
+        options: dict[str, Any] = {"seed": drawn_seed(self.random_state), "max_time": time_limit(self.max_time)}
+        work, n_jobs = None if self.work is None else whole_number(self.work, "work", 1), worker_count(self.n_jobs)
+        count = None
+        if self.method == "search":
+            options |= {"work": work, "n_jobs": n_jobs}
+            count = batches(work, options["max_time"], plan_of(size, X.shape[1]))
+        f = LeastSquares(X, y, weights=None if sample_weight is None else weight)
+        problem = Problem(f, Bounds(0.0, total), AtMost(size), Sum(total), name="SimplexRegression")
+        tasks = Tasks.of_fit(self, count, *given)
+        follow = tasks.follow("batch", lambda x: {"coef_": x[:n] if n > 1 else x.sum(keepdims=True)})
+        result = minimize(problem, method=self.method, callback=follow, **options)
+        warn_if_interrupted([result], 2 + FRAMES)
+        self.problem_, self.result_ = problem, result
+        self.coef_ = result.x if n > 1 else result.x.sum(keepdims=True)
+        self.intercept_ = float(middle - offset @ self.coef_)
+        self.support_ = np.flatnonzero(self.coef_)
+        tasks.finish(fitted=True)
+        return self
+
+    def predict(self, X: Any) -> Vector:
+        """Return Xw + b."""
+        check_is_fitted(self)
+        refuse_unusable("X", X)
+        X = validate_data(self, X, accept_sparse=("csc", "csr"), dtype=np.float64, reset=False)
+        return np.asarray(X @ self.coef_ + self.intercept_, dtype=np.float64)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        # Coefficients of a fixed sum cannot fit a y of arbitrary scale.
+        tags.regressor_tags.poor_score = True
+        return tags
