@@ -514,7 +514,7 @@ def test_plots_take_fitted_estimators(rng, ax):
 
     returns = pandas.DataFrame(0.01 * rng.standard_normal((30, 4)), columns=list("abcd"))
     tracker = cp.IndexTracker(2, method="bcd-g", random_state=0)
-    with pytest.raises(ValueError, match="IndexTracker has no weights_ or coef_; fit it first"):
+    with pytest.raises(ValueError, match="IndexTracker has no coef_ or weights_; fit it first"):
         plot_weights(tracker, ax)
     tracker.fit(returns, returns.mean(axis=1))
     plot_weights(tracker, ax)

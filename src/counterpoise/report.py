@@ -209,11 +209,7 @@ def _ordinary_shares(X: Any, scale: Any, count: int) -> npt.NDArray[np.float64] 
 def _stratum_counts(split: Split) -> tuple[list[Column], list[list[Any]]]:
     """Return the number of units of each stratum in each group, and in all."""
     strata = np.asarray(split.strata)
-    columns = [
-        Column("stratum"),
-        *(Column(f"group {name}", "whole") for name in split.groups),
-        Column("units", "whole"),
-    ]
+    counted = [Column(head, "whole") for head in (*(f"group {name}" for name in split.groups), "units")]
     rows = []
     for stratum in np.unique(strata):
         counts = [int(((split.codes == g) & (strata == stratum)).sum()) for g in range(len(split.groups))]

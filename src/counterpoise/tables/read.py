@@ -235,10 +235,6 @@ def _names_in(may_lack: bool, path: Path, where: str, first: list[str]) -> tuple
     return None, [f"Took {where} of {path} for data, as it holds {what}; the columns are called column 1, and so on."]
 
 
-def _numbered(count: int) -> list[str]:
-    return [f"column {k}" for k in range(1, count + 1)]
-
-
 def _check_names(path: Path, names: list[str]) -> None:
     for k, name in enumerate(names):
         if not name:
@@ -270,7 +266,15 @@ def _read_text(path: Path, rule: NameRule, separator: str | None, decimal: str |
     if decimal == ",":
         cells = [[_with_point(cell) for cell in row] for row in rows]
     columns = [parsed(column) for column in zip(*cells, strict=True)]
-    return Sheet(path, names or _numbered(len(columns)), columns, lines, notes, names is not None, rows)
+    return Sheet(
+        path,
+        names or [f"column {k}" for k in range(1, len(columns) + 1)],
+        columns,
+        lines,
+        notes,
+        names is not None,
+        rows,
+    )
 
 
 def _decoded(path: Path) -> str:
@@ -378,7 +382,7 @@ def _read_binary(path: Path, rule: NameRule, separator: str | None, decimal: str
         if names is None:
             frame = pandas.read_excel(path, engine="openpyxl", header=None)
             frame = frame.dropna(axis=1, how="all").dropna(how="all")
-            frame.columns, named = _numbered(frame.shape[1]), False
+            frame.columns, named = [f"column {k}" for k in range(1, frame.shape[1] + 1)], False
             lines = [int(row) + 1 for row in frame.index]
     names = [str(name).strip() for name in frame.columns]
     columns = [_as_array(frame.iloc[:, k], pandas) for k in range(len(names))]
