@@ -165,13 +165,6 @@ def read_sheet(
         Of cells in text; by default the first of comma, semicolon, tab and bar that the first line holds.
     decimal : {".", ","}, optional
         Of numbers in text; by default a comma if semicolons separate cells and no number has a point.
-
-    Raises
-    ------
-    OSError, ImportError
-        If the file is not there or cannot be read, or needs a package that is not installed.
-    ValueError
-        If it does not hold a table; the sentence says where.
     """
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give a file.")
