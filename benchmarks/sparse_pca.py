@@ -8,8 +8,8 @@ entries halved down to k, and GPower (Journée et al. 2010) with ℓ0, its penal
 
 data: ten components of digits, MNIST, news words and simulated genes, every method with the same number of loadings and
 scored by one function, the QR-adjusted variance on the centred data. Peers find components one after the other on what
-the Schur complement leaves, which serves them better than the deflations of their papers; scikit-learn's SparsePCA and
-abess, if it is installed, have deflations of their own, and are cut to as many loadings.
+the Schur complement leaves, which serves them better than the deflations of their papers. scikit-learn's SparsePCA, cut
+to as many loadings, and abess, if it is installed, have deflations of their own.
 
 em: non-negative components of digits, by default and by an EM with five starts.
 
@@ -187,8 +187,19 @@ def rows(X: Vector, s: int, count: int = 10) -> Iterator[shared.Row]:
     except ImportError:
         console.print("left out: abess is not installed")
         return
-    peer = decomposition.SparsePCA(support_size=np.full((s, count), s))
-    yield shared.timed("abess, cut", lambda: shared.cut(peer.fit(X - X.mean(axis=0)).coef_.T, s))
+    # A row for each size up to s, a column for each component: 1 where a size is tried.
+    tried = np.zeros((s, count))
+    tried[-1] = 1.0
+    peer = decomposition.SparsePCA(support_size=tried)
+
+    def by_abess() -> Vector:
+        if len(X) >= X.shape[1]:
+            return shared.cut(peer.fit(X, number=count).coef_.T, s)
+        # From fewer samples than features it returns vectors without zeros; a definite covariance serves it better.
+        C = np.cov(X, rowvar=False)
+        return shared.cut(peer.fit(Sigma=C + 1e-6 * np.diag(C).mean() * np.eye(len(C)), number=count).coef_.T, s)
+
+    yield shared.timed("abess", by_abess)
 
 
 def non_negative(X: Vector, s: int, count: int = 10) -> Iterator[shared.Row]:

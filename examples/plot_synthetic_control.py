@@ -2,9 +2,10 @@
 Synthetic control with five donors
 ==================================
 
-A law takes effect in one of 39 regions. What would have happened without it? A weighted mean of a few other regions, the
-donors, that agreed with it before the law continues the series. The data are SIMULATED, in the style of the panels that
-such studies use: sales per head over 30 years, the last 12 of them under the law, which lowers them by 1.5 a year.
+A law takes effect in one of 39 regions. What would have happened without it? A weighted mean of a few other regions,
+the donors, that agreed with it before the law continues the series. The data are SIMULATED, in the style of the panels
+that such studies use: sales per head over 30 years, the last 12 of them under the law, which lowers them by 1.5 more
+each year.
 """
 
 import matplotlib.pyplot as plt
@@ -54,9 +55,9 @@ print(f"gap {np.sqrt((rest[before] ** 2).mean()):.2f} before the law, {rest[~bef
 # %%
 # Placebo tests
 # -------------
-# Pretend that each donor had the law, and make a synthetic control for it from the other donors. The ratio of gaps under
-# the law to gaps before it says how unusual the region is. If the law did nothing and each region was as likely to have
-# it, the rank of the true region among all is uniform: p is its rank over their number.
+# Pretend that each donor had the law, and make a synthetic control for it from the other donors. The ratio of gaps
+# under the law to gaps before it says how unusual the region is. If the law did nothing and each region was as likely
+# to have it, the rank of the true region among all is uniform: p is its rank over their number.
 
 
 def ratio(gap: pd.Series) -> float:

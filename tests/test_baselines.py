@@ -13,7 +13,7 @@ import counterpoise as cp
 from conftest import make_problem, scaled
 from counterpoise.certificates import critical_residual
 from counterpoise.problems import NNSPCA, SIT
-from counterpoise.solvers import baselines
+from counterpoise.solvers import baselines, drive
 from counterpoise.solvers.baselines import STEP_GRID, Model, greedy_fill, mscr, pdca, psg
 from naive import case_of, concave_slope, mscr_points, pdca_points, project_line, psg_points
 
@@ -285,7 +285,7 @@ class TestGrid:
 def test_same_seed_same_bits(setting, rng, monkeypatch):
     at, (method, options) = Instance("NNSPCA", rng, lam=3.0), SETTINGS[setting]
     first = method(at.problem, max_iter=300, seed=5, **options)
-    monkeypatch.setattr(baselines, "EPOCH_SECONDS", 0.0)
+    monkeypatch.setattr(drive, "EPOCH_SECONDS", 0.0)
     second = method(at.problem, max_iter=300, seed=5, callback=lambda p: time.sleep(1e-4), **options)
     np.testing.assert_array_equal(first.x, second.x)
     assert first.nit == second.nit
@@ -372,7 +372,7 @@ class TestGradientAndNorm:
         for model in models:
             np.testing.assert_allclose(model.slope(x), A.T @ (A @ x - y), atol=1e-12)
             assert model.norm == pytest.approx(np.linalg.norm(A, 2) ** 2, rel=1e-12)
-            assert model.is_convex
+            assert model.f.is_convex
             assert not model.is_concave()
         assert Model(cp.Problem(cp.LeastSquares(A.T @ A, 0.0), h, g, u)).by_gram
 
@@ -384,7 +384,7 @@ class TestGradientAndNorm:
         assert Model(SIT(A, A[:, 0], 3, 1.0)).norm == pytest.approx(np.linalg.norm(A, 2) ** 2, rel=1e-10)
         model = Model(cp.Problem(cp.Quadratic(Q), cp.Bounds(0, 1), u=cp.Sum(1)))
         assert model.norm == pytest.approx(np.linalg.norm(Q, 2), rel=1e-10)
-        assert not model.is_convex
+        assert not model.f.is_convex
         assert not model.is_concave()
 
     def test_slow_iterations_are_scored_more_often(self, rng, monkeypatch):

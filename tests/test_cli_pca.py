@@ -227,6 +227,23 @@ def test_a_table_of_covariances(folder):
     assert refused.exit_code == 2 and "covariance is not positive semidefinite" in refused.stderr
 
 
+def test_half_a_table_of_covariances_and_one_without_a_feature(folder):
+    C = signed_table().cov()
+    C.to_csv("cov.csv", index_label="feature")
+    C.where(np.tri(len(C)) > 0).to_csv("half.csv", index_label="feature")
+    C.iloc[1:, 1:].to_csv("fewer.csv", index_label="feature")
+    C.where(np.eye(len(C)) > 0).to_csv("diagonal.csv", index_label="feature")
+    arguments = ("--components", "2", "--nonzero", "2", "--signed", "--covariance", "--json", "--force")
+
+    whole, half, fewer = (json.loads(run(name, *arguments).stdout) for name in ("cov.csv", "half.csv", "fewer.csv"))
+    assert half["components"] == whole["components"]
+    assert half["notes"][-1] == "Filled 15 empty cells from across the diagonal."
+    without = json.loads(run("cov.csv", "--ignore", C.columns[0], *arguments).stdout)
+    assert without["components"] == fewer["components"]
+    refused = run("diagonal.csv", *arguments)
+    assert refused.exit_code == 2 and "diagonal.csv has no covariance of features 1 and 2" in refused.stderr
+
+
 def test_more_components_than_the_rank_are_told(folder):
     pd.DataFrame(np.outer(np.arange(6.0), [1.0, -2.0, 3.0]), columns=list("abc")).to_csv("line.csv", index=False)
     found = run("line.csv", "--components", "2", "--nonzero", "2", "--signed", "--json")

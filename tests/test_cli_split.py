@@ -288,3 +288,18 @@ def test_a_split_no_better_than_random_is_loud(folder):
     found = run("few.csv", "--treated", "1", "--force")
     assert found.output.count("This split is NO BETTER") == 1
     assert "NO BETTER THAN RANDOM" in Path("counterpoise-split/report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize("name", ["id", "ID", "patient_id", "customerId"])
+def test_numbers_called_id_are_names(folder, name):
+    table().drop(columns="patient").assign(**{name: range(101, 117)}).to_csv("ids.csv", index=False)
+    found = run("ids.csv", "--treated", "50%")
+    assert f"Took column '{name}' for the names of the units, as no two are the same." in found.output
+    assert rows_of("counterpoise-split/labels.csv")[0][name] == "101"
+    table().drop(columns="patient").assign(acid=range(101, 117)).to_csv("acids.csv", index=False)
+    assert "acid " in run("acids.csv", "--treated", "8", "--force").output
+
+
+def test_exact_agreement_is_no_ratio(folder):
+    Path("pairs.csv").write_text("age,sex\n" + "30.1,f\n30.1,f\n40.7,m\n40.7,m\n50.3,f\n50.3,f\n" * 3)
+    assert "between groups is 0: none at all." in run("pairs.csv", "--treated", "0.5").output

@@ -33,6 +33,7 @@ from counterpoise.experiments import (
 )
 from counterpoise.experiments.hierarchy import FINDERS, Hierarchy
 from counterpoise.experiments.store import Record, Store
+from counterpoise.figures.drawing import draw_grid
 
 TINY = """
 title = "A tiny target"
@@ -558,13 +559,14 @@ def test_charts_show_what_the_figures_draw(tiny, folder, tmp_path):
         runner.run(tasks, folder, store)
         records = store.fetch([task.key(runner.code_identity()) for task in tasks])
     cells = compare.group(records, target.methods)
-    first, second = figures.curve_panels(target, cells)
+    first, second = (panel for panel in figures.panels_of(target, cells, {}) if panel.series)
     assert [first.label, second.label] == ["SIT in OWN", "DCPB2 in small-a"]
-    drawn = figures.curves(target, cells, {}).axes[2].get_lines()
+    drawn = draw_grid(figures.panels_of(target, cells, {}), "line", pages.PER_ROW).axes[2].get_lines()
     for line, series in zip(drawn, second.series, strict=True):
         assert series.name == line.get_label()
         assert list(series.x) == list(line.get_xdata()) and list(series.y) == list(line.get_ydata())
-    panel = figures.history_panels(target, records)[1]
+    histories = figures.panels_of(dataclasses.replace(target, kind="histories"), records, {})
+    panel = [panel for panel in histories if panel.series][1]
     assert panel.x.kind == panel.y.kind == "log"
     assert len({tuple(series.x) for series in panel.series}) == 1
     finals = {s.name: s.y[-1] for s in panel.series}

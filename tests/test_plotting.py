@@ -449,9 +449,12 @@ def test_a_biplot_has_rows_and_an_arrow_for_every_feature_with_a_loading(signed_
     pca, frame = signed_fit
     assert plot_biplot(pca, frame, ax=ax) is ax
     np.testing.assert_allclose(np.column_stack(ax.lines[0].get_data()), pca.transform(frame))
-    arrows = [text for text in ax.texts if text.arrow_patch is not None]
+    arrows = [text for text in ax.texts if not text.get_text()]
     held = np.flatnonzero(pca.components_.any(axis=0))
     assert len(arrows) == len(held)
+    led = {text.get_text(): text for text in ax.texts if text.get_text()}
+    for j, arrow in zip(held, arrows, strict=True):  # a name that stands apart has a line to the end of its arrow
+        assert led["abcdef"[j]].xy == arrow.xy and (led["abcdef"[j]].arrow_patch is not None) == (0.0 in arrow.xy)
     ends = np.array([arrow.xy for arrow in arrows])
     loadings = pca.components_.T[held]
     stretch = np.abs(ends).max() / np.abs(loadings).max()

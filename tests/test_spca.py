@@ -329,6 +329,30 @@ def test_a_path_by_default_has_an_elbow_a_table_and_a_picture(rng):
         SparsePCA().path(X, [1, 13])
 
 
+@pytest.mark.parametrize(("call", "kept"), [(1, None), (2, (1,)), (3, (1,)), (4, (2, 1))])
+def test_ctrl_c_ends_a_path_with_what_it_has(rng, monkeypatch, call, kept):
+    """In a fit: before its components are complete the number is left out, later it is the last one."""
+    X, calls = factors(rng), itertools.count(1)
+    model = SparsePCA(2, random_state=0, backfit=0)
+
+    def minimize(*arguments, **options):
+        result = cp.minimize(*arguments, **options)
+        if next(calls) == call:
+            result.update(status=cp.Status.INTERRUPTED, success=False)
+        return result
+
+    whole = model.path(X, [3, 2, 1])
+    monkeypatch.setattr(module, "minimize", minimize)
+    if kept is None:
+        with pytest.raises(KeyboardInterrupt):
+            model.path(X, [3, 2, 1])
+        return
+    with pytest.warns(UserWarning, match=f"The path was interrupted; it has {len(kept)} of 3 numbers") as caught:
+        path = model.path(X, [3, 2, 1])
+    assert path.n_nonzero == kept and len(path.components) == len(kept) and caught[0].filename == __file__
+    np.testing.assert_array_equal(path.components[-1], whole.components[-1])
+
+
 # Bad input.
 
 

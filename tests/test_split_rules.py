@@ -2,6 +2,8 @@
 
 import itertools
 import math
+import runpy
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -40,7 +42,7 @@ def keeps(labels, together, apart):
 
 RULES = [
     ([5, 5], [(0, 1), (2, 3)], []),
-    ([5, 5], [(0, 1, 2), (3, 4)], []),
+    ([5, 5], [(0, 1), (2, 1), (3, 4)], []),
     ([6, 3], [(0, 4)], [(1, 2)]),
     ([4, 4], [], [(0, 1), (1, 2), (2, 3)]),
     ([5, 5], [(0, 1)], [(1, 2), (3, 4), (5, 6)]),
@@ -285,6 +287,8 @@ def test_p_value_of_all_assignments(rng):
         f"RandomisationTest(p = {test.p_value:.4g} over 70 splits: {observed:.4g}, 95 % interval "
     )
     assert "\n" not in repr(test) and len(repr(test)) < 120
+    p_value, statistic, null = test
+    assert (p_value, statistic) == (test.p_value, test.statistic) and null is test.null
     # Consistent with the interval: 0 is inside where the test does not reject.
     for confidence in (0.3, 0.5, 0.7, 0.9):
         low, high = split.randomisation_test(y, confidence=confidence).interval
@@ -405,3 +409,50 @@ def test_altered_files_are_refused(rng, tmp_path, change, sentence):
     path.write_text(change(split.to_csv()))
     with pytest.raises(ValueError, match=sentence):
         Split.load(path)
+
+
+# Peers of the benchmark.
+
+
+@pytest.fixture(scope="module")
+def peers():
+    path = Path(__file__).parent.parent / "benchmarks" / "estimators_split.py"
+    return runpy.run_path(str(path))
+
+
+@pytest.mark.parametrize("criterion", ["k-means", "k-plus", "diversity"])
+def test_anticlustering_ends_where_no_exchange_helps(rng, peers, criterion):
+    X = rng.standard_normal((12, 2))
+    labels = peers["anticlustered"](X, 5, criterion, seed=0, repetitions=2)
+    assert labels.sum() == 5
+    Z = peers["standardised"](X, squares=criterion == "k-plus")
+    distances = np.linalg.norm(Z[:, None] - Z[None, :], axis=2)
+    loss = peers["_loss"](Z, distances, labels, criterion)
+    # The criteria as published, up to a constant.
+    if criterion == "diversity":
+        pairs = itertools.combinations(range(12), 2)
+        assert -loss == pytest.approx(sum(distances[i, j] for i, j in pairs if labels[i] == labels[j]))
+    else:
+        inside = sum(((Z[labels == g] - Z[labels == g].mean(axis=0)) ** 2).sum() for g in (0, 1))
+        assert inside + loss == pytest.approx((Z**2).sum())
+    for i in range(12):
+        others = np.flatnonzero(labels != labels[i])
+        changes = peers["_changes"](Z, distances, labels, i, others, criterion)
+        for j, change in zip(others, changes, strict=True):
+            moved = labels.copy()
+            moved[[i, j]] = moved[[j, i]]
+            assert change == pytest.approx(peers["_loss"](Z, distances, moved, criterion) - loss, abs=1e-9)
+            assert change >= -1e-8
+
+
+def test_the_gram_schmidt_walk_is_fair_and_balances(rng, peers):
+    X = rng.standard_normal((40, 3))
+    walks = np.array([peers["gram_schmidt_walk"](X, 0.1, seed) for seed in range(scaled(300, 100))])
+    assert set(np.unique(walks)) == {0.0, 1.0}
+    assert np.abs(walks.mean(axis=0) - 0.5).max() < 4.5 * 0.5 / math.sqrt(len(walks))
+    free = np.array([peers["gram_schmidt_walk"](X, 0.999, seed) for seed in range(100)])
+
+    def spread(rows):
+        return np.mean([np.abs((2.0 * row - 1.0) @ X).max() for row in rows])
+
+    assert spread(walks) < 0.6 * spread(free)

@@ -152,7 +152,7 @@ class Backtest:
         if self.in_pandas is not None:
             return dict(self.in_pandas.summary(periods))
         portfolio, index, turnover = (np.asarray(part) for part in (self.portfolio, self.index, self.turnover))
-        growth = np.asarray(self.cumulative)[-1]
+        growth, varies = np.asarray(self.cumulative)[-1], portfolio.std() > 0.0 and index.std() > 0.0
         figures: dict[str, float] = {
             "rows": len(portfolio),
             "rebalances": len(self.rebalances),
@@ -161,7 +161,7 @@ class Backtest:
             "tracking_error_in_sample": _root_mean_square(np.asarray(self.in_sample_error)),
             "mean_difference": float((portfolio - index).mean()),
             "largest_difference": float(np.abs(portfolio - index).max()),
-            "correlation": _correlation(portfolio, index),
+            "correlation": float(np.corrcoef(portfolio, index)[0, 1]) if varies else math.nan,
             "total_return": float(growth[0] - 1.0),
             "index_return": float(growth[1] - 1.0),
             "names_held": float(np.mean(np.asarray(self.names_held))),
@@ -362,21 +362,21 @@ class _Path:
         rows = slice(int(starts[0]), done[-1].split.stop)
 
         def each(name: str) -> Any:
-            return data.over_rows(np.array([getattr(period, name) for period in done]), starts, name)
+            return data.labelled(np.array([getattr(period, name) for period in done]), name, starts)
 
         weights = np.array([period.weights for period in done])
         held = np.count_nonzero(np.abs(weights) > DUST, axis=1)
         found = Backtest(
-            portfolio=data.over_rows(np.concatenate([period.net for period in done]), rows, "portfolio"),
-            gross=data.over_rows(np.concatenate([period.gross for period in done]), rows, "gross"),
-            index=data.over_rows(data.y[rows].copy(), rows, "index"),
-            weights=data.table(weights, starts),
+            portfolio=data.labelled(np.concatenate([period.net for period in done]), "portfolio", rows),
+            gross=data.labelled(np.concatenate([period.gross for period in done]), "gross", rows),
+            index=data.labelled(data.y[rows].copy(), "index", rows),
+            weights=data.labelled(weights, None, starts),
             turnover=each("turnover"),
             costs=each("cost"),
-            names_held=data.over_rows(held, starts, "names_held"),
+            names_held=data.labelled(held, "names_held", starts),
             in_sample_error=each("in_sample_error"),
             rebalances=starts if data.frame is None else data.frame.index[starts],
-            holdings=data.as_weights(self.held.copy(), "holdings"),
+            holdings=data.labelled(self.held.copy(), "holdings"),
             trackers=[period.tracker for period in done],
             complete=complete,
         )
@@ -395,9 +395,3 @@ def _in_native(found: Backtest, native: Native) -> Backtest:
 
 def _root_mean_square(values: Vector) -> float:
     return math.sqrt(float(np.mean(np.square(values))))
-
-
-def _correlation(first: Vector, second: Vector) -> float:
-    first, second = first - first.mean(), second - second.mean()
-    scale = math.sqrt(float(first @ first)) * math.sqrt(float(second @ second))
-    return float(first @ second) / scale if scale > 0.0 else math.nan

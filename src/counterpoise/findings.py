@@ -118,13 +118,13 @@ def component_claims(pca: SparsePCA) -> list[str]:
 def split_claims(split: Split) -> list[str]:
     """Say what is known about a split, and what its draws can test."""
     largest, at_random = split.max_difference, split.at_random[1]
-    ratio = at_random / largest if largest > 0.0 else math.inf
+    ratio = at_random / largest if largest > 1e-12 else math.inf
     times = f"{ratio:,.0f}" if ratio >= 10.0 else f"{ratio:.2g}"
     better = "none at all" if math.isinf(ratio) else f"{times} times less than {at_random:.2g}, the median at random"
     if not split.is_better_than_random:
         better = f"NO BETTER THAN RANDOM, where the median is {at_random:.2g}"
     sentences = [
-        f"The largest standardised difference between groups is {largest:.2g}: {better}.",
+        f"The largest standardised difference between groups is {largest if largest > 1e-12 else 0.0:.2g}: {better}.",
         "The search improves splits by exchanges of two units; that no other split is better is not proved.",
     ]
     count = len(split.reference)

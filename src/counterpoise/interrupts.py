@@ -1,4 +1,4 @@
-"""Ctrl-C, noted: methods catch it to return their best so far, and whoever calls several of them must know."""
+"""Note Ctrl-C: methods catch it to return their best point so far, and callers of several methods must know."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 
 
 @contextlib.contextmanager
-def noting_interrupts() -> Iterator[list[int]]:
-    """Take note of Ctrl-C in a list that is empty until then, and pass it on.
+def noting_interrupts(pressed: list[int] | None = None, delayed: bool = False) -> Iterator[list[int]]:
+    """Note Ctrl-C in a list, a new one by default, and pass it on: at once, or ``delayed`` at the end of the block.
 
     Outside the main thread, where Python delivers no signals, the list stays empty.
     """
-    pressed: list[int] = []
+    pressed = [] if pressed is None else pressed
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield pressed
@@ -23,10 +23,13 @@ def noting_interrupts() -> Iterator[list[int]]:
 
     def note(number: int, frame: Any) -> None:
         pressed.append(number)
-        before(number, frame)
+        if not delayed:
+            before(number, frame)
 
     signal.signal(signal.SIGINT, note)
     try:
         yield pressed
     finally:
         signal.signal(signal.SIGINT, before)
+        if delayed and pressed:
+            signal.raise_signal(signal.SIGINT)

@@ -7,11 +7,11 @@ import csv
 import io
 import os
 import re
-import signal
-import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+from counterpoise.interrupts import noting_interrupts
 
 # What spreadsheets run when they open a CSV file; an apostrophe before it makes it text (OWASP, "CSV Injection").
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
@@ -30,15 +30,21 @@ def whole_file(path: Path) -> Iterator[Path]:
     ------
     CannotWriteError
     """
-    part = _part_of(path)
-    with _uninterrupted():
+    # Hidden, and with the same suffix, from which matplotlib infers the format.
+    part = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
+    # Ctrl-C waits until the file is in place, which takes less than a second.
+    with noting_interrupts(delayed=True):
         try:
-            with _named(path):
-                path.parent.mkdir(parents=True, exist_ok=True)
-                yield part
-                part.replace(path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield part
+            part.replace(path)
+        except OSError as error:
+            if error.errno is None:  # already a full sentence
+                raise
+            raise CannotWriteError(f"{path} cannot be written: {error.strerror}.") from None
         finally:
-            _remove(part)
+            with contextlib.suppress(OSError):
+                part.unlink(missing_ok=True)
 
 
 def write_text(path: Path, text: str) -> Path:
@@ -48,58 +54,10 @@ def write_text(path: Path, text: str) -> Path:
 
 def write_texts(folder: Path, files: Mapping[str, str]) -> list[Path]:
     """Write texts by name and return their paths; no file is replaced before all are written."""
-    paths = [folder / name for name in files]
-    parts = [_part_of(path) for path in paths]
-    with _uninterrupted():
-        try:
-            for path, part, text in zip(paths, parts, files.values(), strict=True):
-                with _named(path):
-                    folder.mkdir(parents=True, exist_ok=True)
-                    part.write_text(text, encoding="utf-8", newline="\n")
-            for path, part in zip(paths, parts, strict=True):
-                with _named(path):
-                    part.replace(path)
-        finally:
-            for part in parts:
-                _remove(part)
-    return paths
-
-
-@contextlib.contextmanager
-def _uninterrupted() -> Iterator[None]:
-    """Delay Ctrl-C until the files are in place, which takes less than a second."""
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield
-        return
-    pressed: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-        if pressed:
-            signal.raise_signal(signal.SIGINT)
-
-
-def _part_of(path: Path) -> Path:
-    """Return a hidden path with the same suffix, from which matplotlib infers the format."""
-    return path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
-
-
-def _remove(part: Path) -> None:
-    with contextlib.suppress(OSError):
-        part.unlink(missing_ok=True)
-
-
-@contextlib.contextmanager
-def _named(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno is None:  # already a full sentence
-            raise
-        raise CannotWriteError(f"{path} cannot be written: {error.strerror}.") from None
+    with contextlib.ExitStack() as stack:
+        for name, text in files.items():
+            stack.enter_context(whole_file(folder / name)).write_text(text, encoding="utf-8", newline="\n")
+    return [folder / name for name in files]
 
 
 def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:

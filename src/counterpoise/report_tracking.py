@@ -63,6 +63,7 @@ def tracking_report(
         From names to the weights of the index, to compare with.
     """
     holdings = holdings_table(tracker, groups, index_weights)
+    backtest = backtest if backtest is None else backtest.in_pandas or backtest
     labels, fitted, target = tracker._fitted_rows
     if returns is not None:
         labels, fitted = _labels(returns), np.asarray(tracker.predict(returns))
@@ -110,6 +111,7 @@ def backtest_report(
     notes: Sequence[str] = (),
 ) -> Report:
     """Report a backtest; parameters as in :func:`tracking_report`."""
+    backtest = backtest.in_pandas or backtest
     rhythm = rhythm_of(_labels(backtest.portfolio))
     report = Report(title, command, settings)
     _add_error(report, "tracking error out of sample", float(backtest.tracking_error), rhythm)

@@ -14,7 +14,7 @@ from counterpoise.estimators.covariates import is_pandas
 from counterpoise.estimators.options import refuse_unusable
 from counterpoise.sentences import day_label, some
 from counterpoise.tables.native import as_pandas, by_name, to_pandas
-from counterpoise.tables.prices import check_days
+from counterpoise.tables.prices import check_labels, only_column
 
 Rows = npt.NDArray[np.intp]
 
@@ -38,20 +38,14 @@ class Data:
         returns, self.native = to_pandas(returns, dated=True)
         index = as_pandas(index)
         self.frame = returns if is_pandas(returns, "DataFrame") else None
-        if is_pandas(index, "DataFrame"):
-            if index.shape[1] != 1:
-                raise ValueError(f"index has {index.shape[1]} columns; it must be a Series or have one column.")
-            index = index.iloc[:, 0]
+        index = only_column(index) if is_pandas(index, "DataFrame") else index
         self.series = index if is_pandas(index, "Series") else None
-        labels: Any = None
         for part, name in ((self.frame, "returns"), (self.series, "index")):
             if part is not None:
-                check_days(part.index, name)
-                labels = part.index if labels is None else labels
-        self.labels, self.names = labels, None if self.frame is None else self.frame.columns
-        if self.names is not None and not self.names.is_unique:
-            twice = self.names[self.names.duplicated()][0]
-            raise ValueError(f"returns has more than one column {twice!r}; names must be unique.")
+                check_labels(part, name)
+        first = self.series if self.frame is None else self.frame
+        self.labels = None if first is None else first.index
+        self.names = None if self.frame is None else self.frame.columns
         self.R, self.y = self._numbers(returns, "returns", 2), self._numbers(index, "index", 1)
         self.rows, self.n = self.R.shape
         self._check_rows()
@@ -77,13 +71,10 @@ class Data:
     def _check_rows(self) -> None:
         """Refuse returns and index on different rows, and name the first."""
         if self.frame is not None and self.series is not None and not self.frame.index.equals(self.series.index):
-            ours, theirs = (
-                self.frame.index.difference(self.series.index),
-                self.series.index.difference(self.frame.index),
-            )
+            ours, theirs = self.frame.index, self.series.index
             where = " and ".join(
                 f"{len(days)} only in {name} (the first {some(map(day_label, days[:3]), 3)})"
-                for days, name in ((ours, "returns"), (theirs, "index"))
+                for days, name in ((ours.difference(theirs), "returns"), (theirs.difference(ours), "index"))
                 if len(days)
             )
             raise ValueError(
@@ -122,29 +113,15 @@ class Data:
         returns = self.R[rows] if self.frame is None else self.frame.iloc[rows]
         return returns, self.y[rows] if self.series is None else self.series.iloc[rows]
 
-    def as_weights(self, values: Vector, name: str | None = None) -> Any:
-        """Return weights as a Series if the returns have names."""
-        if self.names is None:
-            return values
-        import pandas
-
-        return pandas.Series(values, index=self.names, name=name)
-
-    def over_rows(self, values: Any, rows: Any, name: str) -> Any:
-        """Return one value a row as a Series if the returns are a DataFrame."""
+    def labelled(self, values: Vector, name: str | None = None, rows: Any = None) -> Any:
+        """Return weights, or values or weights of some rows, with their labels if the returns are a DataFrame."""
         if self.frame is None:
             return values
         import pandas
 
-        return pandas.Series(values, index=self.frame.index[rows], name=name)
-
-    def table(self, values: Vector, rows: Any) -> Any:
-        """Return weights of several rows, with names if the returns have them."""
-        if self.frame is None:
-            return values
-        import pandas
-
-        return pandas.DataFrame(values, index=self.frame.index[rows], columns=self.names)
+        if values.ndim == 2:
+            return pandas.DataFrame(values, index=self.frame.index[rows], columns=self.names)
+        return pandas.Series(values, index=self.names if rows is None else self.frame.index[rows], name=name)
 
 
 def splits_of(data: Data, window: Any, step: Any, expanding: bool, splitter: Any) -> list[Split]:
@@ -152,7 +129,7 @@ def splits_of(data: Data, window: Any, step: Any, expanding: bool, splitter: Any
     if splitter is not None:
         if window is not None or step is not None or expanding:
             raise ValueError("Both a splitter and window, step or expanding are given; give one or the other.")
-        return _givensplits_of(data, splitter)
+        return _given_splits(data, splitter)
     if window is None:
         raise ValueError("window is missing; give the number of rows to fit on, or a splitter.")
     window = whole_number(window, "window", 1)
@@ -170,7 +147,7 @@ def splits_of(data: Data, window: Any, step: Any, expanding: bool, splitter: Any
     ]
 
 
-def _givensplits_of(data: Data, splitter: Any) -> list[Split]:
+def _given_splits(data: Data, splitter: Any) -> list[Split]:
     pairs = splitter.split(data.R) if hasattr(splitter, "split") else splitter
     if not hasattr(pairs, "__iter__"):
         raise TypeError(
@@ -288,7 +265,7 @@ def fits_of(
 
     if held is not None or joblib.effective_n_jobs(n_jobs) == 1 or len(splits) == 1:
         for k, split in enumerate(splits):
-            handed = {} if held is None or k == 0 else {PREVIOUS: data.as_weights(held().copy())}
+            handed = {} if held is None or k == 0 else {PREVIOUS: data.labelled(held().copy())}
             yield _fit(tracker, data, split, handed)
         return
     jobs = [joblib.delayed(_fit)(tracker, data, split, {}) for split in splits]

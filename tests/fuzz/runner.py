@@ -13,6 +13,8 @@ STUCK = 300.0
 # Seconds that waiting for one second may take; if it takes longer, somebody has stopped the processes for a while.
 PAUSED = 30.0
 SHOWN = 5
+# Problems between two lines of progress.
+PROGRESS = 1000
 # Parts, and how many of their problems belong to one small problem.
 PARTS = {"small": 1.0, "medium": 0.04, "words": 0.001, "estimators": 0.01}
 
@@ -74,6 +76,8 @@ class Tally:
 
     def add(self, part, index, counts, findings, refusals):
         self.problems[part] += 1
+        if self.problems[part] % PROGRESS == 0:
+            print(f"{part}: {self.problems[part]} problems", file=sys.stderr, flush=True)
         self.made.update({(part, check): count for check, count in counts.items()})
         self.refused.update(refusals)
         for check, run, detail in findings:

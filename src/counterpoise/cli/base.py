@@ -6,10 +6,8 @@ import contextlib
 import math
 import os
 import re
-import signal
 import sys
 import tempfile
-import threading
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +24,7 @@ from typer.core import TyperGroup
 import counterpoise as cp
 from counterpoise import compiling
 from counterpoise.checks import number
+from counterpoise.interrupts import noting_interrupts
 from counterpoise.output import CannotWriteError
 from counterpoise.sentences import lacking
 
@@ -34,7 +33,7 @@ if TYPE_CHECKING:
 
 
 # Not empty once Ctrl-C was pressed, even if something else handled it.
-_pressed: list[bool] = []
+_pressed: list[int] = []
 
 
 class OneSentence(TyperGroup):
@@ -45,7 +44,8 @@ class OneSentence(TyperGroup):
         if not extra.pop("standalone_mode", True):
             return super().main(*args, **{**extra, "standalone_mode": False})
         try:
-            with _noticed_interrupts():
+            _pressed.clear()
+            with noting_interrupts(_pressed):
                 code = self._exit_code(*args, **extra)
         except KeyboardInterrupt:
             code = INTERRUPTED
@@ -157,26 +157,6 @@ def answer(debug: bool) -> Iterator[None]:
         if isinstance(error, OSError) and error.filename is None:
             _give_up_stdout()
         raise typer.Exit(code) from None
-
-
-@contextlib.contextmanager
-def _noticed_interrupts() -> Iterator[None]:
-    """Remember that Ctrl-C was pressed, even if a method handled it or a destructor swallowed it."""
-    _pressed.clear()
-    before = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(before):
-        yield
-        return
-
-    def notice(number: int, frame: Any) -> None:
-        _pressed.append(True)
-        before(number, frame)
-
-    signal.signal(signal.SIGINT, notice)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _exit_code(error: BaseException) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from typing import Annotated, Any
@@ -17,6 +16,7 @@ import counterpoise as cp
 from counterpoise import compiling
 from counterpoise.checks import number, whole_number
 from counterpoise.cli.base import AsJson, Debug, Quiet, answer, app
+from counterpoise.cli.results import print_json
 from counterpoise.datasets import simulate_market
 
 METHODS = ("psg", "mscr", "pdca", "bcd-g", "swap", "search")
@@ -52,7 +52,7 @@ def bench(
                 if not as_json:
                     console.print(_table(name, size, rows), "")
         if as_json:
-            typer.echo(json.dumps({"size": size, "starts": starts, "seconds": seconds, "runs": found}, indent=2))
+            print_json({"size": size, "starts": starts, "seconds": seconds, "runs": found})
         elif not quiet:
             console.print("Medians over the starts. Certified: how many runs ended with a proof over all pairs.")
 
@@ -74,14 +74,8 @@ def _measure(name: str, problem: cp.Problem, starts: int, seconds: float) -> lis
     """Return one row per method: median objective and seconds, and the number of certified runs."""
     rows = []
     for method in METHODS:
-        _uninterrupted(cp.minimize(problem, problem.start(0), method, max_time=0.05, seed=0))  # compiles
-        results, times = [], []
-        for seed in range(starts):
-            clock = time.perf_counter()
-            results.append(
-                _uninterrupted(cp.minimize(problem, problem.start(seed), method, max_time=seconds, seed=seed))
-            )
-            times.append(time.perf_counter() - clock)
+        _timed(problem, method, 0, 0.05)  # compiles
+        results, times = zip(*(_timed(problem, method, seed, seconds) for seed in range(starts)), strict=True)
         rows.append(
             {
                 "problem": name,
@@ -95,11 +89,13 @@ def _measure(name: str, problem: cp.Problem, starts: int, seconds: float) -> lis
     return rows
 
 
-def _uninterrupted(result: cp.Result) -> cp.Result:
-    """Return a result, or raise KeyboardInterrupt to end all runs."""
+def _timed(problem: cp.Problem, method: str, seed: int, seconds: float) -> tuple[cp.Result, float]:
+    """Run a method from a start; return its result and the time it took. Ctrl-C ends all runs."""
+    clock = time.perf_counter()
+    result = cp.minimize(problem, problem.start(seed), method, max_time=seconds, seed=seed)
     if result.status is cp.Status.INTERRUPTED:
         raise KeyboardInterrupt
-    return result
+    return result, time.perf_counter() - clock
 
 
 def _table(name: str, size: int, rows: list[dict[str, Any]]) -> Table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,6 +13,7 @@ import counterpoise as cp
 from counterpoise.checks import whole_number
 from counterpoise.cli.base import AsJson, Debug, Force, OneSentence, Quiet, answer, app, kept_warnings, quit_with, tell
 from counterpoise.cli.portfolio import read_data
+from counterpoise.cli.results import print_json
 from counterpoise.experiments import sets
 from counterpoise.sentences import counted, day_label
 from counterpoise.tables.prices import MISSING
@@ -43,7 +43,7 @@ def data(
         rows = [_describe(name, place) for name in sets.names(place)]
         if as_json:
             known = {"counterpoise": cp.__version__, "folder": None if place is None else str(place)}
-            typer.echo(json.dumps({**known, "sets": rows}, indent=2))
+            print_json({**known, "sets": rows})
         elif not quiet:
             _print(Console(highlight=False, markup=False), rows, place)
         else:
@@ -62,14 +62,15 @@ def _refuse_misplaced(context: typer.Context, command: str) -> None:
 
 def _describe(name: str, place: Path | None) -> dict[str, Any]:
     """Return a set's row: here, absent or damaged, its sizes, and where it comes from or what is wrong."""
+    m = n = None
     try:
         found = sets.load(name, place)
+        state, source, (m, n) = "here", found.source, map(int, found.sizes)
     except sets.Absent:
-        return {"set": name, "state": "absent", "m": None, "n": None, "from": sets.where_from(name)}
+        state, source = "absent", sets.where_from(name)
     except (ValueError, OSError) as error:
-        return {"set": name, "state": "damaged", "m": None, "n": None, "from": str(error)}
-    m, n = found.sizes
-    return {"set": name, "state": "here", "m": int(m), "n": int(n), "from": found.source}
+        state, source = "damaged", str(error)
+    return {"set": name, "state": state, "m": m, "n": n, "from": source}
 
 
 def _print(console: Console, rows: list[dict[str, Any]], place: Path | None) -> None:
@@ -103,21 +104,16 @@ def prepare(
         target = _target(into, place)
         if seed is not None:
             whole_number(seed, "--seed", 0)
-        _say_written([_prepare(name, place, target, seed) for name in names], {}, as_json, quiet)
-
-
-def _prepare(name: str, place: Path | None, target: Path, seed: int | None) -> Path:
-    try:
-        return sets.prepare(name, place, target, seed)
-    except LookupError as error:
-        raise ValueError(str(error)) from error
+        try:
+            written = [sets.prepare(name, place, target, seed) for name in names]
+        except LookupError as error:
+            raise ValueError(str(error)) from error
+        _say_written(written, {}, as_json, quiet)
 
 
 def _say_written(written: list[Path], more: dict[str, Any], as_json: bool, quiet: bool) -> None:
     if as_json:
-        typer.echo(
-            json.dumps({"counterpoise": cp.__version__, **more, "files": [str(file) for file in written]}, indent=2)
-        )
+        print_json({"counterpoise": cp.__version__, **more, "files": [str(file) for file in written]})
     elif not quiet:
         for file in written:
             typer.echo(f"Wrote {file}.")

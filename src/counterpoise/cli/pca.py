@@ -50,7 +50,7 @@ def pca(
     signed: Annotated[bool, typer.Option("--signed", help="Let loadings be negative, too.")] = False,
     standardise: Annotated[bool, typer.Option("--standardise", help="Divide every column by its deviation.")] = False,
     covariance: Annotated[
-        bool, typer.Option("--covariance", help="The table holds covariances or correlations, a row for every column.")
+        bool, typer.Option("--covariance", help="The table holds covariances or correlations, or half of them.")
     ] = False,
     rows: Annotated[str | None, typer.Option(metavar="COL", help="Column with the names of the rows.")] = None,
     ignore: Annotated[
@@ -204,6 +204,11 @@ def _read(
     if len(infinite):
         row, k = map(int, infinite[0])
         raise ValueError(f"{sheet.place(row, chosen[k])} is {X[row, k]:g}; it must be finite.")
+    if covariance:
+        features = [name for name in sheet.names if name != rows and name not in words]
+        if len(X) == len(features) > len(chosen):  # what is ignored is a feature, and has a row, too
+            X = X[[k for k, name in enumerate(features) if name in chosen]]
+        return _Data(_mirrored(X, path, notes), chosen, chosen, notes)
     gaps = np.isnan(X)
     if gaps.any():
         row, k = map(int, np.argwhere(gaps)[0])
@@ -222,13 +227,6 @@ def _read(
             notes.append(f"Left out {_columns(bad)} with empty cells: {some(bad)}.")
             X = X[:, ~gaps.any(axis=0)]
             chosen = [name for name in chosen if name not in bad]
-    if covariance:
-        if len(X) != X.shape[1]:
-            raise ValueError(
-                f"{path} has {counted(len(X), 'row')} and {_columns(chosen)} of numbers; --covariance takes a square "
-                "table, a row and a column for every feature."
-            )
-        return _Data(X, chosen, chosen, notes)
     if len(X) < 3 or X.shape[1] < 2:
         raise ValueError(
             f"The table has {counted(len(X), 'row')} and {_columns(chosen)}; components need 3 rows and 2 columns at "
@@ -240,6 +238,25 @@ def _read(
         notes.append(f"{_columns(still)} {verbs} no loading: {some(still)}.")
     labels = sheet.text(rows) if rows is not None else [str(place + 1) for place in range(len(sheet.lines))]
     return _Data(X, chosen, [str(labels[place]) for place in places], notes)
+
+
+def _mirrored(C: Any, path: Path, notes: list[str]) -> Any:
+    """Return a square table; entries that are empty, as half of a printed table is, are those across the diagonal."""
+    if len(C) != C.shape[1]:
+        raise ValueError(
+            f"{path} has {counted(len(C), 'row')} and {counted(C.shape[1], 'column')} of numbers; --covariance takes a "
+            "square table, a row and a column for every feature."
+        )
+    gaps = np.isnan(C)
+    if (gaps & gaps.T).any():
+        i, j = map(int, np.argwhere(gaps & gaps.T)[0])
+        raise ValueError(
+            f"{path} has no covariance of features {i + 1} and {j + 1}: the cell and the one across the diagonal are "
+            "empty; --covariance takes a whole table or one of its halves, with the diagonal."
+        )
+    if gaps.any():
+        notes.append(f"Filled {counted(gaps.sum(), 'empty cell')} from across the diagonal.")
+    return np.where(gaps, C.T, C)
 
 
 def _columns(names: list[str]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import math
 import os
 import shlex
@@ -34,8 +35,6 @@ from counterpoise.sentences import as_seconds, counted, spelled
 STORE = "records.sqlite"
 # Seconds that measured targets take on a machine like ours.
 MEASURED_SECONDS = {"theory": 240.0, "sparse-pca": 30.0}
-# Kinds of targets that have figures beside their tables.
-DRAWN = ("curves", "histories")
 # Seconds between lines of progress without a terminal.
 PAUSE = 30.0
 # Longer tables are only written to files.
@@ -91,17 +90,19 @@ def reproduce(
         # The input is valid; errors of the disk from here on are failures.
         with Store(output / STORE) as store, base.quit_with(1, OSError, sqlite3.Error, debug=debug):
             plans = [_Plan(goal, folder, store) for goal in wanted]
-            _say_absent(console, plans)
+            for sentence in dict.fromkeys(sentence for each in plans for sentence in each.absent.values()):
+                base.tell(console, f"Left out: {sentence}")
             _say_duration(console, plans, jobs, measured)
-            if not plotting.has_matplotlib() and (measured or any(each.target.kind in DRAWN for each in plans)):
+            if not plotting.has_matplotlib() and (measured or any(each.target.kind in pages.NOTES for each in plans)):
                 base.tell(
                     console,
                     "matplotlib is not installed, so the charts are in index.html only; pip install matplotlib.",
                 )
+            run = functools.partial(runner.run, folder=folder, store=store, jobs=jobs, backend=backend, address=address)
             try:
                 for each in plans:
                     if not tables_only:
-                        _run(console, each, folder, store, (jobs, backend, address), failures, verbose)
+                        _run(console, each, run, failures, verbose)
                     done.append(_finish(console, each, folder, store, output, command))
                 if "theory" in measured:
                     done.append(_theory(console, quick, output, command))
@@ -161,10 +162,6 @@ class _Plan:
         known = store.keys()
         self.todo = [task for task, key in zip(self.tasks, self.keys, strict=True) if key not in known]
 
-    def core_seconds(self) -> float:
-        """Estimated seconds left, from the mean time per run in the target's file."""
-        return self.target.seconds_each * len(self.todo)
-
 
 def _command(target: str, quick: bool, use: list[str] | None) -> str:
     """Return the command that reproduces these numbers, without options about where it runs."""
@@ -172,17 +169,12 @@ def _command(target: str, quick: bool, use: list[str] | None) -> str:
     return shlex.join([*parts, *(part for name in use or [] for part in ("--set", name))])
 
 
-def _say_absent(console: Console, plans: list[_Plan]) -> None:
-    for sentence in dict.fromkeys(sentence for each in plans for sentence in each.absent.values()):
-        base.tell(console, f"Left out: {sentence}")
-
-
 def _say_duration(console: Console, plans: list[_Plan], jobs: int, measured: list[str]) -> None:
     """Print the number of runs and the expected time."""
     seconds = sum(MEASURED_SECONDS[name] for name in measured)
     for each in plans:
-        share = jobs if each.target.measure == "quality" else 1
-        seconds += each.core_seconds() / share
+        at_a_time = jobs if each.target.measure == "quality" else 1
+        seconds += each.target.seconds_each * len(each.todo) / at_a_time
     todo, known = sum(len(each.todo) for each in plans), sum(len(each.tasks) for each in plans)
     if todo or measured:
         length = f"about {math.ceil(seconds / 60.0)} min" if seconds else "an unknown time"
@@ -206,29 +198,23 @@ def _progress(console: Console, title: str, total: int) -> Iterator[Callable[[st
     shown = console.is_terminal and not console.quiet
     with Progress(*columns, console=console, transient=True, disable=not shown) as bar:
         task = bar.add_task(title, total=total, last="")
-        state = {"done": 0, "said": time.monotonic(), "began": time.monotonic()}
+        began = said = time.monotonic()
+        done = 0
 
         def step(last: str) -> None:
-            state["done"] += 1
+            nonlocal done, said
+            done += 1
             bar.update(task, advance=1, last=last)
             now = time.monotonic()
-            if not shown and now - state["said"] > PAUSE:
-                state["said"] = now
-                left = (now - state["began"]) / state["done"] * (total - state["done"])
-                console.print(f"{title}: {state['done']:.0f} of {total}, about {left / 60.0:.0f} min left")
+            if not shown and now - said > PAUSE:
+                said, left = now, (now - began) / done * (total - done)
+                console.print(f"{title}: {done} of {total}, about {left / 60.0:.0f} min left")
 
         yield step
 
 
-def _run(
-    console: Console,
-    each: _Plan,
-    folder: Path | None,
-    store: Store,
-    workers: tuple[int, str, str | None],
-    failures: list[str],
-    verbose: bool,
-) -> None:
+def _run(console: Console, each: _Plan, run: Callable[..., None], failures: list[str], verbose: bool) -> None:
+    """Do the missing runs of a target by ``run(tasks, done=…, failed=…)``."""
     if not each.todo:
         return
     clock = time.perf_counter()
@@ -244,23 +230,21 @@ def _run(
             step(f"{task.method.name} failed")
             failures.append(f"{task.method.name} failed on {task.problem} {task.dataset}: {error}")
 
-        runner.run(each.todo, folder, store, *workers, done, failed)
+        run(each.todo, done=done, failed=failed)
     count = counted(len(each.todo), "run")
     console.print(f"{each.target.name}: {count} in {as_seconds(time.perf_counter() - clock)}.")
 
 
 def _in_words(record: Record) -> str:
     """Say how a run ended and what it took."""
-    letter = plan.LETTERS[record.problem]
+    letter, took = plan.LETTERS[record.problem], as_seconds(record.seconds)
     place = f"{record.problem} {record.dataset}, {letter} = {record.value:g}, λ = {record.lam:g}, start {record.start}"
-    ended = spelled(record.status)
-    return f"{place}: {record.method} {record.objective:.6g}, {ended} after {as_seconds(record.seconds)}."
+    return f"{place}: {record.method} {record.objective:.6g}, {spelled(record.status)} after {took}."
 
 
 def _finish(console: Console, each: _Plan, folder: Path | None, store: Store, output: Path, command: str) -> _Written:
     if each.target.kind == "sizes":
-        here, absent = _all_sets(folder)
-        table = pages.sizes(here, absent)
+        table = pages.sizes(*sets.load_present(sets.names(folder), folder))
         chapter = pages.Chapter(each.target.name, each.target.title, [], [table], {}, command=command)
     else:
         records = store.fetch(each.keys)
@@ -271,19 +255,8 @@ def _finish(console: Console, each: _Plan, folder: Path | None, store: Store, ou
 def _publish(console: Console, chapter: pages.Chapter, output: Path) -> _Written:
     _show(console, chapter)
     files = pages.write(chapter, output)
-    _say_written(console, files)
+    base.tell(console, f"Wrote {', '.join(path.name for path in files)} to {files[-1].parent}.")
     return _Written(chapter, files)
-
-
-def _all_sets(folder: Path | None) -> tuple[dict[str, sets.Data], dict[str, str]]:
-    here: dict[str, sets.Data] = {}
-    absent: dict[str, str] = {}
-    for name in sets.names(folder):
-        try:
-            here[name] = sets.load(name, folder)
-        except sets.Absent as absence:
-            absent[name] = str(absence)
-    return here, absent
 
 
 def _theory(console: Console, quick: bool, output: Path, command: str) -> _Written:
@@ -341,18 +314,10 @@ def _show(console: Console, chapter: pages.Chapter) -> None:
         shown = Table(title=table.caption, title_justify="left", box=box.SIMPLE_HEAD)
         for column, head in enumerate(table.head):
             shown.add_column(head, justify="right" if table.is_numeric(column) else "left", no_wrap=True)
-        for r, row in enumerate(table.rows):
-            shown.add_row(*(Text(show(x), "bold" if (r, c) in table.bold else "") for c, x in enumerate(row)))
-        if len(table.rows) <= MOST_ROWS and _width(console, shown) <= console.width:
+        for row in table.cells(lambda value, bold: Text(show(value), "bold" if bold else "")):
+            shown.add_row(*row)
+        width = console.measure(shown, options=console.options.update(width=10_000)).maximum
+        if len(table.rows) <= MOST_ROWS and width <= console.width:
             console.print(shown)
         else:
             base.tell(console, f"{table.caption}: in {table.name}.csv.")
-
-
-def _width(console: Console, table: Table) -> int:
-    return console.measure(table, options=console.options.update(width=10_000)).maximum
-
-
-def _say_written(console: Console, written: list[Any]) -> None:
-    folder = written[-1].parent
-    base.tell(console, f"Wrote {', '.join(path.name for path in written)} to {folder}.")

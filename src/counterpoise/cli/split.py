@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -17,12 +18,14 @@ from counterpoise.cli.base import AsJson, Debug, Force, Quiet, Verbose, app, sta
 from counterpoise.estimators.covariates import DATE_UNITS
 from counterpoise.findings import Listing, balance_table, split_claims
 from counterpoise.output import csv_text
-from counterpoise.sentences import counted, some, suggest
+from counterpoise.sentences import as_text, counted, some, suggest
 from counterpoise.tables.days import as_days
 from counterpoise.tables.read import Sheet, read_sheet
 
 LABELS, DRAWS, REPORT = "labels.csv", "draws.csv", "report.html"
 MISSING = ("refuse", "drop-rows", "drop-columns")
+# Numbers under such a name are no covariate: id, ID, patient_id, customerId.
+ID_NAME = re.compile(r"(^|[ _-])(id|ID|Id)$|[a-z]I[dD]$")
 OPTIONS = {
     "n_treated": "--treated",
     "n_draws": "--draws",
@@ -163,6 +166,8 @@ def split(
 def _size(text: str) -> int | float:
     """Return a number of units, or a fraction."""
     try:
+        if text.strip().endswith("%"):
+            return float(text.strip()[:-1]) / 100.0
         return int(text) if text.strip().lstrip("+-").isdigit() else float(text)
     except ValueError:
         raise ValueError(f"--treated is {text!r}; it must be a whole number, or a fraction such as 0.5.") from None
@@ -293,9 +298,13 @@ def _without_gaps(frame: Any, names: list[str], asked: _Asked, sheet: Sheet, not
 
 
 def _is_identity(sheet: Sheet, name: str) -> bool:
-    """Whether all words of a column differ, so that no split can balance it."""
-    if name not in sheet.words or sheet.holds_days(sheet.names.index(name)):
+    """Whether all words of a column differ, so that no split can balance it, or all numbers of one called id."""
+    if sheet.holds_days(sheet.names.index(name)):
         return False
+    if name not in sheet.words:
+        column = sheet.column(name)
+        called = ID_NAME.search(name) is not None
+        return called and bool((column % 1.0 == 0.0).all()) and len(np.unique(column)) == len(column) > 2
     words = sheet.text(name)
     return len(words) > 2 and None not in words and len(set(words)) == len(words) and not sheet.is_mixed(name)
 
@@ -323,7 +332,7 @@ def _print(console: Console, found: Any, balance: Listing, notes: list[str], ver
         base.tell(console, note)
     # Tiny differences of indicators are rounding errors.
     rows = (
-        [name, *(f"{value if abs(value) > 1e-12 else 0.0:.3g}" for value in values)] for name, *values in balance.rows
+        [name, *(as_text(value if abs(value) > 1e-12 else 0.0) for value in values)] for name, *values in balance.rows
     )
     results.print_table(console, "Balance", balance, rows, REPORT)
     sizes = ", ".join(f"{size} in group {name}" for name, size in zip(found.groups, found.group_sizes, strict=True))

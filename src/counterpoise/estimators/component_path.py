@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,12 +13,11 @@ import numpy.typing as npt
 from counterpoise.checks import Vector
 from counterpoise.estimators.component_plan import Found
 from counterpoise.estimators.deflation import Matrix
+from counterpoise.problem import Result, Status
 from counterpoise.sentences import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-
-    from counterpoise.problem import Result
 
 
 def default_sizes(n: int) -> list[int]:
@@ -54,7 +54,7 @@ class ComponentPath:
     Attributes
     ----------
     n_nonzero : tuple of int
-        In the order that was asked for, as everything below.
+        In the order that was asked for, as everything below. After Ctrl-C only those that were reached, with a warning.
     components : tuple of arrays, components × features
     explained_variance_ratios : tuple of arrays
         Of each component, adjusted.
@@ -110,10 +110,24 @@ def find_path(sizes: Sequence[int], fit: Callable[[int, Matrix | None], Found], 
     found: dict[int, Found] = {}
     best: Found | None = None
     for size in sorted(set(sizes)):
-        runs = [fit(size, None)]
-        if best is not None and best.variances.sum() > runs[0].variances.sum():
-            runs += [fit(size, best.V), best]
+        try:
+            runs = [fit(size, None)]
+            if best is not None and best.variances.sum() > runs[0].variances.sum():
+                runs += [best] if _interrupted(runs) else [fit(size, best.V), best]
+        except KeyboardInterrupt:
+            if best is None:
+                raise
+            break
         found[size] = best = max(runs, key=lambda run: float(run.variances.sum()))
+        if _interrupted(runs):
+            break
+    if len(found) < len(set(sizes)):
+        warnings.warn(
+            f"The path was interrupted; it has {len(found)} of {len(set(sizes))} numbers of loadings.",
+            UserWarning,
+            stacklevel=3,
+        )
+    sizes = [size for size in sizes if size in found]
     chosen = [found[size] for size in sizes]
     return ComponentPath(
         tuple(sizes),
@@ -121,3 +135,7 @@ def find_path(sizes: Sequence[int], fit: Callable[[int, Matrix | None], Found], 
         tuple(each.variances / total for each in chosen),
         tuple(tuple(each.results) for each in chosen),
     )
+
+
+def _interrupted(runs: Sequence[Found]) -> bool:
+    return any(result.status is Status.INTERRUPTED for run in runs for result in run.results)

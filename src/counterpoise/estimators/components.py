@@ -125,7 +125,7 @@ class Fit:
     def _quick(self, C: Covariance, V: Matrix, s: int) -> Result:
         """Return the best of descents from the longest columns of what V leaves of C, without a claim.
 
-        The first has all its entries and loses the smallest step by step: it finds groups of columns that are many
+        The first has many entries and loses the smallest step by step: it finds groups of columns that are many
         together, but short one by one.
         """
         G = C.left_by(V)
@@ -134,6 +134,7 @@ class Fit:
         for k, column in enumerate(np.argsort(-lengths, kind="stable")[: self.plan.work]):
             x = C.allowed(G[column]).copy()
             if k == 0:
+                x = truncated(x, max(2 * FEW, 8 * s))  # more would find no more and take most of the time
                 swap_arc.shrink(G, x, s, C.signed)
             swap_arc.descend(G, x, s, TOLERANCE, MOST_SWAPS, C.signed)
             value = float(x @ G @ x)
@@ -194,7 +195,10 @@ class Fit:
                 here = V[:, k].copy()
                 problem = C.problem(np.delete(V, k, axis=1), s)
                 there, polished = V.copy(), here.copy()
-                swap_arc.polish(-problem.f.Q, polished, C.signed)
+                held = np.flatnonzero(here)
+                weights = here[held]
+                swap_arc.polish(-problem.f.Q[np.ix_(held, held)], weights, C.signed)
+                polished[held] = weights
                 there[:, k] = polished
                 result, changed = None, self._total(C, there)
                 if changed >= total * (1.0 - RISES):
@@ -232,7 +236,7 @@ class Fit:
 
     def _round(self, C: Covariance, V: Matrix, total: float, seen: Seen) -> tuple[Matrix, float]:
         """Exchange loadings of each component in turn given all others; keep what raises the total."""
-        V, Z, P, G = V.copy(), C.root @ V, C.C @ V, np.empty_like(C.C)
+        V, Z, P = V.copy(), C.root @ V, C.C @ V
         for k, s in enumerate(self.plan.sizes):
             if self.expired(1.0 - LAST_SHARE):
                 break
@@ -240,8 +244,7 @@ class Fit:
                 continue
             others = np.arange(V.shape[1]) != k
             B = schur_rows(Z[:, others], P[:, others])
-            C.deflate(Deflation(B, B), G)
-            x, made = V[:, k].copy(), SLICE
+            G, x, made = C.deflated(Deflation(B, B)), V[:, k].copy(), SLICE
             for _ in range(MOST_SWAPS // SLICE):
                 made = int(swap_arc.descend(G, x, s, TOLERANCE, SLICE, C.signed))
                 if made < SLICE or self.expired(1.0 - LAST_SHARE):

@@ -225,6 +225,7 @@ class Covariance:
         self.may_be_indefinite = kind == "hotelling"
         self.root = _root(self.C)
         self.total = float(np.trace(self.C))
+        self._room = np.empty_like(self.C)
 
     def __len__(self) -> int:
         return len(self.C)
@@ -236,19 +237,20 @@ class Covariance:
     def deflation(self, W: Matrix) -> Deflation:
         """Return what components leave of C."""
         held = np.flatnonzero(W.any(axis=1))
-        return deflation(self.kind, W, self.C[:, held] @ W[held], self.root[:, held] @ W[held])
+        return deflation(self.kind, W, (W[held].T @ self.C[held]).T, self.root[:, held] @ W[held])
 
-    def deflate(self, by: Deflation, G: Matrix) -> None:
-        """Write G = C − leftᵀ·right, contiguous rows."""
+    def deflated(self, by: Deflation) -> Matrix:
+        """Return G = C − leftᵀ·right, contiguous rows; the next call overwrites it, as new memory would cost more."""
+        G = self._room
         G[:] = self.C
         if len(by.left):
             # Both are symmetric, so the Fortran-ordered transpose is updated in place.
             sl.blas.dgemm(-1.0, by.left, by.right, 1.0, G.T, trans_a=True, overwrite_c=True)
+        return G
 
     def left_by(self, W: Matrix) -> Matrix:
-        """Return G = C deflated by W; raise an error if nothing is left."""
-        G = np.empty_like(self.C)
-        self.deflate(self.deflation(W), G)
+        """Return G = C deflated by W, see :meth:`deflated`; raise an error if nothing is left."""
+        G = self.deflated(self.deflation(W))
         if not self.may_be_indefinite and float(np.diag(G).max()) <= EXHAUSTED * self.total:
             raise ExhaustedError(W)
         return G

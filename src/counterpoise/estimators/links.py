@@ -98,13 +98,19 @@ class Links(NamedTuple):
 def read_links(together: Any, apart: Any, index: Any, codes: Labels, groups: int) -> Links:
     """Return the rules of units with these numbers of strata, for so many groups."""
     n = len(codes)
-    root = np.arange(n)
+    linked: list[tuple[int, int]] = []
     for units in _sets(together, index, n, "together"):
         if len({int(codes[unit]) for unit in units}) > 1:
             raise ValueError(f"together: {_named(units, index)} are not of one stratum; each is divided by itself.")
-        joined = np.isin(root, root[units])
-        root[joined] = root[joined].min()
-    blocks = np.unique(root, return_inverse=True)[1].astype(np.int64)
+        linked += [(units[0], unit) for unit in units]
+    blocks = np.arange(n)
+    if linked:
+        from scipy.sparse import coo_array
+        from scipy.sparse.csgraph import connected_components
+
+        rows, columns = np.array(linked).T
+        graph = coo_array((np.ones(len(linked)), (rows, columns)), shape=(n, n)).tocsr()
+        blocks = connected_components(graph, directed=False)[1].astype(np.int64)
     edges = set()
     for units in _sets(apart, index, n, "apart"):
         if len(units) > groups:
@@ -170,8 +176,6 @@ def _attempt(sizes: Labels, strata: Labels, links: Links, rng: np.random.Generat
         neighbours.setdefault(a, []).append(b)
         neighbours.setdefault(b, []).append(a)
     linked = rng.permutation(np.array(sorted(neighbours), dtype=np.int64))
-    large = rng.permutation(np.flatnonzero(links.sizes > 1))
-    large = large[np.argsort(-links.sizes[large], kind="stable")]
 
     def place(block: int) -> bool:
         size, free = links.sizes[block], room[strata[block]]
@@ -191,12 +195,12 @@ def _attempt(sizes: Labels, strata: Labels, links: Links, rng: np.random.Generat
         if not place(int(linked[at])):
             return None
         linked = np.delete(linked, at)
-    for block in large:
-        if labels[block] < 0 and not place(int(block)):
-            return None
     for stratum in range(len(sizes)):
-        rest = np.flatnonzero((labels < 0) & (strata == stratum))
-        if (room[stratum] < 0).any() or len(rest) != room[stratum].sum():
-            return None
-        labels[rest] = rng.permutation(np.repeat(np.arange(count), room[stratum]))
-    return labels
+        for size in np.unique(links.sizes)[::-1]:
+            rest = np.flatnonzero((labels < 0) & (strata == stratum) & (links.sizes == size))
+            places = rng.permutation(np.repeat(np.arange(count), room[stratum] // size))
+            if len(rest) > len(places):
+                return None
+            labels[rest] = places[: len(rest)]
+            room[stratum] -= size * np.bincount(labels[rest], minlength=count)
+    return labels if not room.any() else None

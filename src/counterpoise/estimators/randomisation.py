@@ -8,9 +8,10 @@ its null distribution. T(z) − T(r) = (T_y(z) − T_y(r)) − τ(1 − T_z(r)) 
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -28,8 +29,9 @@ TIE = 1e-10
 MOST_TRUTHS, BLOCK = 2000, 128
 
 
-class RandomisationTest(NamedTuple):
-    """The outcome of :meth:`Split.randomisation_test`.
+@dataclasses.dataclass(frozen=True, eq=False)
+class RandomisationTest:
+    """The outcome of :meth:`Split.randomisation_test`; it unpacks as p-value, statistic and null.
 
     Attributes
     ----------
@@ -49,6 +51,10 @@ class RandomisationTest(NamedTuple):
     null: Vector
     interval: tuple[float, float] | None = None
     confidence: float = 0.95
+
+    def __iter__(self) -> Iterator[Any]:
+        """Unpack as p_value, statistic, null."""
+        return iter((self.p_value, self.statistic, self.null))
 
     def __repr__(self) -> str:
         """Summarise in one line."""

@@ -96,60 +96,40 @@ def objective_tables(target: Target, cells: list[Cell]) -> list[Table]:
     tables = []
     for problem in dict.fromkeys(cell.problem for cell in cells):
         chosen = [cell for cell in cells if cell.problem == problem]
-        theirs = [name for name in _printed_methods(target.name, problem) if name]
-        beside = 0 < len(theirs) <= 4
-        tables.append(_objective_table(target, problem, chosen, theirs if beside else [], bool(theirs) and not beside))
+        rows = [row for place, row in printed().items() if place[:2] == (target.name, problem)]
+        theirs = list(dict.fromkeys(name for row in rows for name in row if name))
+        beside = len(theirs) <= 4
+        tables.append(_objective_table(target, problem, chosen, theirs if beside else [], not beside))
     return tables
 
 
-def _printed_methods(target: str, problem: str) -> list[str]:
-    return list(dict.fromkeys(m for place, row in printed().items() if place[:2] == (target, problem) for m in row))
-
-
 def _objective_table(target: Target, problem: str, cells: list[Cell], beside: list[str], below: bool) -> Table:
-    columns = _varying(cells)
+    heads = {"value": LETTERS[problem], "lam": "λ"}
+    levels = {field: {getattr(cell, field) for cell in cells} for field in heads}
+    varying = [field for field in heads if len(levels[field]) > 1]
     methods = [method.name for method in target.methods]
     rows: list[list[Text]] = []
     bold: set[tuple[int, int]] = set()
     for cell in cells:
         theirs = printed().get((target.name, cell.problem, cell.dataset, cell.lam), {})
-        means, labels = cell.means, _labels(cell, columns)
+        means, labels = cell.means, [cell.dataset, *(f"{getattr(cell, field):g}" for field in varying)]
         bold |= {(len(rows), len(labels) + methods.index(name)) for name in best_of(means)}
         rows.append([*labels, *(means[name] for name in methods), *(theirs.get(name) for name in beside)])
         if below and theirs:
             rows.append([f"{labels[0]} (paper)", *labels[1:], *(theirs.get(name) for name in methods)])
-    head = [*columns.values(), *methods, *(f"paper: {name}" for name in beside)]
+    head = ["set", *(heads[field] for field in varying), *methods, *(f"paper: {name}" for name in beside)]
     starts = sorted({len(cell.starts) for cell in cells})
     counted = f"{starts[0]}" if len(starts) == 1 else f"{starts[0]}–{starts[-1]}"
-    caption = f"{problem}: mean objective over {counted} start{'s' * (starts[-1] > 1)}{_fixed(cells, problem)}"
+    fixed = "".join(f", {heads[field]} = {values.pop():g}" for field, values in levels.items() if len(values) == 1)
+    caption = f"{problem}: mean objective over {counted} start{'s' * (starts[-1] > 1)}{fixed}"
     return Table(f"{target.name}-{problem.lower()}", caption, head, rows, bold)
-
-
-def _varying(cells: list[Cell]) -> dict[str, str]:
-    """Return the fields that tell the cells of a table apart, with their heads."""
-    heads = {"dataset": "set", "value": LETTERS[cells[0].problem], "lam": "λ"}
-    return {f: h for f, h in heads.items() if f == "dataset" or len({getattr(cell, f) for cell in cells}) > 1}
-
-
-def _labels(cell: Cell, columns: dict[str, str]) -> list[str]:
-    return [cell.dataset if f == "dataset" else f"{getattr(cell, f):g}" for f in columns]
-
-
-def _fixed(cells: list[Cell], problem: str) -> str:
-    """Say what all cells share."""
-    fields = {"value": LETTERS[problem], "lam": "λ"}
-    shared = {h: {getattr(cell, f) for cell in cells} for f, h in fields.items()}
-    return "".join(f", {h} = {values.pop():g}" for h, values in shared.items() if len(values) == 1)
 
 
 def explanations(target: Target) -> list[str]:
     """Say what the columns are, and what can be compared with the paper's values where these are shown."""
     has_printed = any(place[0] == target.name for place in printed())
-    return [_legend(target.methods), *([CAVEAT] if has_printed else [])]
-
-
-def _legend(methods: Sequence[Method]) -> str:
-    return "Settings: " + "; ".join(f"{m.name}: {m.setting}" for m in methods if m.setting) + "."
+    settings = "; ".join(f"{method.name}: {method.setting}" for method in target.methods if method.setting)
+    return [f"Settings: {settings}.", *([CAVEAT] if has_printed else [])]
 
 
 def standings(name: str, cells: list[Cell], methods: Sequence[Method]) -> Table:
@@ -211,12 +191,10 @@ def interval(logs: Vector) -> tuple[float, float, float]:
     """
     from scipy import stats  # slow to import
 
-    if not len(logs):
-        return math.nan, math.nan, math.nan
-    mean = float(logs.mean())
-    if len(logs) == 1:
-        return math.exp(mean), math.nan, math.nan
-    half = float(stats.t.ppf(0.5 + CONFIDENCE / 2.0, len(logs) - 1) * logs.std(ddof=1) / math.sqrt(len(logs)))
+    mean = float(logs.mean()) if len(logs) else math.nan
+    half = math.nan
+    if len(logs) > 1:
+        half = float(stats.t.ppf(0.5 + CONFIDENCE / 2.0, len(logs) - 1) * stats.sem(logs))
     return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
 

@@ -1,9 +1,9 @@
-"""Figures made from records alone: one description, drawn with five panels a row as in the paper and as charts."""
+"""Describe the paper's figures from records alone."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -12,14 +12,7 @@ from counterpoise.experiments.compare import Cell
 from counterpoise.experiments.plan import LETTERS, Method, Target
 from counterpoise.experiments.store import Record
 from counterpoise.figures.describe import Axis, Panel, Series, Style, heights, median_band, shade, styles_of
-from counterpoise.figures.drawing import draw_grid
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-Item = TypeVar("Item", Cell, Record)
-
-PER_ROW = 5
 # Points in time at which histories are evaluated.
 INSTANTS = 160
 # Digits of a history in a chart; a page holds many.
@@ -39,29 +32,14 @@ def styles(methods: Sequence[Method]) -> dict[str, Style]:
     return found
 
 
-def curves(target: Target, cells: list[Cell], absent: dict[str, str]) -> Figure:
-    """Draw the mean objective, and the range over starts, against s or c; one panel a problem and set."""
-    return draw_grid(_panels(target, cells, absent, _curve_panel), "line", PER_ROW)
+def panels_of(target: Target, items: Sequence[Cell] | Sequence[Record], absent: dict[str, str]) -> list[Panel]:
+    """Return a panel for each problem and set, of cells for curves and of records for histories.
 
-
-def curve_panels(target: Target, cells: list[Cell]) -> list[Panel]:
-    """Return the panels of :func:`curves` that have something to show."""
-    return [panel for panel in _panels(target, cells, {}, _curve_panel) if panel.series]
-
-
-def histories(target: Target, records: list[Record], absent: dict[str, str]) -> Figure:
-    """Draw the median over starts of the best objective so far, above the best known, against time."""
-    return draw_grid(_panels(target, records, absent, _history_panel), "line", PER_ROW)
-
-
-def history_panels(target: Target, records: list[Record]) -> list[Panel]:
-    """Return the panels of :func:`histories` that have something to show."""
-    return [panel for panel in _panels(target, records, {}, _history_panel) if panel.series]
-
-
-def _panels(target: Target, items: Sequence[Item], absent: dict[str, str], build: Any) -> list[Panel]:
-    """Return a panel for each problem and set; one without items says why it is empty."""
+    Curves are the mean objective and its range over starts against s or c. Histories are the median over starts of the
+    best objective so far, above the best known, against time. A panel without items says why it is empty.
+    """
     drawn, panels = styles(target.methods), []
+    build: Any = _curve_panel if target.kind == "curves" else _history_panel
     for problem, name in dict.fromkeys((grid.problem, name) for grid in target.grids for name in grid.sets):
         chosen = [item for item in items if (item.problem, item.dataset) == (problem, name)]
         reason = "absent" if name in absent else "no records"

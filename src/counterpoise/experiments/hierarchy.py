@@ -12,8 +12,8 @@ import numpy.typing as npt
 from counterpoise.certificates import certify, exactness_threshold
 from counterpoise.checks import Vector
 from counterpoise.datasets import simulate_market
+from counterpoise.experiments.plan import LETTERS, build
 from counterpoise.problem import Problem
-from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
 from counterpoise.solvers import minimize
 
 Flags = npt.NDArray[np.bool_]
@@ -42,13 +42,9 @@ class Instance(NamedTuple):
 
     def problem(self, lam: float) -> Problem:
         """Return the problem with this λ, without the warning about the parity of c."""
-        if self.name == "SIT":
-            return SIT(self.A, self.y, self.s, lam)
-        if self.name == "NNSPCA":
-            return NNSPCA(self.A, self.s, lam)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UserWarning)
-            return (DCPB1 if self.name == "DCPB1" else DCPB2)(self.A, self.y, self.c, lam)
+            return build(self.name, self.A, self.y, self.s if LETTERS[self.name] == "s" else self.c, lam)
 
     def threshold(self) -> float:
         """Return the λ above which every CWS point is s-sparse or binary."""

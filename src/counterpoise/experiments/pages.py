@@ -15,7 +15,7 @@ from counterpoise.experiments.sets import Data, catalogue, paper_names, where_fr
 from counterpoise.experiments.store import Record
 from counterpoise.experiments.tables import Cell, Table
 from counterpoise.figures.describe import FLOOR, Axis, Chart, Panel, Series
-from counterpoise.figures.drawing import has_matplotlib, save_figure
+from counterpoise.figures.drawing import draw_grid, has_matplotlib, save_figure
 from counterpoise.figures.page import Cell as Shown
 from counterpoise.figures.page import Column, Report
 from counterpoise.output import write_text
@@ -27,6 +27,15 @@ SECTION = ".section.json"
 # Version of a section's file; others are ignored until their target is run again.
 LAYOUT = 1
 TITLE = "The paper's tables and figures, rerun"
+# Panels in a row of a figure, as in the paper.
+PER_ROW = 5
+# What the charts of each kind show.
+NOTES = {
+    "curves": "The mean over the starts; the band is from the least to the largest.",
+    "histories": "The median over the starts of the best objective so far; the band is from the least to the largest. "
+    f"A run that has ended keeps its value. The best known is drawn at {FLOOR:g} of the whole descent, as a logarithm "
+    "has no 0.",
+}
 # Text that is a number, with a percent sign or without.
 NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?%?")
 
@@ -112,19 +121,12 @@ def chapter(target: Target, records: list[Record], wanted: int, absent: dict[str
     charts = []
     if target.kind == "curves":
         tables += compare.objective_tables(target, cells)
+    if target.kind in NOTES:
+        panels = figures.panels_of(target, cells if target.kind == "curves" else records, absent)
         if has_matplotlib():
-            drawn[target.name] = figures.curves(target, cells, absent)
-        note = "The mean over the starts; the band is from the least to the largest."
-        charts.append(Chart("curves", target.title, "line", figures.curve_panels(target, cells), note))
-    if target.kind == "histories":
-        if has_matplotlib():
-            drawn[target.name] = figures.histories(target, records, absent)
-        note = (
-            "The median over the starts of the best objective so far; the band is from the least to the largest. A run "
-            f"that has ended keeps its value. The best known is drawn at {FLOOR:g} of the whole descent, as a "
-            "logarithm has no 0."
-        )
-        charts.append(Chart("histories", target.title, "line", figures.history_panels(target, records), note))
+            drawn[target.name] = draw_grid(panels, "line", PER_ROW)
+        shown = [panel for panel in panels if panel.series]
+        charts.append(Chart(target.kind, target.title, "line", shown, NOTES[target.kind]))
     tables.append(compare.certificates(target.name, records, target.methods))
     return Chapter(target.name, target.title, lines, tables, drawn, charts, tally, command, settings)
 
@@ -149,7 +151,8 @@ def _provenance(records: list[Record], wanted: int, command: str) -> str:
         return f"No records yet; `{command}` makes them."
     days = sorted({record.at[:10] for record in records})
     made = days[0] if len(days) == 1 else f"{days[0]} to {days[-1]}"
-    machines = sorted({_machine(record.machine) for record in records})
+    known = [json.loads(text) for text in {record.machine for record in records}]
+    machines = sorted({f"{each['processor']}, {each['cores']} cores" for each in known})
     codes = sorted({record.code for record in records})
     limited = sum(record.status == "TIME_LIMIT" for record in records)
     ended = f" {limited} runs ended at their time limit and depend on the machine." if limited else ""
@@ -157,11 +160,6 @@ def _provenance(records: list[Record], wanted: int, command: str) -> str:
         f"{len(records)} of {wanted} runs, made by `{command}` on {made}, counterpoise {', '.join(codes)}, "
         f"{'; '.join(machines)}.{ended}"
     )
-
-
-def _machine(text: str) -> str:
-    known: dict[str, Any] = json.loads(text)
-    return f"{known['processor']}, {known['cores']} cores"
 
 
 def write(chapter: Chapter, output: Path) -> list[Path]:
@@ -237,10 +235,8 @@ def _add(page: Report, chapter: Chapter) -> None:
         if table.rows:
             formats = [_format(table, column) for column in range(len(table.head))]
             columns = [Column(head, format) for head, format in zip(table.head, formats, strict=True)]
-            rows = [
-                [_shown(value, formats[c], (r, c) in table.bold) for c, value in enumerate(row)]
-                for r, row in enumerate(table.rows)
-            ]
+            cells = table.cells(lambda value, bold: (value, bold))
+            rows = [[_shown(value, bold, formats[c]) for c, (value, bold) in enumerate(row)] for row in cells]
             # The suffix avoids a clash with the name of the target.
             page.table(f"{_as_name(table.name)}-table", table.caption, columns, rows)
 
@@ -258,7 +254,7 @@ def _format(table: Table, column: int) -> str:
     return "whole" if all(isinstance(value, int) for value in values) else "long"
 
 
-def _shown(value: Cell, format: str, strong: bool) -> Any:
+def _shown(value: Cell, strong: bool, format: str) -> Any:
     if value is None:
         return None
     if format == "text":

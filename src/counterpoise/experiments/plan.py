@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from counterpoise.checks import choice
-from counterpoise.experiments.sets import Absent, Data, is_tracking, load
+from counterpoise.experiments.sets import Data, is_tracking, load_present
 
 if TYPE_CHECKING:
     from counterpoise.problem import Problem
@@ -78,8 +78,8 @@ class Target:
 
 
 @dataclasses.dataclass(frozen=True)
-class Task:
-    """One run: everything that its outcome depends on, except the code."""
+class Place:
+    """Where a run belongs: its target, its cell, the digest of its data, its start, and what is measured."""
 
     target: str
     problem: str
@@ -87,7 +87,6 @@ class Task:
     digest: str
     value: float
     lam: float
-    method: Method
     start: int
     measure: str
 
@@ -96,6 +95,13 @@ class Task:
         """(problem, set, s or c, λ)."""
         return self.problem, self.dataset, self.value, self.lam
 
+
+@dataclasses.dataclass(frozen=True)
+class Task(Place):
+    """One run: everything that its outcome depends on, except the code."""
+
+    method: Method
+
     def key(self, code: str) -> str:
         """Return a key that identifies this run by this code."""
         asked = dataclasses.asdict(self)
@@ -103,15 +109,14 @@ class Task:
         return hashlib.sha256(json.dumps([asked, code], sort_keys=True).encode()).hexdigest()
 
 
-def build(problem: str, data: Data, value: float, lam: float) -> Problem:
-    """Return one of the paper's problems; y = 0 in the binary ones, which fits the values it prints."""
+def build(problem: str, A: Any, y: Any, value: float, lam: float) -> Problem:
+    """Return one of the paper's problems."""
     from counterpoise import problems
 
-    if problem == "SIT":
-        return problems.SIT(data.A, data.y, int(value), lam)
     if problem == "NNSPCA":
-        return problems.NNSPCA(data.A, int(value), lam)
-    return (problems.DCPB1 if problem == "DCPB1" else problems.DCPB2)(data.A, 0.0, value, lam)
+        return problems.NNSPCA(A, int(value), lam)
+    made: Problem = getattr(problems, problem)(A, y, int(value) if problem == "SIT" else value, lam)
+    return made
 
 
 def read_target(name: str, quick: bool = False, sets: list[str] | None = None) -> Target:
@@ -205,14 +210,7 @@ def _methods(asked: Mapping[str, Any], place: str) -> dict[str, Method]:
 
 def present(target: Target, folder: Path | None) -> tuple[dict[str, Data], dict[str, str]]:
     """Return the target's sets that are here, and for each that is not, the sentence that says so."""
-    here: dict[str, Data] = {}
-    missing: dict[str, str] = {}
-    for name in dict.fromkeys(name for grid in target.grids for name in grid.sets):
-        try:
-            here[name] = load(name, folder)
-        except Absent as absence:
-            missing[name] = str(absence)
-    return here, missing
+    return load_present(dict.fromkeys(name for grid in target.grids for name in grid.sets), folder)
 
 
 def tasks(target: Target, here: Mapping[str, Data], folder: Path | None) -> Iterator[Task]:
@@ -223,6 +221,5 @@ def tasks(target: Target, here: Mapping[str, Data], folder: Path | None) -> Iter
             if name not in here or not fits:
                 continue
             for method in target.methods:
-                yield Task(
-                    target.name, grid.problem, name, here[name].digest, value, lam, method, start, target.measure
-                )
+                place = target.name, grid.problem, name, here[name].digest, value, lam, start, target.measure
+                yield Task(*place, method)

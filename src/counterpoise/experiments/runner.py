@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import datetime
 import functools
 import hashlib
 import os
 import platform
 from collections.abc import Callable, Iterable, Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +19,8 @@ from threadpoolctl import threadpool_limits
 
 import counterpoise as cp
 from counterpoise.checks import Vector, choice
-from counterpoise.experiments.plan import Task, build
-from counterpoise.experiments.sets import Data, load
+from counterpoise.experiments.plan import Place, Task, build
+from counterpoise.experiments.sets import load
 from counterpoise.experiments.store import Record, Store, as_json
 from counterpoise.sentences import require
 
@@ -44,16 +46,8 @@ def code_identity() -> str:
 @functools.cache
 def versions() -> dict[str, str]:
     """Return the versions of this package and of those that compute."""
-    import numba
-    import scipy
-
-    return {
-        "counterpoise": cp.__version__,
-        "numba": numba.__version__,
-        "numpy": np.__version__,
-        "python": platform.python_version(),
-        "scipy": scipy.__version__,
-    }
+    packages = {name: metadata.version(name) for name in ("numba", "numpy", "scipy")}
+    return {"counterpoise": cp.__version__, "python": platform.python_version(), **packages}
 
 
 @functools.cache
@@ -80,17 +74,10 @@ def execute(task: Task, folder: Path | None, code: str) -> Record:
         result = _run(problem, task)
         claims = cp.certify(problem, result.x)
     return Record(
+        **{field.name: getattr(task, field.name) for field in dataclasses.fields(Place)},
         key=task.key(code),
-        target=task.target,
-        problem=task.problem,
-        dataset=task.dataset,
-        digest=task.digest,
-        value=task.value,
-        lam=task.lam,
         method=task.method.name,
         stages=as_json(task.method.stages),
-        start=task.start,
-        measure=task.measure,
         objective=problem.objective(result.x),
         violation=claims.violation,
         cws_gap=claims.cws_gap,
@@ -110,7 +97,9 @@ def execute(task: Task, folder: Path | None, code: str) -> Record:
 def _problem(cell: tuple[str, str, float, float], digest: str, folder: Path | None) -> cp.Problem:
     """Build a cell's problem once for all methods, with AᵀA formed outside of any timing."""
     name, dataset, value, lam = cell
-    problem = build(name, load(dataset, folder), value, lam)
+    data = load(dataset, folder)
+    # y = 0 in the binary problems, which fits the values that the paper prints.
+    problem = build(name, data.A, data.y if name == "SIT" else 0.0, value, lam)
     assert isinstance(problem.f, cp.LeastSquares)
     problem.f.Q  # noqa: B018
     return problem
@@ -119,18 +108,14 @@ def _problem(cell: tuple[str, str, float, float], digest: str, folder: Path | No
 def _run(problem: cp.Problem, task: Task) -> cp.Result:
     from counterpoise.solvers.hybrid import join
 
-    x = problem.start(task.start)
-    results: list[cp.Result] = []
+    x, results = problem.start(task.start), []
     for stage in task.method.stages:
-        _warm_up(task.problem, _frozen(stage))
-        results.append(cp.minimize(problem, results[-1].x if results else x, seed=task.start, **stage))
+        _warm_up(task.problem, tuple(sorted(item for item in stage.items() if item[0] not in ("max_iter", "max_time"))))
+        results.append(cp.minimize(problem, x, seed=task.start, **stage))
+        x = results[-1].x
         if results[-1].status is cp.Status.INTERRUPTED:
             raise KeyboardInterrupt
     return functools.reduce(join, results)
-
-
-def _frozen(stage: dict[str, Any]) -> tuple[tuple[str, Any], ...]:
-    return tuple(sorted((name, value) for name, value in stage.items() if name not in ("max_iter", "max_time")))
 
 
 @functools.cache
@@ -138,7 +123,7 @@ def _warm_up(problem: str, stage: tuple[tuple[str, Any], ...]) -> None:
     """Compile a method's kernels on a small problem, so that time limits exclude compilation."""
     rng, n, options = np.random.default_rng(0), 64, dict(stage)
     A, y = rng.standard_normal((n, n)), rng.standard_normal(n)
-    small = build(problem, Data("warm-up", A, y, "", ""), 4.0, 1.0)
+    small = build(problem, A, y if problem == "SIT" else 0.0, 4.0, 1.0)
     limits = {"work": 8} if options["method"] == "search" else {"max_iter": 20}
     cp.minimize(small, **{**options, **limits})
 
@@ -208,30 +193,23 @@ def run(
     failed: Callable[[Task, Exception], None] | None = None,
 ) -> None:
     """Run tasks and append each record as it arrives; tasks for quality in parallel, then those for clocks alone."""
-    code = code_identity()
+    attempt = functools.partial(_attempt, folder=folder, code=code_identity())
     quality = [task for task in todo if task.measure == "quality"]
-    timing = [task for task in todo if task.measure != "quality"]
     parallel = jobs > 1 or backend in PACKAGES
+
+    def collect(outcomes: Iterable[tuple[Task, Record | Exception]]) -> None:
+        for task, outcome in outcomes:
+            if isinstance(outcome, Record):
+                store.add(outcome)
+                done(outcome)
+            elif failed is None:
+                raise outcome
+            else:
+                failed(task, outcome)
+
     with workers(backend, address, jobs) if parallel and quality else contextlib.nullcontext():
-        outcomes = _in_parallel(quality, folder, code) if parallel else _one_by_one(quality, folder, code)
-        _collect(outcomes, store, done, failed)
-    _collect(_one_by_one(timing, folder, code), store, done, failed)
-
-
-def _collect(
-    outcomes: Iterable[tuple[Task, Record | Exception]],
-    store: Store,
-    done: Callable[[Record], None],
-    failed: Callable[[Task, Exception], None] | None,
-) -> None:
-    for task, outcome in outcomes:
-        if isinstance(outcome, Record):
-            store.add(outcome)
-            done(outcome)
-        elif failed is None:
-            raise outcome
-        else:
-            failed(task, outcome)
+        collect(_in_parallel(quality, attempt) if parallel else map(attempt, quality))
+    collect(map(attempt, (task for task in todo if task.measure != "quality")))
 
 
 def _attempt(task: Task, folder: Path | None, code: str) -> tuple[Task, Record | Exception]:
@@ -241,16 +219,11 @@ def _attempt(task: Task, folder: Path | None, code: str) -> tuple[Task, Record |
         return task, error
 
 
-def _one_by_one(todo: list[Task], folder: Path | None, code: str) -> Iterator[tuple[Task, Record | Exception]]:
-    for task in todo:
-        yield _attempt(task, folder, code)
-
-
-def _in_parallel(todo: list[Task], folder: Path | None, code: str) -> Iterator[tuple[Task, Record | Exception]]:
+def _in_parallel(todo: list[Task], attempt: Callable[[Task], Any]) -> Iterator[tuple[Task, Record | Exception]]:
     """Yield outcomes as they arrive; other backends get batches."""
     import joblib
 
-    jobs = [joblib.delayed(_attempt)(task, folder, code) for task in todo]
+    jobs = [joblib.delayed(attempt)(task) for task in todo]
     try:
         arriving = joblib.Parallel(return_as="generator_unordered", batch_size=1)
     except ValueError:

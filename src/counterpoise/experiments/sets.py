@@ -12,6 +12,7 @@ import importlib.util
 import os
 import tomllib
 import warnings
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -108,6 +109,18 @@ def load(name: str, folder: Path | None) -> Data:
     seed = catalogue()["sources"][source]["seeds"][size]
     A, *_, origin = draw_block(source, catalogue()["blocks"]["sizes"][size], seed, folder)
     return _with_digest(name, A, None, f"{origin}, seed {seed}")
+
+
+def load_present(names: Iterable[str], folder: Path | None) -> tuple[dict[str, Data], dict[str, str]]:
+    """Return the sets that are here, and for each that is not, the sentence that says so."""
+    here: dict[str, Data] = {}
+    absent: dict[str, str] = {}
+    for name in names:
+        try:
+            here[name] = load(name, folder)
+        except Absent as absence:
+            absent[name] = str(absence)
+    return here, absent
 
 
 def draw_block(source: str, side: int, seed: int, folder: Path | None) -> tuple[Any, Any, Any, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import sqlite3
 import zlib
 from collections.abc import Iterable
@@ -13,34 +14,22 @@ from typing import Any
 import numpy as np
 
 from counterpoise.checks import Vector
+from counterpoise.experiments.plan import Place
 from counterpoise.output import CannotWriteError
 
 SCHEMA = 1
-COLUMNS = (
-    "key", "target", "problem", "dataset", "digest", "value", "lam", "method", "stages", "start", "measure",
-    "objective", "violation", "cws_gap", "critical_residual", "status", "nit", "seconds", "history",
-    "code", "versions", "machine", "at",
-)  # fmt: skip
 
 
 @dataclasses.dataclass(frozen=True)
-class Record:
+class Record(Place):
     """One run: its settings, result, certificate, and the code and machine that produced it.
 
     ``history`` has rows (iteration, seconds, objective); ``versions`` and ``machine`` are JSON, ``at`` a time in UTC.
     """
 
     key: str
-    target: str
-    problem: str
-    dataset: str
-    digest: str
-    value: float
-    lam: float
     method: str
     stages: str
-    start: int
-    measure: str
     objective: float
     violation: float
     cws_gap: float
@@ -54,10 +43,8 @@ class Record:
     machine: str
     at: str
 
-    @property
-    def cell(self) -> tuple[str, str, float, float]:
-        """(problem, set, s or c, λ)."""
-        return self.problem, self.dataset, self.value, self.lam
+
+COLUMNS = tuple(field.name for field in dataclasses.fields(Record))
 
 
 class Store:
@@ -90,14 +77,12 @@ class Store:
 
     def add(self, record: Record) -> None:
         """Append a record; a second one of the same key is ignored."""
-        fields = dataclasses.asdict(record)
-        fields["history"] = pack(record.history)
-        marks = ", ".join("?" * len(COLUMNS))
+        history = zlib.compress(np.ascontiguousarray(record.history, dtype="<f8").tobytes())
+        row = [history if name == "history" else getattr(record, name) for name in COLUMNS]
         try:
             with self.connection:
-                self.connection.execute(
-                    f"INSERT OR IGNORE INTO records VALUES ({marks})", [fields[name] for name in COLUMNS]
-                )
+                marks = ", ".join("?" * len(row))
+                self.connection.execute(f"INSERT OR IGNORE INTO records ({', '.join(COLUMNS)}) VALUES ({marks})", row)
         except sqlite3.OperationalError as error:
             raise CannotWriteError(f"{self.path} cannot be written: {error}.") from None
 
@@ -113,21 +98,12 @@ class Store:
 
 
 def _record(row: tuple[Any, ...]) -> Record:
-    fields = dict(zip(COLUMNS, row, strict=True))
     # SQLite stores NaN as NULL.
-    for name in ("objective", "violation", "cws_gap", "critical_residual"):
-        fields[name] = float("nan") if fields[name] is None else fields[name]
-    return Record(**{**fields, "history": unpack(fields["history"])})
-
-
-def pack(history: Vector) -> bytes:
-    """Compress a history."""
-    return zlib.compress(np.ascontiguousarray(history, dtype="<f8").tobytes())
-
-
-def unpack(packed: bytes) -> Vector:
-    """Return a history as it was."""
-    return np.frombuffer(zlib.decompress(packed), dtype="<f8").reshape(-1, 3).copy()
+    fields: dict[str, Any] = {
+        name: math.nan if value is None else value for name, value in zip(COLUMNS, row, strict=True)
+    }
+    history = np.frombuffer(zlib.decompress(fields["history"]), dtype="<f8").reshape(-1, 3).copy()
+    return Record(**{**fields, "history": history})
 
 
 def as_json(value: Any) -> str:

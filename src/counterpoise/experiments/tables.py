@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from counterpoise.output import csv_text
@@ -46,9 +46,7 @@ class Table:
         """Return a pipe table; columns that hold a number are flushed right."""
         marks = ["--:" if self.is_numeric(column) else ":--" for column in range(len(self.head))]
         lines = [f"**{self.caption}**", "", _piped(self.head), "|" + "|".join(marks) + "|"]
-        for r, row in enumerate(self.rows):
-            cells = [show(value) for value in row]
-            lines.append(_piped([f"**{text}**" if (r, c) in self.bold else text for c, text in enumerate(cells)]))
+        lines += map(_piped, self.cells(lambda value, bold: f"**{show(value)}**" if bold else show(value)))
         return "\n".join([*lines, *(f"\n{note}" for note in self.notes)])
 
     def csv(self) -> str:
@@ -60,13 +58,16 @@ class Table:
         shape = "".join("r" if self.is_numeric(column) else "l" for column in range(len(self.head)))
         lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{shape}}}", r"\toprule"]
         lines += [" & ".join(map(escape_latex, self.head)) + r" \\", r"\midrule"]
-        for r, row in enumerate(self.rows):
-            cells = [escape_latex(show(value)) for value in row]
-            marked = [rf"\textbf{{{text}}}" if (r, c) in self.bold else text for c, text in enumerate(cells)]
-            lines.append(" & ".join(marked) + r" \\")
+        texts = self.cells(lambda value, bold: (r"\textbf{%s}" if bold else "%s") % escape_latex(show(value)))
+        lines += [" & ".join(row) + r" \\" for row in texts]
         lines += [r"\bottomrule", r"\end{tabular}", rf"\caption{{{escape_latex(self.caption)}}}"]
         lines += [rf"\label{{tab:{self.name}}}", r"\end{table}"]
         return "\n".join(lines)
+
+    def cells(self, make: Callable[[Cell, bool], Any]) -> list[list[Any]]:
+        """Return ``make(value, whether it is bold)`` for all cells."""
+        rows = enumerate(self.rows)
+        return [[make(value, (r, c) in self.bold) for c, value in enumerate(row)] for r, row in rows]
 
     def is_numeric(self, column: int) -> bool:
         """Return whether a column holds a number."""

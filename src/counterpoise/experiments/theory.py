@@ -12,17 +12,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import stats
 
 from counterpoise.certificates import certify, exactness_threshold
 from counterpoise.checks import Vector
-from counterpoise.experiments.hierarchy import (
-    Counts,
-    Hierarchy,
-    Instance,
-    draw_instance,
-    is_exact,
-    measure_hierarchy,
-)
+from counterpoise.experiments.hierarchy import Counts, Hierarchy, Instance, draw_instance, is_exact, measure_hierarchy
 from counterpoise.kernels import sweep
 from counterpoise.problem import Problem
 from counterpoise.solvers import minimize
@@ -194,11 +188,8 @@ def fit_tail(gap: Vector, floor: float) -> tuple[float, float, float, tuple[int,
     inside = np.flatnonzero((gap > floor) & (gap <= TAIL_SPAN * floor))
     if len(inside) < 3:
         return math.nan, math.nan, math.nan, (0, 0)
-    logs = np.log(gap[inside])
-    slope, intercept = np.polyfit(inside, logs, 1)
-    residual = logs - (slope * inside + intercept)
-    r2 = 1.0 - float(residual @ residual) / float(((logs - logs.mean()) ** 2).sum())
-    return float(slope), float(intercept), r2, (int(inside[0]), int(inside[-1]))
+    fit = stats.linregress(inside, np.log(gap[inside]))
+    return float(fit.slope), float(fit.intercept), float(fit.rvalue) ** 2, (int(inside[0]), int(inside[-1]))
 
 
 def mean_squared_step(walk: Walk) -> float:

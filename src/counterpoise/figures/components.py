@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 REACH = 0.95
 # Least distance of two names along an axis, as a share of its length.
 APART = 0.055
+# How far names are from an axis that their arrows lie on, as a share of the way to the edge; a line leads to the end.
+BESIDE = 0.07
 # Looks of groups of rows.
 MARKERS = (".", "x", "^", "s", "D", "v", "P", "*")
 
@@ -110,7 +112,7 @@ def _rows(scores: Vector, groups: Any) -> list[Series]:
 
 
 def _draw_arrows(ax: Axes, loadings: Vector, labels: list[str], far: Vector) -> None:
-    """Draw the loadings, with names beside their ends; names of arrows along one axis are kept apart."""
+    """Draw the loadings, with names beside their ends; those along an axis are kept apart, a line leads to the end."""
     held = np.flatnonzero(loadings.any(axis=1))
     longest = np.maximum(np.abs(loadings).max(axis=0), 1e-300)
     ends = loadings[held] * REACH * float(np.min(far / longest))
@@ -119,51 +121,41 @@ def _draw_arrows(ax: Axes, loadings: Vector, labels: list[str], far: Vector) -> 
     ax.set_ylim(-reach[1], reach[1])
     for line in (ax.axhline, ax.axvline):
         line(0.0, color="0.8", lw=0.8, zorder=0)
-    at = ends.copy()
+    at = ends + np.where(ends[:, :1] >= 0.0, 1.0, -1.0) * [0.015 * reach[0], 0.0]
     for axis in (0, 1):
         alone = np.flatnonzero(ends[:, 1 - axis] == 0.0)
         at[alone, axis] = spread(ends[alone, axis], APART * 2.0 * reach[axis])
+        at[alone, 1 - axis] = BESIDE * reach[1 - axis]
     for j, end, place in zip(held, ends, at, strict=True):
         dash = "--" if end[np.argmax(np.abs(end))] < 0.0 else "-"
         arrow = {"arrowstyle": "-|>", "color": "black", "lw": 1.0, "ls": dash, "shrinkA": 0.0, "shrinkB": 0.0}
         ax.annotate("", tuple(end), (0.0, 0.0), arrowprops=arrow)
         upright = end[1] == 0.0  # on the horizontal axis names stand on end
+        thin = {"arrowstyle": "-", "color": "0.5", "lw": 0.6, "shrinkA": 0.0, "shrinkB": 0.0}
         ax.annotate(
             labels[j],
-            tuple(place),
-            xytext=(0.0, 5.0) if upright else (5.0 if end[0] >= 0.0 else -5.0, 0.0),
-            textcoords="offset points",
+            tuple(end),
+            xytext=tuple(place),
             rotation=90.0 if upright else 0.0,
             ha="center" if upright else "left" if end[0] >= 0.0 else "right",
             va="bottom" if upright else "center",
             fontsize="small",
             bbox={"facecolor": "white", "alpha": 0.7, "lw": 0.0, "pad": 0.5},
+            arrowprops=thin if 0.0 in end else None,
         )
 
 
 def spread(places: Vector, least: float) -> Vector:
-    """Return places in the same order, moved as little as a pass in each direction needs to be so far apart.
+    """Return places in the same order, at least so far apart, moved as little as possible in the sense of squares.
 
     Examples
     --------
     >>> spread(np.array([0.0, 0.1, 3.0]), 1.0).tolist()
     [-0.45, 0.55, 3.0]
     """
-    if len(places) < 2:
-        return places
-    order = np.argsort(places, kind="stable")
-    # Clusters of places that touch are centred where their members are on average.
-    clusters = [[float(places[k]), 1] for k in order]
-    merged: list[list[float]] = []
-    for centre, size in clusters:
-        merged.append([centre, size])
-        while len(merged) > 1 and merged[-1][0] - merged[-2][0] < 0.5 * least * (merged[-1][1] + merged[-2][1]):
-            (one, a), (two, b) = merged.pop(-2), merged.pop()
-            merged.append([(one * a + two * b) / (a + b), a + b])
+    from sklearn.isotonic import isotonic_regression  # slow to import
+
+    order, steps = np.argsort(places, kind="stable"), least * np.arange(len(places))
     out = np.empty(len(places))
-    at = 0
-    for centre, size in merged:
-        count = int(size)
-        out[order[at : at + count]] = centre + least * (np.arange(count) - 0.5 * (count - 1))
-        at += count
+    out[order] = isotonic_regression(places[order] - steps) + steps if len(places) else out
     return out

@@ -95,61 +95,31 @@ class Report:
         """Add text, a paragraph each."""
         self._body += [f"<p>{html.escape(sentence)}</p>" for sentence in sentences]
 
-    def chart(
-        self,
-        name: str,
-        title: str,
-        kind: str,
-        x: Axis,
-        y: Axis,
-        series: Sequence[Series],
-        categories: Sequence[str] = (),
-        marks: Sequence[Any] = (),
-        note: str = "",
-    ) -> None:
-        """Add a chart.
-
-        Parameters
-        ----------
-        name : str
-            Of the element, for links such as ``#hide=name:series``.
-        title : str
-        kind : {"line", "bar", "dot", "scatter"}
-            Bars and dots lie in rows, one a category.
-        x, y, series, categories, marks
-            As in :class:`counterpoise.figures.describe.Panel`.
-        note : str
-        """
-        self.draw(name, title, kind, Panel(title, x, y, series, categories, marks), note)
+    def chart(self, name: str, title: str, kind: str, *parts: Any, note: str = "", **more: Any) -> None:
+        """Add a chart of one panel, given by the fields of :class:`counterpoise.figures.describe.Panel` from x on."""
+        self.draw(name, title, kind, Panel(title, *parts, **more), note)
 
     def draw(self, name: str, title: str, kind: str, panel: Panel, note: str = "") -> None:
-        """Add a chart of one panel."""
+        """Add a chart of one panel.
+
+        ``name`` is that of the element, for links such as ``#hide=name:series``; ``kind`` is "line", "bar", "dot" or
+        "scatter". Bars and dots lie in rows, one a category.
+        """
         check_panel(name, kind, panel)
-        self._take_name(name)
-        self.charts[name] = _spec(kind, panel)
-        self._add_figure(name, title, note)
+        self._add_figure(name, title, note, _spec(kind, panel))
 
     def panels(self, name: str, title: str, kind: str, panels: Sequence[Panel], note: str = "") -> None:
-        """Add charts of one kind of which one is seen at a time, chosen from a list.
-
-        Parameters
-        ----------
-        name : str
-            Of the element, for links such as ``#panel=name:label``.
-        title : str
-        kind : {"line", "bar", "dot", "scatter"}
-        panels : sequence of Panel
-        note : str
-        """
+        """Add charts of one kind of which one is shown at a time, chosen from a list or by ``#panel=name:label``."""
         if not panels:
             raise ValueError(f"The chart {name!r} has no panels; give at least one.")
         for panel in panels:
             check_panel(name, kind, panel)
-        self._take_name(name)
-        self.charts[name] = {"panels": [{"label": panel.label, **_spec(kind, panel)} for panel in panels]}
-        self._add_figure(name, title, note)
+        specs = [{"label": panel.label, **_spec(kind, panel)} for panel in panels]
+        self._add_figure(name, title, note, {"panels": specs})
 
-    def _add_figure(self, name: str, title: str, note: str) -> None:
+    def _add_figure(self, name: str, title: str, note: str, spec: dict[str, Any]) -> None:
+        self._take_name(name)
+        self.charts[name] = spec
         self._body.append(f'<figure id="{name}"><figcaption>{html.escape(title)}</figcaption>{_note(note)}</figure>')
 
     def table(
@@ -160,8 +130,9 @@ class Report:
             if column.format not in FORMATS:
                 raise ValueError(f"The format of {column.head!r} is {column.format!r}; use one of {some(FORMATS, 9)}.")
         self._take_name(name)
+        marks = {True: "", False: ' class="number"'}
         heads = "".join(
-            f'<th{_class(column)} data-column="{html.escape(column.head)}" scope="col">'
+            f'<th{marks[column.is_text]} data-column="{html.escape(column.head)}" scope="col">'
             f'<button type="button">{html.escape(column.head)}</button></th>'
             for column in columns
         )
@@ -249,10 +220,6 @@ def _note(text: str) -> str:
 def _unbroken(text: str) -> str:
     """Escape a text and keep numbers on one line with their percent sign."""
     return html.escape(text.replace(" %", "\u00a0%"))
-
-
-def _class(column: Column) -> str:
-    return "" if column.is_text else ' class="number"'
 
 
 def _cells(values: Sequence[Any], column: Column) -> list[str]:

@@ -118,20 +118,6 @@ def _free_weights(problem, held, m, M, z):
 
 
 @outlined
-def _to_shed(problem, held, m, z):
-    """Return the place of the least weight below 0 where such weights alone keep M's from being the best; else −1."""
-    h, place, least = problem.h, -1, 0.0
-    if problem.ruled or len(h.centre) > 0 or m < 2:
-        return -1
-    for a in range(m):
-        if h.lo[held[a]] > 0.0 or h.hi[held[a]] < problem.u.total:
-            return -1
-        if z[a] <= least:
-            place, least = a, z[a]
-    return place
-
-
-@outlined
 def _entering(slope, bend, least, reach):
     """Return what a newcomer gains with the best weight between ``least`` and ``reach``, which may be a loss."""
     weight = reach
@@ -263,46 +249,26 @@ def walk(problem, x, s, steps, stay, away, rng):
         if not sound:
             price(problem, held, m, M, Z, schur)
         inside = _free_weights(problem, held, m, M, z)
-        a, shed = -1 if inside else _to_shed(problem, held, m, z), False
-        while a >= 0 and M[a, a] > 0.0:
-            shed = True
-            is_held[held[a]] = False
-            enter_from[held[a]] = step + 1 + _some(away, rng)
-            drop(m, a, M, Z, schur)
-            m -= 1
-            held[a] = held[m]
-            inside = _free_weights(problem, held, m, M, z)
-            a = -1 if inside else _to_shed(problem, held, m, z)
         if not inside:
             size, _ = exchange(problem, old_held, old_m, old_z, place, enters, new_held, new_z)
             if size == 0:  # the sum has no room there: back, and not this way again
                 m = old_m
                 copy_support(old_held, old_z, m, held, z)
-                for a in range(m):
-                    is_held[held[a]] = True
                 price(problem, held, m, M, Z, schur)
                 if enters >= 0:
                     enter_from[enters] = step + 1 + away
                 else:
                     leave_from[held[place]] = step + 1 + away
                 continue
-            if shed:  # M, Z and ς are those of another support
-                for a in range(old_m):
-                    is_held[old_held[a]] = False
-                m = size
-                copy_support(new_held, new_z, m, held, z)
-                for a in range(m):
-                    is_held[held[a]] = True
-                price(problem, held, m, M, Z, schur)
             kept = 0
-            # Otherwise new_held is held without those that went to 0, in the same order.
-            for a in range(0 if shed else m):
+            # new_held is held without those that went to 0, in the same order.
+            for a in range(m):
                 if kept < size and new_held[kept] == held[a]:
                     z[a] = new_z[kept]
                     kept += 1
                 else:
                     z[a] = -1.0
-            a = -1 if shed else m - 1
+            a = m - 1
             while a >= 0:
                 if z[a] < 0.0:
                     is_held[held[a]] = False

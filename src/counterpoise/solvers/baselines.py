@@ -10,21 +10,21 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from counterpoise.checks import Vector, number
-from counterpoise.clock import working_seconds
 from counterpoise.kernels.separable import Separable
-from counterpoise.problem import Problem, Result, Status
-from counterpoise.solvers.run import EPOCH_SECONDS, Epoch, Progress, Run
+from counterpoise.problem import Problem, Result
+from counterpoise.solvers.drive import Drive, Update
+from counterpoise.solvers.run import Progress, Run
 from counterpoise.supervision import supervised
 from counterpoise.terms.separable import smooth_slopes
+from counterpoise.terms.smooth import Quadratic
 
-Update = Callable[[Vector], Vector]
 Callback = Callable[[Progress], Any]
 
 # The paper's settings: PSG steps 0.01/√t; MSCR solves each subproblem by ten steps.
@@ -38,8 +38,8 @@ RESTART_PERIOD = 200
 PSG_MAX_ITER, MAX_ITER = 10_000, 100_000
 # PSG ends after so many steps in a row that do not move; points are also scored that often, or more often if slow.
 WINDOW, WINDOW_COST = 16, 1e8
-# Up to this side a matrix is decomposed densely; a matrix this close to semidefinite, relative to its norm, is so.
-DENSE_SIDE, SEMIDEFINITE = 500, 1e-10
+# Up to this side a matrix is decomposed densely.
+DENSE_SIDE = 500
 # Steps below this, relative to x, are rounding.
 ROUNDING = 1e-14
 
@@ -63,27 +63,25 @@ def psg(
     Parameters
     ----------
     problem : Problem
-        With bounds and linear terms for h.
-    x0 : array of length n, optional
+        h may contain Bounds, Linear and Ridge, here and in the other two methods.
     step : float, sequence of floats, or "grid"
-        Several steps are tried one after another from the same start and the best point is kept. Each has an even
-        share of the limits; the largest come first, because they end soonest and leave their rest to the others.
-        "grid" is ``STEP_GRID``.
+        Several steps are tried one after another from the same start and the best point is kept. Each gets an even
+        share of the limits. The largest come first, because they end soonest and leave time to the others. "grid" is
+        ``STEP_GRID``.
     tol : float
-        The run ends when 16 steps in a row move no coordinate by more than ``tol``·max|x|. Steps shrink, so that
-        is weaker than stationarity: certify the point.
+        The run ends when 16 steps in a row move no coordinate by more than ``tol``·max|x|. Steps shrink, so this is
+        weaker than stationarity: certify the point.
     max_iter : int, optional
-        Without any limit, 10 000 per step size.
-    max_time : float, optional
-    seed : int or None
-        Of the start.
+        By default, without a time limit, 10 000 per step size.
     callback : callable, optional
         Sees the best of the points scored since its last call; F is not monotone.
+    x0, max_time, seed
+        As in :func:`counterpoise.solvers.bcd.bcd_g`.
     """
     steps = _steps(step)
     run = Run(problem, x0, tol, _limit(max_iter, max_time, PSG_MAX_ITER * len(steps)), max_time, seed, callback)
     model = Model(problem)
-    rules = [_subgradient_rule(model, size) for size in steps]
+    rules = [_rule(model, _growing_weights(size)) for size in steps]
     return run.loop(Drive(run, rules, patience=WINDOW, stride=model.stride, unit=0.0).epoch)
 
 
@@ -109,14 +107,11 @@ def mscr(
       upper bound of F and the convex split is taken. ``split="convex"`` always keeps f, and ends lower.
     * f concave or the set not convex (NNSPCA): no convex relaxation exists, so f is majorised too, by its
       linearisation if it is concave. On {x ≥ 0, ‖x‖ = 1} the minimiser is then the projection of −G, a unit
-      vector if G has no negative entry. The stages repeat that with g′ fixed: ten of them, or to a fixed
+      vector if G has no negative entry. The stages repeat this with g′ fixed: ten of them, or to a fixed
       point with ``inner="exact"``.
 
     Parameters
     ----------
-    problem : Problem
-        With bounds and linear terms for h.
-    x0 : array of length n, optional
     inner : {"paper", "exact"}
         "exact" means an optimality residual of 1e-10 relative to max|G|, or 20 000 steps.
     split : {"paper", "convex"}
@@ -124,20 +119,18 @@ def mscr(
     tol : float
         The run ends when ‖x⁺ − x‖∞ ≤ ``tol``·max(1, ‖x‖∞).
     max_iter : int, optional
-        Limit on subproblems; without any limit, 100 000.
-    max_time : float, optional
-    seed : int or None
-        Of the start.
-    callback : callable, optional
+        Limit on subproblems; by default, without a time limit, 100 000.
+    problem, x0, max_time, seed, callback
+        As in :func:`psg`.
     """
     _choose(inner, "inner", ("paper", "exact"))
     _choose(split, "split", ("paper", "convex"))
     run = Run(problem, x0, tol, _limit(max_iter, max_time, MAX_ITER), max_time, seed, callback)
     model = Model(problem)
     if split == "paper" and model.bend_of_g and model.is_concave(with_g=True):
-        rule = _proximal_rule(model, 0.0)
+        rule = _rule(model, itertools.repeat(0.0))
     else:
-        rule = _relaxation_rule(model, exact=inner == "exact", expired=_deadline(run))
+        rule = _relaxation_rule(model, exact=inner == "exact", expired=lambda: run.limits.reached() is not None)
     return run.loop(Drive(run, [rule]).epoch)
 
 
@@ -162,22 +155,17 @@ def pdca(
 
     Parameters
     ----------
-    problem : Problem
-        With bounds and linear terms for h.
-    x0 : array of length n, optional
     extrapolate : bool
     lipschitz : float, optional
         L, by default the largest eigenvalue of |Q|. Any L for which ½L‖x‖² − f is convex keeps F from rising; a
-        smaller one may cycle. For the concave f of NNSPCA 0 is valid, x⁺ is then the projection of −G, and
-        takes less than half of the iterations.
+        smaller one may cycle. For the concave f of NNSPCA 0 is valid; x⁺ is then the projection of −G, which needs
+        less than half of the iterations.
     tol : float
         The run ends when ‖x⁺ − x‖∞ ≤ ``tol``·max(1, ‖x‖∞), twice in a row if extrapolated.
     max_iter : int, optional
-        Without any limit, 100 000.
-    max_time : float, optional
-    seed : int or None
-        Of the start.
-    callback : callable, optional
+        By default, without a time limit, 100 000.
+    problem, x0, max_time, seed, callback
+        As in :func:`psg`.
     """
     bound = None if lipschitz is None else number(lipschitz, "lipschitz", 0.0)
     run = Run(problem, x0, tol, _limit(max_iter, max_time, MAX_ITER), max_time, seed, callback)
@@ -186,7 +174,7 @@ def pdca(
         bound = model.norm
     elif bound == 0.0 and not model.is_concave(with_g=True):
         raise ValueError("lipschitz is 0, but f is not concave; give at least its largest curvature, or None for ‖Q‖.")
-    rule = _extrapolated_rule(model, bound) if extrapolate else _proximal_rule(model, bound)
+    rule = _rule(model, itertools.repeat(bound), Momentum(RESTART_PERIOD) if extrapolate else None)
     return run.loop(Drive(run, [rule], patience=1 + bool(extrapolate), stride=model.stride).epoch)
 
 
@@ -217,39 +205,22 @@ class Model:
     def argmin(self, x: Vector, G: Vector, L: float) -> Vector:
         """Return the minimiser of ⟨G, z⟩ + ½L‖z − x‖² over the feasible set; with signs also of h's kinks at 0."""
         u, h = self.problem.u, self.problem.separable
-        point: Vector
         if u.signed:
             point = u.shrink(L * x - G, h)
-            return point
-        if L > 0.0:
+        elif L > 0.0:
             point = u.project(x - G / L, h)
-            return point
-        if u.groups:  # only a line has groups
-            n, tree = self.f.n, u.tree(self.f.n)
-            if np.isfinite(h.lo).all():
-                spare = np.minimum(h.hi - h.lo, u.c - float(h.lo.sum()))
-                point = tree.cheapest(G, spare, np.arange(n), h.lo, u.c)
-            else:
-                spare = np.minimum(h.hi - h.lo, float(h.hi.sum()) - u.c)
-                point = -tree.mirrored().cheapest(-G, spare, np.arange(n), -h.hi, -u.c)
-            return point
-        point = greedy_fill(G, h, u.c, x) if u.is_line else u.project(-G, h)
-        return point
+        elif u.is_line:
+            point = cheapest_in_groups(G, h, u) if u.groups else greedy_fill(G, h, u.c, x)
+        else:
+            point = u.project(-G, h)
+        return np.asarray(point)
 
     @cached_property
     def norm(self) -> float:
         """‖Q‖, the largest eigenvalue of |Q|: for least squares |σ|·‖A‖², for a loss L·‖A‖²; and h's largest bend."""
         h = self.problem.separable
-        return self._norm_of_f + float((h.bend + np.maximum(h.curve, 0.0).sum(axis=0)).max())
-
-    @cached_property
-    def _norm_of_f(self) -> float:
-        return _largest_eigenvalue(*self.f.majorant.square)
-
-    @property
-    def is_convex(self) -> bool:
-        """Whether f is convex."""
-        return bool(self.f.is_convex)
+        bend = float((h.bend + np.maximum(h.curve, 0.0).sum(axis=0)).max())
+        return _largest_eigenvalue(*self.f.majorant.square) + bend
 
     def is_concave(self, with_g: bool = False) -> bool:
         """Whether f, or f + g if that is a quadratic too, is concave."""
@@ -259,7 +230,7 @@ class Model:
         f = self.f.majorant
         if f.is_concave or self.norm <= shift:
             return True
-        return not f.is_convex and _is_semidefinite(shift * np.eye(f.n) - f.Q, self.norm)
+        return not f.is_convex and Quadratic(shift * np.eye(f.n) - f.Q).is_convex
 
 
 def greedy_fill(G: Vector, h: Separable, c: float, x: Vector) -> Vector:
@@ -276,6 +247,15 @@ def greedy_fill(G: Vector, h: Separable, c: float, x: Vector) -> Vector:
     z = h.lo.copy()
     z[order] += np.clip(c - float(h.lo.sum()) - before, 0.0, room)
     return z
+
+
+def cheapest_in_groups(G: Vector, h: Separable, u: Any) -> Vector:
+    """Return a minimiser of ⟨G, z⟩ over the feasible set of a sum with groups; mirrored if some lo is infinite."""
+    sign, lo, tree = 1.0, h.lo, u.tree(len(G))
+    if not np.isfinite(lo).all():
+        sign, lo, tree = -1.0, -h.hi, tree.mirrored()
+    spare = np.minimum(h.hi - h.lo, sign * u.c - float(lo.sum()))
+    return np.asarray(sign * tree.cheapest(sign * G, spare, np.arange(len(G)), lo, sign * u.c))
 
 
 class Momentum:
@@ -305,118 +285,24 @@ def _next_weight(weight: float) -> float:
     return 0.5 + math.sqrt(0.25 + weight * weight)
 
 
-class Drive:
-    """Iterates update rules x → x⁺ for :meth:`Run.loop`: one after another, each from the start with an even share.
+def _growing_weights(step: float) -> Iterator[float]:
+    """Yield PSG's L = √t/step for t = 1, 2, …"""
+    return (math.sqrt(t) / step for t in itertools.count(1))
 
-    Points are scored every ``stride`` iterations and at the end of a rule, and an epoch reports the best of them. Which
-    points are scored does not depend on the clock, so neither does the result of a run without a time limit.
 
-    Parameters
-    ----------
-    run : Run
-    rules : sequence of callables
-        Each returns a new array and may keep state.
-    patience : int
-        A rule ends when so many steps in a row move no coordinate by more than tol·max(unit, ‖x‖∞).
-    stride : int
-    unit : float
+def _rule(model: Model, weights: Iterator[float], momentum: Momentum | None = None) -> Update:
+    """Return the update x → argmin ⟨G, z⟩ + ½L‖z − x‖², with the next of the weights L each time.
+
+    With momentum, ∇f and the proximal term are taken at the extrapolated point, ∂g at x: pDCAe.
     """
-
-    def __init__(self, run: Run, rules: Sequence[Update], patience: int = 1, stride: int = 1, unit: float = 1.0):
-        self.run, self.rules = run, list(rules)
-        self.patience, self.stride, self.unit = patience, stride, unit
-        self.cut: Status | None = None
-        self._begin(0)
-
-    def _begin(self, done: int) -> None:
-        """Go to the start with an even share of what is left of the limits after ``done`` iterations."""
-        run, left, now = self.run, len(self.rules), self._now()
-        self.x, self.idle = run.start, 0
-        self.last = math.inf if run.max_iter is None else done + math.ceil((run.max_iter - done) / left)
-        self.until = math.inf if run.max_time is None else now + (run.max_time - now) / left
-
-    def _now(self) -> float:
-        return working_seconds() - self.run.clock
-
-    def epoch(self, trials: int) -> Epoch:
-        """Iterate for about ``trials`` iterations or 50 ms; report the best scored point."""
-        points: list[Vector] = []
-        tried = accepted = 0
-        pause = min(self._now() + EPOCH_SECONDS, self.until)
-        status = None
-        while status is None and tried < trials and (not points or self._now() < pause):
-            count = int(min(self.stride, self.last - self.run.done - tried))
-            steps, moves = self._iterate(count)
-            tried, accepted = tried + steps, accepted + moves
-            points.append(self.x)
-            status = self._verdict(self.run.done + tried)
-        best = points[0] if len(points) == 1 else min(reversed(points), key=lambda x: self.run.measure(x)[0])
-        return Epoch(best, tried, accepted, self._next_rule(status, self.run.done + tried))
-
-    def _iterate(self, count: int) -> tuple[int, int]:
-        """Take up to ``count`` steps; return how many, and how many moved."""
-        moves = 0
-        for done in range(1, count + 1):
-            new = self.rules[0](self.x)
-            allowed = self.run.tol * max(self.unit, float(np.abs(self.x).max()))
-            moved = float(np.abs(new - self.x).max()) > allowed
-            self.x, self.idle, moves = new, 0 if moved else self.idle + 1, moves + moved
-            if self.idle >= self.patience:
-                return done, moves
-        return count, moves
-
-    def _verdict(self, done: int) -> Status | None:
-        """Return why the rule ends here, if it does."""
-        if self.idle >= self.patience:
-            return Status.STATIONARY
-        if done >= self.last:
-            return Status.ITERATION_LIMIT
-        return Status.TIME_LIMIT if self._now() >= self.until else None
-
-    def _next_rule(self, status: Status | None, done: int) -> Status | None:
-        """Begin the next rule if this one has ended; after the last say why, a limit before stationarity."""
-        if status is None:
-            return None
-        if status is not Status.STATIONARY:
-            self.cut = self.cut or status
-        if len(self.rules) == 1 or done == self.run.max_iter:
-            return self.cut or status
-        del self.rules[0]
-        self._begin(done)
-        return None
-
-
-def _subgradient_rule(model: Model, step: float) -> Update:
-    """Return PSG's update x → P(x − step/√t·G)."""
-    times, g = itertools.count(1), model.problem.g
-
-    def update(x: Vector) -> Vector:
-        slope = model.slope(x)
-        return model.argmin(x, slope + g.subgradient(x, slope), math.sqrt(next(times)) / step)
-
-    return update
-
-
-def _proximal_rule(model: Model, L: float) -> Update:
-    """Return PDCA's update x → argmin ⟨G, z⟩ + ½L‖z − x‖²."""
     g = model.problem.g
 
     def update(x: Vector) -> Vector:
-        slope = model.slope(x)
-        return model.argmin(x, slope + g.subgradient(x, slope), L)
-
-    return update
-
-
-def _extrapolated_rule(model: Model, L: float) -> Update:
-    """Return pDCAe's update: ∇f and the proximal term at the extrapolated point, ∂g at x."""
-    momentum, g = Momentum(RESTART_PERIOD), model.problem.g
-
-    def update(x: Vector) -> Vector:
-        ahead = momentum.ahead(x)
+        ahead = x if momentum is None else momentum.ahead(x)
         slope = model.slope(ahead)
-        new = model.argmin(ahead, slope + g.subgradient(x, slope), L)
-        momentum.judge(x, ahead, new)
+        new = model.argmin(ahead, slope + g.subgradient(x, slope), next(weights))
+        if momentum is not None:
+            momentum.judge(x, ahead, new)
         return new
 
     return update
@@ -425,7 +311,7 @@ def _extrapolated_rule(model: Model, L: float) -> Update:
 def _relaxation_rule(model: Model, exact: bool, expired: Callable[[], bool]) -> Update:
     """Return MSCR's update x → (nearly) argmin f(z) + h(z) + ⟨z, g′(x)⟩."""
     L = 0.0 if model.is_concave() else model.norm
-    accelerate = exact and model.problem.u.is_line and model.is_convex
+    accelerate = exact and model.problem.u.is_line and model.f.is_convex
     limit, tol = (INNER_LIMIT, INNER_TOL) if exact else (PAPER_STAGES, 0.0)
 
     def update(x: Vector) -> Vector:
@@ -436,7 +322,9 @@ def _relaxation_rule(model: Model, exact: bool, expired: Callable[[], bool]) -> 
             G = slope + tilt
             new = model.argmin(ahead, G, L)
             momentum.judge(x, ahead, new)
-            solved = np.abs(new - ahead).max() <= tol * _reach(G, L) + ROUNDING * np.abs(new).max()
+            # The unit of the optimality residual is the longest gradient step.
+            reach = float(np.abs(G).max()) / L if L > 0.0 else 1.0
+            solved = np.abs(new - ahead).max() <= tol * reach + ROUNDING * np.abs(new).max()
             x = new
             if solved or stage + 1 == limit or expired():
                 break
@@ -445,16 +333,6 @@ def _relaxation_rule(model: Model, exact: bool, expired: Callable[[], bool]) -> 
         return x
 
     return update
-
-
-def _reach(G: Vector, L: float) -> float:
-    """Return max|G|/L, the longest gradient step: the unit of an optimality residual; 1 without a proximal term."""
-    return float(np.abs(G).max()) / L if L > 0.0 else 1.0
-
-
-def _deadline(run: Run) -> Callable[[], bool]:
-    """Return a function that says whether the run is to stop."""
-    return lambda: run.limits.reached() is not None
 
 
 def _largest_eigenvalue(product: Callable[[Any], Any], side: int) -> float:
@@ -468,15 +346,6 @@ def _largest_eigenvalue(product: Callable[[Any], Any], side: int) -> float:
     start = np.random.default_rng(0).standard_normal(side)
     values = scipy.sparse.linalg.eigsh(operator, k=1, which="LM", v0=start, return_eigenvectors=False)
     return float(np.abs(values).max())
-
-
-def _is_semidefinite(Q: Vector, norm: float) -> bool:
-    """Whether Q has no eigenvalue below rounding, by Cholesky."""
-    try:
-        np.linalg.cholesky(Q + SEMIDEFINITE * max(norm, 1e-300) * np.eye(len(Q)))
-    except np.linalg.LinAlgError:
-        return False
-    return True
 
 
 def _steps(step: Any) -> tuple[float, ...]:

@@ -16,8 +16,9 @@ from counterpoise.kernels.dispatch import allocating, has_body, implements
 from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.registry import pool_for
-from counterpoise.solvers import faces, pool
+from counterpoise.solvers import faces
 from counterpoise.solvers.descent import descend, has_large_faces, is_convex
+from counterpoise.solvers.pooled import pooled
 from counterpoise.solvers.run import Epoch, Progress, Run
 from counterpoise.supervision import supervised
 
@@ -99,7 +100,7 @@ def bcd_g(
         return _descend_by_blocks(run, theta, k, block.ENUMERATED, working_set)
     columns = pool_for(problem) if working_set is None else None
     if columns is not None:
-        return pool.pooled(run, columns, _on_pool(theta, run.tol, seed), x0 is not None, Status.CERTIFIED)
+        return pooled(run, columns, _on_pool(theta, run.tol, seed), x0 is not None, Status.CERTIFIED)
     begins = x0 is None and working_set is None and theta == 0.0 and max_iter is None and problem.n <= SMALL
     if begins and is_convex(problem):
         faces.settle_from_vertex(problem, run.start, run.tol, run.limits)

@@ -191,12 +191,10 @@ def component_bound(C: Vector, s: int, signed: bool = True, is_semidefinite: boo
     """
     n, s = len(C), min(s, len(C))
     M, diagonal = np.abs(C) if signed else np.maximum(C, 0.0), np.diag(C)
-    rows = -np.sort(np.partition(-M, s - 1, axis=1)[:, :s], axis=1)
+    rows = np.sort(np.partition(M, n - s, axis=1)[:, n - s :], axis=1)[:, ::-1]
     N = -np.sort(-rows, axis=0)[:s]
-    np.fill_diagonal(M, 0.0)
-    # The s largest without the least of them are the s − 1 largest.
-    others = np.partition(M, n - s, axis=1)[:, n - s :]
-    by_rows = float((diagonal + others.sum(axis=1) - others.min(axis=1)).max())
+    # Without the entry on the diagonal, or the least if that is not among them, the s largest are s − 1 others.
+    by_rows = float((diagonal + rows.sum(axis=1) - np.maximum(np.diag(M), rows[:, -1])).max())
     bounds = [by_rows, float(np.linalg.eigvalsh(0.5 * (N + N.T))[-1])]
     if n <= MOST_OF_SPECTRUM or is_semidefinite is None:
         spectrum = np.linalg.eigvalsh(C)

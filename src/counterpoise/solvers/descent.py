@@ -21,8 +21,8 @@ Advance = Callable[[Terms, float, Vector, int, Any], tuple[int, int, bool]]
 # How often the face of a point is settled before its gap is left as it is.
 SETTLINGS = 8
 # Where a convex F is not at its minimum yet, the tolerance of pair steps falls by this factor, to this one; so many
-# steps on a face in a row may bring nothing.
-FINER, FINEST, IDLE_TURNS = 0.01, 1e-6, 2
+# steps on a face in a row may bring no more than rounding, and one that brings nothing counts for so many.
+FINER, FINEST, IDLE_TURNS, NOTHING = 0.01, 1e-6, 16, 8
 # How many scans in a row may find a decrease without a lower F.
 IDLE_SCANS = 20
 # More coordinates than this make a large face; with fewer, scans of all pairs take less time than steps on faces.
@@ -182,7 +182,8 @@ class Descent:
             return True
         before = float(self.level[0])
         self.turn()
-        self.idle_turns = 0 if float(self.level[0]) < before else self.idle_turns + 1
+        fell = before - float(self.level[0])
+        self.idle_turns = 0 if fell > self.level[1] else self.idle_turns + (1 if fell > 0.0 else NOTHING)
         return self.idle_turns < IDLE_TURNS
 
     def settle(self, target: float, most: float) -> None:

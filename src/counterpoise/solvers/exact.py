@@ -12,14 +12,14 @@ import numpy as np
 from counterpoise.certificates import exactness_threshold
 from counterpoise.checks import Vector, number
 from counterpoise.clock import working_seconds
-from counterpoise.extras import lacking
 from counterpoise.problem import Problem, Result, Status
+from counterpoise.sentences import require
 from counterpoise.solvers.run import Epoch, Progress, Run
 from counterpoise.solvers.search import search, strategy_of
 from counterpoise.supervision import supervised
 from counterpoise.terms.separable import is_gapped
 
-# Looked at in a second, on one core: for estimates only.
+# Candidates per second on one core, for estimates only.
 SPEED = {"supports": 2.5e8, "components": 1.0e5, "sign vectors": 2.0e8}
 LONGEST = 600.0
 INCUMBENT_WORK = 48
@@ -47,8 +47,8 @@ def exact(
 ) -> Result:
     """Return a proved optimum, or refuse with an estimate of how long the proof would take.
 
-    All supports of s coordinates (``TopSum``) or all vectors of bounds (``Norm2``, ``ConcaveQuadratic``) are looked at,
-    most of them by a closed form or a bound, after a search has found a point that is hard to beat.
+    All supports of s coordinates (``TopSum``) or all vectors of bounds (``Norm2``, ``ConcaveQuadratic``) are examined,
+    most of them by a closed form or a bound, after a search has found a good point.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def exact(
     status = run.record(Epoch(found.x, found.nit, found.nacc))
     if status is not None:
         return run.finish(Epoch(found.x, 0, 0, status))
-    # Only sparse or binary points are enumerated, so the way begins at one.
+    # Only sparse or binary points are enumerated, so start from one.
     x, solved = strategy.descend(found.x), 0
     steps = parts(x)
 
@@ -132,10 +132,7 @@ def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0
     max_time : float
         Seconds for SCIP.
     """
-    try:
-        import pyscipopt
-    except ImportError:
-        raise lacking("prove needs", "pyscipopt") from None
+    pyscipopt = require("prove needs", "pyscipopt")
     problem.require_quadratic("prove")
     strategy = strategy_of(problem, "prove")
     if not problem.u.is_line:
@@ -169,7 +166,7 @@ def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0
             "success": closed,
             "message": status.value,
             "bound": bound,
-            # What the search has certified belongs to its own point.
+            # The certificates of the search are for its own point.
             "cws_gap": start.cws_gap if found is start.x else math.nan,
             "convex_gap": start.convex_gap if found is start.x else None,
             "gap": (objective - bound) / max(abs(objective), 1e-300),
@@ -185,30 +182,32 @@ def _scip(model: Any, total: Any, problem: Problem, strategy: Any, x: Vector) ->
         raise ValueError("prove does not know AbsoluteDeviation yet; leave the turnover term out.")
     sparse = strategy.has_supports
     weights = f.p + h.weight
+    upper = np.minimum(h.hi, problem.u.c).tolist()
+    v = [model.addVar(lb=least, ub=most) for least, most in zip(h.lo.tolist(), upper, strict=True)] if sparse else []
+    on = [model.addVar(vtype="B") for _ in range(n)]
     if sparse:
-        upper = [min(float(h.hi[i]), problem.u.c) for i in range(n)]
-        v = [model.addVar(lb=float(h.lo[i]), ub=upper[i]) for i in range(n)]
-        on = [model.addVar(vtype="B") for _ in range(n)]
-        for i in range(n):
-            model.addCons(v[i] <= upper[i] * on[i])
+        for value, most, one in zip(v, upper, on, strict=True):
+            model.addCons(value <= most * one)
         model.addCons(total(on) <= strategy.s)
     else:
-        reach = float(h.hi[0])
-        on = [model.addVar(vtype="B") for _ in range(n)]
-        v = [reach * (2.0 * one - 1.0) for one in on]
+        v = [float(h.hi[0]) * (2.0 * one - 1.0) for one in on]
     model.addCons(total(v) == problem.u.c)
     t = model.addVar(lb=None)
     values, vectors = np.linalg.eigh(f.Q)
     kept = values > 1e-10 * values.max()
     parts = []
     for value, column in zip(values[kept], vectors[:, kept].T, strict=True):
-        z = model.addVar(lb=None)
-        root = math.sqrt(value)
-        model.addCons(z == total(root * float(column[i]) * v[i] for i in range(n)))
-        parts.append(z)
+        parts.append(model.addVar(lb=None))
+        model.addCons(parts[-1] == total(math.sqrt(value) * float(column[i]) * v[i] for i in range(n)))
     model.addCons(t >= total(0.5 * z * z for z in parts))
     model.setObjective(t + total(float(weights[i]) * v[i] for i in range(n)), "minimize")
-    _warm_start(model, on, v, x, sparse, problem)
+    # Give SCIP the support or the signs of x; it fills in the rest.
+    partial = model.createPartialSol()
+    for one, variable, value in zip(on, v, x.tolist(), strict=True):
+        model.setSolVal(partial, one, float(value > 0.0))
+        if sparse:
+            model.setSolVal(partial, variable, value)
+    model.addSol(partial)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model.optimize()
@@ -216,20 +215,6 @@ def _scip(model: Any, total: Any, problem: Problem, strategy: Any, x: Vector) ->
     constant = f.value_at_zero + problem.offset + problem.g.value(strategy.descend(x))
     point = None
     if model.getNSols():
-        held = [model.getVal(one) for one in on]
-        point = (
-            strategy.descend(np.array([model.getVal(e) for e in v]))
-            if sparse
-            else problem.project(np.where(np.array(held) > 0.5, float(h.hi[0]), float(h.lo[0])))
-        )
+        found = np.array([model.getVal(variable) for variable in (v if sparse else on)])
+        point = strategy.descend(found) if sparse else problem.project(np.where(found > 0.5, h.hi[0], h.lo[0]))
     return point, float(model.getDualbound()) + constant
-
-
-def _warm_start(model: Any, on: list[Any], v: list[Any], x: Vector, sparse: bool, problem: Problem) -> None:
-    """Give SCIP the support or signs of x; it fills in the rest."""
-    partial = model.createPartialSol()
-    for i, one in enumerate(on):
-        model.setSolVal(partial, one, float(x[i] > 0.0))
-        if sparse:
-            model.setSolVal(partial, v[i], float(x[i]))
-    model.addSol(partial)

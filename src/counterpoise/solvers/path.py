@@ -56,7 +56,7 @@ def path(
 
     Each value is solved from the method's own start; then once from the point of the next smaller value, in ascending
     order, and once from that of the next larger, in descending order. The best of the three is kept. After Ctrl-C the
-    path holds, with a warning, the values that were solved till then.
+    path holds the values solved by then, with a warning.
 
     Parameters
     ----------
@@ -83,9 +83,10 @@ def path(
     values = sorted(dict.fromkeys(asked))
     problems = [problem.variant(**{name: value}) for value in values]
     best: list[Result] = []
+    tell = callback or (lambda label, value, result: None)
     for value, variant in zip(values, problems, strict=True):
         best.append(minimize(variant, None, method, **options))
-        _tell(callback, "cold", value, best[-1])
+        tell("cold", value, best[-1])
         if best[-1].status is Status.INTERRUPTED:
             break
     solved = len(best)
@@ -94,7 +95,7 @@ def path(
     for label, k, near in steps if whole else ():
         again = minimize(problems[k], best[near].x, method, **options)
         best[k] = again if again.objective < best[k].objective else best[k]
-        _tell(callback, label, values[k], best[k])
+        tell(label, values[k], best[k])
         if again.status is Status.INTERRUPTED:
             whole = False
             break
@@ -103,8 +104,3 @@ def path(
         asked = [value for value in asked if value in values[:solved]]
     places = [values.index(value) for value in asked]
     return Path(name, tuple(asked), tuple(problems[k] for k in places), tuple(best[k] for k in places))
-
-
-def _tell(callback: Callable[[str, float, Result], Any] | None, label: str, value: float, result: Result) -> None:
-    if callback is not None:
-        callback(label, value, result)

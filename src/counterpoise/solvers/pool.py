@@ -1,44 +1,40 @@
-"""Many columns: a pool of the most promising with its small Gram matrix, priced and certified against all.
+"""Price many columns: a pool of the most promising ones, with its small Gram matrix, is certified against all.
 
-Only products with A are taken over all columns, in blocks; nothing of the size of A is copied. On the sphere sparse
-columns are not even copied for a pool, whose most frequent ones may hold half of the data: their Gram matrix suffices.
+Only products with A are taken over all columns, in blocks; nothing of the size of A is copied. On the sphere a pool
+does not copy sparse columns either, as the most frequent ones may hold half of the data: their Gram matrix suffices.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from counterpoise.checks import Vector, is_sparse
 from counterpoise.kernels import sweep
-from counterpoise.kernels.columns import column_products, spread_columns
 from counterpoise.kernels.enter import entering_gains
 from counterpoise.kernels.enter_arc import may_gain, turning_gains
-from counterpoise.problem import Problem, Result, Status
+from counterpoise.problem import Problem
 from counterpoise.registry import strategy_for
 from counterpoise.solvers import components
-from counterpoise.solvers.run import Epoch, Kept, Run
 from counterpoise.solvers.sparse_arc import NegativeGram, serves
 from counterpoise.solvers.sparse_line import inverse_with_sum
 from counterpoise.terms import columns as data_columns
 from counterpoise.terms.separable import as_term, is_gapped, one_sided_slopes, take
 from counterpoise.terms.smooth import LeastSquares, Quadratic
 
-# How many columns come into a pool by their slopes, by their gains, by their promises.
+# How many columns enter a pool by their slopes, by their gains and by their promises.
 PRICED, GAINING, PROMISING = 384, 128, 1024
-# On the sphere fewer by their promises: those above 0 are gains, and the others are proposals, no bounds.
+# On the sphere fewer enter by their promises: those above 0 are gains, the others proposals rather than bounds.
 TURNING = 128
-# How many by slopes that λ leaves negative: then hundreds of coordinates are held, and all gains are dear.
+# How many enter by slopes that λ leaves negative; then hundreds of coordinates are held and all gains are expensive.
 DESCENDING = 512
-# So many columns at a time are spread out as dense ones.
+# Sparse columns that are made dense at a time.
 DENSE = 16
-# What is left of ‖x‖² without a coordinate is rounding below this.
+# Below this, what remains of ‖x‖² without a coordinate is rounding.
 NOTHING = 1e-12
-# A round that lowers F by less than this share of it has not helped.
-HELPS = 1e-3
 
 
 def line_pool(problem: Problem) -> Pool | None:
@@ -74,7 +70,7 @@ class Pool:
         """Return a sparse start: the coordinate that is best alone, or as many as the bounds ask for."""
         h, x, left = self.problem.separable, np.zeros(self.problem.n), self.c
         worth = self.f.p + self.zero_slopes + 0.5 * self.c * self.f.diagonal
-        few = np.argpartition(worth, min(PRICED, len(worth) - 1))[:PRICED]
+        few = largest(-worth, PRICED)
         for i in few[np.argsort(worth[few], kind="stable")]:
             x[i] = min(left, h.hi[i])
             left -= x[i]
@@ -84,9 +80,9 @@ class Pool:
         return x if self.problem.is_feasible(x) else self.problem.project(x)
 
     def slopes(self, x: Vector) -> Vector:
-        """Return ∇f + the right slope of h at 0, of every column; a look at all of them just taken is not repeated.
+        """Return ∇f + the right slope of h at 0 of every column; those of the last x are kept.
 
-        They choose columns and claim nothing, so data in single precision is multiplied as it is.
+        They only choose columns; certificates do not use them, so data in single precision is multiplied as it is.
         """
         if self.seen is None or (self.seen[0] != x).any():
             r = self.f.residual(x).astype(self.f.A.dtype)
@@ -101,7 +97,7 @@ class Pool:
 
     def _restricted_f(self, pool: Any) -> tuple[LeastSquares | Quadratic, float]:
         """Return f on the pool's columns, and what it leaves out."""
-        return LeastSquares(self._columns(pool), self.f.y, self.f.scale, gram=True), 0.0
+        return LeastSquares(self.f.A[:, pool], self.f.y, self.f.scale, gram=True), 0.0
 
     def gains(self, x: Vector) -> Vector:
         """Return for every column at 0 what taking mass from a held one gains at most; 0 for those that are held.
@@ -109,7 +105,7 @@ class Pool:
         Kinks of h between 0 and the end of a move are left out, which can only raise a gain.
         """
         h, held = self.problem.separable, np.flatnonzero(x)
-        A, r, scale = self._dense(held), self.f.residual(x), self.f.scale
+        A, r, scale = self.f.dense(held), self.f.residual(x), self.f.scale
         held_slope = scale * (A.T @ r) + one_sided_slopes(h, x)[0][held]
         rests, old_top = self._rests(x[held])
         if math.isinf(self.lam):  # there is a place to spare, or there is none
@@ -131,7 +127,7 @@ class Pool:
     def promises(self, x: Vector) -> Vector:
         """Return for every column at 0 what an exchange for a held one gains at most, eq. of ``kernels.swap_line``."""
         h, held = self.problem.separable, np.flatnonzero(x)
-        A, r, scale, m = self._dense(held), self.f.residual(x), self.f.scale, len(held)
+        A, r, scale, m = self.f.dense(held), self.f.residual(x), self.f.scale, len(held)
         if not m:  # x = 0 is the only feasible point
             return np.zeros(self.problem.n)
         M = inverse_with_sum(scale * (A.T @ A))
@@ -162,17 +158,17 @@ class Pool:
         return out
 
     def descending(self, x: Vector, tolerance: float) -> Any:
-        """Return columns that gain by their slopes alone; on the line the pool's own pricing brings them."""
+        """Return columns that gain by their slopes alone; on the line pricing finds them."""
         return np.flatnonzero(x)[:0]
 
     def to_verify(self, x: Vector, verified: Any, tolerance: float) -> Any:
-        """Return columns whose exchange may gain and that no pool has looked at yet, the most promising first."""
+        """Return columns whose exchange may gain and that were in no pool yet, the most promising first."""
         promises = np.where(verified, 0.0, self.promises(x))
         best = largest(promises, PROMISING)
         return best[promises[best] > tolerance]
 
     def exchange_bound(self, x: Vector, floor: float) -> float:
-        """Return what an exchange gains at most; on the line the promises of all columns have shown it."""
+        """Return what an exchange gains at most; on the line the promises of all columns bound it."""
         return floor
 
     def gap(self, x: Vector) -> tuple[float, float, int, int, float]:
@@ -218,30 +214,9 @@ class Pool:
             )
         return rows, float(order[: self.s].sum())
 
-    def _columns(self, which: Any) -> Any:
-        return self.f.A[:, which]
-
-    def _dense(self, which: Any) -> Vector:
-        A: Any = self.f.A
-        if not is_sparse(A):
-            columns: Vector = A[:, which].astype(np.float64, copy=False)
-            return columns
-        dense = np.zeros((self.f.m, len(which)))
-        spread_columns(A.data, A.indices, A.indptr, which, dense)
-        return dense
-
     def _products(self, first: int, last: int, dense: Vector) -> Vector:
-        """Return DᵀA for these columns, in double precision."""
-        if is_sparse(self.f.A):
-            return np.ascontiguousarray(self._sparse_products(np.arange(first, last), dense).T)
-        block: Vector = dense.T @ self.f.A[:, first:last].astype(np.float64, copy=False)
-        return block
-
-    def _sparse_products(self, which: Any, dense: Vector) -> Vector:
-        """Return AᵀD for some columns of a sparse A."""
-        A, out = self.f.A, np.empty((len(which), dense.shape[1]))
-        column_products(A.data, A.indices, A.indptr, which, np.ascontiguousarray(dense), out)
-        return out
+        """Return DᵀA for these columns."""
+        return np.ascontiguousarray(self.f.products(slice(first, last), dense).T)
 
 
 class ArcPool(Pool):
@@ -331,13 +306,13 @@ class ArcPool(Pool):
         return out
 
     def _reach(self, products: Vector) -> Vector:
-        """Return the products with columns that may enter with either sign, or with the positive one alone."""
+        """Return the products with columns that may enter with either sign, or only with a positive one."""
         return np.abs(products) if self.signed else np.maximum(products, 0.0)
 
     def to_verify(self, x: Vector, verified: Any, tolerance: float) -> Any:
-        """Return the most promising columns no pool has looked at yet; promises are no upper bounds here.
+        """Return the most promising columns that were in no pool yet; promises are no upper bounds here.
 
-        An exchange speaks of at most s held coordinates.
+        Exchanges are defined for at most s held coordinates.
         """
         if np.count_nonzero(x) > self.s:
             return np.flatnonzero(x)[:0]
@@ -359,7 +334,7 @@ class ArcPool(Pool):
 
     def blocks(self, held: Any) -> Iterator[tuple[int, Vector, Vector]]:
         """Yield (first column, rows of G that are held, diagonal of G) for all columns."""
-        dense = self._dense(held)
+        dense = self.f.dense(held)
         for first in range(0, self.problem.n, data_columns.BLOCK):
             last = min(first + data_columns.BLOCK, self.problem.n)
             yield first, -self.f.scale * self._products(first, last, dense), -self.f.diagonal[first:last]
@@ -367,20 +342,20 @@ class ArcPool(Pool):
     def _restricted_f(self, pool: Any) -> tuple[LeastSquares | Quadratic, float]:
         if not is_sparse(self.f.A):
             return super()._restricted_f(pool)
-        p = -self.f.scale * self._sparse_products(pool, self.f.y[:, None])[:, 0]
+        p = -self.f.scale * self.f.products(pool, self.f.y[:, None])[:, 0]
         return NegativeGram(self.f.scale * self._gram(pool), p), self.f.value_at_zero
 
     def _gram(self, which: Any) -> Vector:
-        """Return AᵀA for some columns of a sparse A."""
+        """Return AᵀA for some columns, a few of them spread out at a time."""
         gram = np.empty((len(which), len(which)))
         for first in range(0, len(which), DENSE):
             last = first + DENSE
-            gram[first:, first:last] = self._sparse_products(which[first:], self._dense(which[first:last]))
+            gram[first:, first:last] = self.f.products(which[first:], self.f.dense(which[first:last]))
             gram[first:last, first:] = gram[first:, first:last].T
         return gram
 
     def _gradient(self, x: Vector) -> Vector:
-        """Return ∇f; unlike :meth:`slopes` in double precision, because claims rest on it."""
+        """Return ∇f; unlike :meth:`slopes` in double precision, because certificates use it."""
         r = self.f.residual(x)[:, None]
         gradient, dense = np.empty(self.problem.n), self.f.scale * r
 
@@ -393,14 +368,10 @@ class ArcPool(Pool):
     def _rows(self, held: Any, which: Any) -> Iterator[tuple[int, Any, Vector]]:
         """Yield (begin, some columns k of ``which``, Q_kj for them and some held j from ``begin`` on)."""
         for begin in range(0, len(held), DENSE):
-            dense = self._dense(held[begin : begin + DENSE])
+            dense = self.f.dense(held[begin : begin + DENSE])
             for first in range(0, len(which), data_columns.BLOCK):
                 columns = which[first : first + data_columns.BLOCK]
-                if is_sparse(self.f.A):
-                    products = self._sparse_products(columns, dense)
-                else:
-                    products = self._dense(columns).T @ dense
-                yield begin, columns, self.f.scale * products
+                yield begin, columns, self.f.scale * np.ascontiguousarray(self.f.products(columns, dense))
 
 
 def largest(values: Vector, count: int) -> Any:
@@ -419,82 +390,3 @@ def entering(slope: Vector, bend: Vector, most: Vector) -> Vector:
     eta = np.where(bend * most > -slope, -slope / np.where(bend > 0.0, bend, 1.0), most)
     gain: Vector = np.where(slope < 0.0, -eta * (slope + 0.5 * np.maximum(bend, 0.0) * eta), 0.0)
     return gain
-
-
-def pooled(
-    run: Run,
-    pool: Pool,
-    descend: Callable[[Problem, Vector, float | None], Result],
-    given: bool,
-    ending: Status,
-) -> Result:
-    """Run a method on pools until no column outside gains, by a look at all of them.
-
-    Parameters
-    ----------
-    run : Run
-    pool : Pool
-    descend : callable
-        ``descend(problem on the pool, x there, seconds left)`` returns a result of the method.
-    given : bool
-        Whether the run's start is the user's; otherwise a sparse one is taken.
-    ending : {Status.CERTIFIED, Status.SWAP_OPTIMAL}
-        What a descent on the pool must end with to count, and what is looked for outside: gains of pairs, or promises
-        of exchanges. A promise is an upper bound: the column that makes it comes into the pool, where it is verified.
-    """
-    x = run.start
-    if not given:
-        x[:] = pool.start()
-        run.objective, run.noise = run.measure(x)
-        run.kept = Kept(run.objective, x.copy(), run.noise)
-        run.history[0] = (0, run.history[0][1], run.objective)
-    # Columns of pools that had no better pair, nor exchange, at this x, and the largest gap these pools had.
-    wanted, verified, verified_gap = np.flatnonzero(x)[:0], np.zeros(run.problem.n, dtype=bool), 0.0
-    swaps = ending is Status.SWAP_OPTIMAL
-
-    def epoch(trials: int) -> Epoch:
-        nonlocal wanted, verified_gap
-        slopes, reached, fresh = pool.slopes(x), run.objective, not len(wanted)
-        priced = np.argpartition(slopes, min(PRICED, len(slopes) - 1))[:PRICED]
-        members = np.union1d(np.union1d(wanted, priced), np.flatnonzero(x))
-        before = x[members].copy()
-        left = None if run.max_time is None else run.limits.left()
-        found = descend(pool.restricted(members), before, left)
-        x[members], wanted = found.x, wanted[:0]
-        run.objective, run.noise = run.measure(x)
-        tried, accepted = max(1, found.nit), found.nacc
-        # Exchanges whose λ is too small to keep a point sparse end where pairs do.
-        if found.status not in (ending, Status.CERTIFIED):
-            return Epoch(x, tried, accepted, found.status)
-        # A point that has moved within rounding is the same one: otherwise the rounds need not come to an end.
-        if run.objective < reached - run.tolerance:
-            verified[:], verified_gap = False, 0.0
-        verified[members], verified_gap = True, max(verified_gap, found.cws_gap)
-        # A look at all gains costs several at all slopes: as long as slopes bring columns that help, they suffice.
-        if fresh and run.objective < reached - HELPS * abs(reached):
-            return Epoch(x, tried, accepted)
-        if run.objective < reached - run.tolerance:
-            wanted = pool.descending(x, run.tolerance)
-            wanted = wanted[~verified[wanted]]
-            if len(wanted):
-                return Epoch(x, tried, accepted)
-        if swaps:
-            wanted = pool.to_verify(x, verified, run.tolerance)
-            if len(wanted):
-                return Epoch(x, tried, accepted)
-        gains = np.where(verified, 0.0, pool.gains(x))
-        most = float(gains.max(initial=0.0))
-        if most <= run.tolerance:
-            status = found.status
-            if status is Status.SWAP_OPTIMAL:
-                proved = max(found.swap_gap, pool.exchange_bound(x, run.tolerance))
-                status = status if proved <= run.tolerance else Status.CERTIFIED
-                claims["swap_gap"] = proved if status is Status.SWAP_OPTIMAL else None
-            return Epoch(x, tried, accepted, status, max(most, verified_gap))
-        best = largest(gains, GAINING)
-        wanted = best[gains[best] > run.tolerance]
-        return Epoch(x, tried, accepted)
-
-    claims: dict[str, Any] = {}
-    report = run.stage(epoch)
-    return run.finish(report, claims)

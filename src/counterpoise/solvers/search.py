@@ -276,7 +276,8 @@ class _Search:
         for x in points:
             self._add(x)
         if given and self.exact is not None:
-            self._add(self.exact.descend(run.start))
+            near = getattr(self.exact, "near", None)
+            self._add(self.exact.descend(run.start) if near is None else near(run.start, self.root))
 
     def result(self) -> Result:
         """Run jobs until the budget is spent, then certify the best point."""

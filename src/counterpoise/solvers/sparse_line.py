@@ -42,7 +42,7 @@ WALK_WORK, LEAST_STEPS, MOST_STEPS, STEPS_EACH = 3_500_000, 60, 250, 4
 FEW, STEPS_HELD, LONG_WORK, LOST = 30, 7, 24_000_000, (0.15, 0.35)
 # Exchanges that are scored in all jobs of a search without limits, what small programs count as, times s³, and the
 # fewest and most jobs.
-WORK, SOLVED, LEAST_JOBS, MOST_JOBS = 440_000_000, 6, 4, 32
+WORK, SOLVED, LEAST_JOBS, MOST_JOBS = 1_050_000_000, 12, 4, 80
 # Floors are tight if fewer than so many times s names fit into the sum. Then a job is ANNEALED // s² random moves, or
 # so many for each name, in slices, at temperatures that fall from HOT to COLD, in units of the mean rise of a move.
 TIGHT, ANNEALED, ANNEAL_EACH, ANNEAL_SLICE, HOT, COLD = 2, 7_000_000, 200, 1024, 0.15, 0.003
@@ -101,8 +101,8 @@ class SparseLine:
         self.ruled = is_gapped(h) or bool(problem.u.groups)
         self.support = swap_line.Support(Q, b, self._knots, problem.u.kernel(h), noise, self.ruled)
         self._unused = np.empty(5)
-        # Under kinks and rules every step of a walk solves a small program.
-        slow = self.ruled or len(h.centre) > 0
+        # Where bounds are in the way, and with few names under kinks, a step of a walk solves a small program.
+        slow = not is_plain(straightened(self.support, nothing) if self.s > FEW else self.support)
         self.plan, self.steps = plan_of(self.s, problem.n), (short_steps if slow else steps_of)(self.s, problem.n)
         if self.tight:
             self.plan = self.plan._replace(work=LEAST_JOBS)
@@ -148,6 +148,10 @@ class SparseLine:
     def descend(self, x: Vector) -> Vector:
         """Return the point of a support that no exchange improves, reached from x."""
         return self._descended(x, CLAIM_TRIES)
+
+    def near(self, x: Vector, seed: int) -> Vector:
+        """Return the end of a walk from x; much sooner than :meth:`descend`, which verifies all that promises leave."""
+        return self._walked(x, np.random.default_rng(seed))
 
     def advance(self, x: Vector, swaps: int, floor: float) -> tuple[Vector, int, float]:
         """Make at most so many exchanges that gain more than ``floor``.
@@ -313,14 +317,26 @@ def short_steps(s: int, n: int) -> int:
 def walk(
     support: swap_line.Support, x: Vector, s: int, rng: np.random.Generator, steps: int, limits: Limits | None = None
 ) -> None:
-    """Go from x, in place, to the best support of a walk over exchanges."""
+    """Go from x, in place, to the best support of a walk over exchanges, for many names on a model without knots."""
     n = len(x)
     steps += max(0, s - int(np.count_nonzero(x)))  # to fill up
     stay, away = max(1, min(STAY, math.ceil(STAY_SHARE * s))), max(1, min(AWAY, (n - s) // 2))
-    if is_plain(support) and s > 1:
-        _plain_walk(support, x, s, rng, steps, stay, away, limits or Limits())
+    model = straightened(support, x) if s > FEW else support
+    if is_plain(model) and s > 1:
+        _plain_walk(model, x, s, rng, steps, stay, away, limits or Limits())
     else:
         tabu_line.walk(support, x, s, steps, stay, away, rng)
+
+
+def straightened(support: swap_line.Support, x: Vector) -> swap_line.Support:
+    """Return a support without the knots of h, which becomes its tangent at x."""
+    h: Any = support.h
+    if not len(h.centre):
+        return support
+    none = np.zeros((0, len(x)))
+    slopes = 0.5 * np.sum(one_sided_slopes(h, x), axis=0)
+    slopes[x == 0.0] = one_sided_slopes(h, x)[1][x == 0.0]
+    return support._replace(b=support.b + slopes, h=h._replace(centre=none, cost=none, curve=none))
 
 
 def is_plain(support: swap_line.Support) -> bool:
@@ -329,7 +345,7 @@ def is_plain(support: swap_line.Support) -> bool:
     u: Any = support.u
     room = (h.hi >= u.total) | (h.hi <= 0.0)
     return not (support.ruled or len(h.centre) or bool((h.lo > 0.0).any())) and bool(
-        room.all() and np.diag(support.Q).max() > 1e-150
+        u.total > 0.0 and room.all() and np.diag(support.Q).max() > 1e-150
     )
 
 

@@ -11,8 +11,8 @@ import numpy as np
 from counterpoise.checks import Vector
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.registry import serving
-from counterpoise.solvers import pool
 from counterpoise.solvers.bcd import bcd_g, pair_stage
+from counterpoise.solvers.pooled import pooled
 from counterpoise.solvers.run import Epoch, Progress, Run
 from counterpoise.supervision import supervised
 
@@ -56,7 +56,7 @@ def swap(
     run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
     columns = strategy.pool_for(problem)
     if columns is not None:
-        return pool.pooled(run, columns, _on_pool(tol, seed), x0 is not None, Status.SWAP_OPTIMAL)
+        return pooled(run, columns, _on_pool(tol, seed), x0 is not None, Status.SWAP_OPTIMAL)
     return _on_supports(run, strategy(problem)) if strategy.has_supports else _on_vertices(run, strategy(problem))
 
 

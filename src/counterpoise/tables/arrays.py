@@ -81,7 +81,8 @@ def read_arrays(
     try:
         if path.stat().st_size == 0:
             raise ValueError(f"{path} is empty.")
-        return (_read_npz if suffix == ".npz" else _read_npy)(path)
+        with path.open("rb") as stream:
+            return _read_binary(path, stream, suffix)
     except FileNotFoundError:
         raise FileNotFoundError(f"{path} does not exist.") from None
     except OSError as error:
@@ -173,25 +174,18 @@ def _finite_numbers(sheet: Sheet, kept: list[int]) -> Vector:
 # Archives of NumPy.
 
 
-def _read_npz(path: Path) -> dict[str, Any]:
-    with path.open("rb") as stream:
-        archive = _load(path, stream)
-        if not isinstance(archive, np.lib.npyio.NpzFile):
-            raise ValueError(f"{path} is not an .npz archive.")
-        arrays: dict[str, Any] = {"A": _matrix(path, archive)}
-        name = _one_of(path, archive, TARGET_NAMES)
-        if name is not None:
-            y = _member(path, archive, name)
-            arrays["y"] = y.ravel() if y.ndim == 2 and 1 in y.shape else y
+def _read_binary(path: Path, stream: BinaryIO, suffix: str) -> dict[str, Any]:
+    loaded = _load(path, stream)
+    if isinstance(loaded, np.ndarray) != (suffix == ".npy"):
+        raise ValueError(f"{path} is not an {'.npy array' if suffix == '.npy' else '.npz archive'}.")
+    if suffix == ".npy":
+        return {"A": _real(path, "its array", loaded)}
+    arrays: dict[str, Any] = {"A": _matrix(path, loaded)}
+    name = _one_of(path, loaded, TARGET_NAMES)
+    if name is not None:
+        y = _member(path, loaded, name)
+        arrays["y"] = y.ravel() if y.ndim == 2 and 1 in y.shape else y
     return arrays
-
-
-def _read_npy(path: Path) -> dict[str, Any]:
-    with path.open("rb") as stream:
-        array = _load(path, stream)
-    if not isinstance(array, np.ndarray):
-        raise ValueError(f"{path} is not an .npy array.")
-    return {"A": _real(path, "its array", array)}
 
 
 def _load(path: Path, stream: BinaryIO) -> Any:

@@ -139,10 +139,7 @@ def to_returns(
 
 def _joined(prices: pd.DataFrame, index: Any, align: str, pandas: Any) -> tuple[pd.DataFrame, Any, list[str]]:
     """Join the index to the stocks by the rule; return the table, the index's column and notes."""
-    if isinstance(index, pandas.DataFrame):
-        if index.shape[1] != 1:
-            raise ValueError(f"index has {index.shape[1]} columns; it must be a Series or have one column.")
-        index = index.iloc[:, 0]
+    index = only_column(index)
     label = index.name if index.name is not None and index.name not in prices.columns else "the index"
     index = _checked_table(index.to_frame(label), "index", pandas)[label]
     if prices.index.equals(index.index):
@@ -179,15 +176,23 @@ def _checked_table(frame: Any, name: str, pandas: Any) -> Any:
         raise TypeError(
             f"{name} is a {type(frame).__name__}; it must be a DataFrame, a row a day and a column a stock."
         )
-    if not frame.columns.is_unique:
-        twice = frame.columns[frame.columns.duplicated()][0]
-        raise ValueError(f"{name} has more than one column {twice!r}; names must be unique.")
-    check_days(frame.index, name)
+    check_labels(frame, name)
     return _as_numbers(name, frame)
 
 
-def check_days(days: Any, name: str) -> None:
-    """Refuse duplicate days, and days that are out of order."""
+def only_column(index: Any) -> Any:
+    """Return a Series as it is, a DataFrame of one column as a Series."""
+    if index.ndim == 2 and index.shape[1] != 1:
+        raise ValueError(f"index has {index.shape[1]} columns; it must be a Series or have one column.")
+    return index if index.ndim == 1 else index.iloc[:, 0]
+
+
+def check_labels(frame: Any, name: str) -> None:
+    """Refuse duplicate days, days that are out of order, and duplicate names."""
+    if frame.ndim == 2 and not frame.columns.is_unique:
+        twice = frame.columns[frame.columns.duplicated()][0]
+        raise ValueError(f"{name} has more than one column {twice!r}; names must be unique.")
+    days = frame.index
     if not days.is_unique:
         twice = days[days.duplicated()][0]
         raise ValueError(f"{name} has more than one row of {day_label(twice)}; keep one row a day.")
