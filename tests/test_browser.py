@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from counterpoise.cli import app
-from counterpoise.report import Axis, Column, Report, Series
+from counterpoise.report import Axis, Column, Panel, Report, Series
 
 BROWSER = next(
     (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
@@ -222,9 +222,28 @@ def test_series_hide_and_values_show(folder, profile):
     assert [e["aria-pressed"] for e in within(page["fit-growth"], "button")] == ["false", "true"]
     tip = within(page["fit-growth"], "div", "tip")[0]
     assert "hidden" not in tip
-    assert re.fullmatch(r"2024-01-09portfolio: \d\.\d+", tip["text"])
+    assert re.fullmatch(r"2024-01-08portfolio: \d\.\d+", tip["text"])
     hidden = within(page["fit-ahead"], "div", "tip")[0]
     assert "hidden" in hidden
+
+
+def test_limits_names_and_one_scale(tmp_path, profile):
+    report = Report("T")
+    limited = Series("weight", [0.2, 0.3], low=[0.1, None], high=[0.4, None])
+    report.chart("limited", "T", "bar", Axis("w", "percent"), Axis(""), [limited], ["a", "b"])
+    points = Series("rows", [0.0, 1.0, 0.5, 0.5], [0.0, 1.0, 0.5, 0.5], ["left", "right", "middle", "same place"])
+    report.chart("points", "T", "scatter", Axis("x"), Axis("y"), [points])
+    for name in ("short", "a much longer name"):
+        panel = Panel("", Axis("x", reach=(0.0, 2.0)), Axis(""), [Series("s", [1.0])], [name], letters=18)
+        report.draw(f"bar-{len(name)}", "T", "bar", panel)
+    text, complaints = browse(report.write(tmp_path / "t.html"), profile, "--dump-dom")
+    assert complaints == []
+    page = Tree(text)
+    assert len(within(page["limited"], "path", "limits")) == 2
+    named = [e["text"] for e in within(page["points"], "text", "name")]
+    assert {"left", "right"} < set(named) and ("middle" in named) != ("same place" in named)
+    bars = [within(page[name], "rect", "bar")[0] for name in ("bar-5", "bar-18")]
+    assert bars[0]["x"] == bars[1]["x"] and bars[0]["width"] == bars[1]["width"]
 
 
 def test_strange_addresses_are_ignored(folder, profile):

@@ -56,7 +56,10 @@ def test_demo_reports_what_the_library_finds(demo):
     assert f"Tracking error {tracking_error(market, result.x):.3f} %" in words
     assert f"Iterations {result.nit:,}," in words
     assert "Names held 5 of 60 " in words
-    assert re.search(r"any two of the 60 stocks \(1,770 pairs\) lowers the objective (by more than .*e|at all)", words)
+    assert re.search(
+        r"any two of the 60 stocks \(1,770 pairs\) lowers the objective (by more than .*e|by anything measurable|at all)",
+        words,
+    )
 
 
 def test_demo_splits_its_time(demo):
@@ -187,7 +190,7 @@ def test_data_is_prepared_and_added_with_the_same_manners(tmp_path):
     assert made["files"] == [str(tmp_path / "blocks" / "randn-a.npz")]
     assert run("data", "prepare", "randn-a", "--into", str(tmp_path), "-q").output == ""
     prices = tmp_path / "prices.csv"
-    prices.write_text("date,A,B,SPX\n" + "".join(f"2024-01-0{k},{k},{k + 1},{k + 2}\n" for k in range(1, 6)))
+    prices.write_text("date,A,B,SPX\n" + "".join(f"2024-01-0{k},{k + 9},{k + 10},{k + 11}\n" for k in range(1, 6)))
     arguments = ("data", "add", str(prices), "--index", "SPX", "--into", str(tmp_path))
     said = json.loads(run(*arguments, "--name", "MINE", "--json").stdout)
     assert (said["set"], said["m"], said["n"], said["notes"]) == ("MINE", 4, 2, [])

@@ -39,7 +39,9 @@ def test_a_certified_point_is_called_so(folder, point):
     named = ("--name", "bcd-g") if point == "several.npz" else ()
     found = run(*PROBLEM, "--point", point, *named, "--level", "swap")
     assert found.exit_code == 0, found.output
-    assert re.search(r"No change of any two coordinates, of 28 pairs, lowers it (at all|by more than)", found.output)
+    assert re.search(
+        r"No change of any two coordinates, of 28 pairs, lowers it (at all|by anything measurable)", found.output
+    )
     assert "No exchange of a held coordinate" in found.output
 
 

@@ -51,7 +51,7 @@ def test_it_prints_and_writes_what_the_library_finds(folder):
             assert float(rows[name][f"component {k}"]) == component[j]
             if component[j]:
                 assert f"{component[j]:.3f}" in found.output
-    assert "Left out 1 column without numbers: cell." in found.output
+    assert "Took column 'cell' for the names of the rows, as no two are the same." in found.output
     assert f"Together they explain {100 * pca.explained_variance_ratio_.sum():.1f} % of the variance." in found.output
     assert found.output.endswith("Wrote loadings.csv and report.html to out.\n")
     page = Path("out/report.html").read_text("utf-8")

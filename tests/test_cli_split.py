@@ -68,7 +68,7 @@ def test_draws_are_kept_for_the_test(folder):
     assert draws.sum(axis=1).tolist() == [8] * 5
     assert any((labels == draw).all() or (labels == 1 - draw).all() for draw in draws)
     assert (said["draws"], said["reference"], said["group_sizes"]) == (5, 10, [8, 8])
-    assert {row["covariate"] for row in said["balance"]} >= {"age", "sex = f"}
+    assert {row["covariate"] for row in said["balance"]} >= {"age", "sex = m"}
     assert said["files"][1].endswith("draws.csv")
 
 
@@ -248,7 +248,7 @@ def test_dates_are_refused_or_binned(folder):
     sentence = "Column 'enrolled' of dated.csv holds dates; give --dates enrolled=month (or day, week, month, quarter, year), or --ignore enrolled.\n"
     assert (found.exit_code, found.stderr) == (2, sentence)
     found = run("dated.csv", "--treated", "8", "--dates", "enrolled=month")
-    assert found.exit_code == 0 and "enrolled = 2024-01" in found.output and "enrolled = 2024-02" in found.output
+    assert found.exit_code == 0 and "enrolled = 2024-02" in found.output  # of two months one says all
     found = run("dated.csv", "--treated", "8", "--dates", "enrolled=day", "--output", "days")
     assert found.exit_code == 0 and "enrolled in days" in found.output
 

@@ -81,7 +81,7 @@ def test_it_prints_and_writes_what_the_library_finds(result):
     assert [float(row["weight"]) for row in rows] == pytest.approx(list(held), abs=1e-12)
     for name, weight in held.items():
         assert f"{name} {100.0 * weight:.2f} %" in " ".join(result.output.split())
-    assert f"Tracking error of the fit: {100.0 * tracker.tracking_error_:.3g} % a row" in result.output
+    assert f"Tracking error of the fit: {100.0 * tracker.tracking_error_:.3g} % a day, " in result.output
     assert "Proved: no change of any two of the 5 weights, within the rules, lowers the objective" in result.output
     assert result.output.endswith("Wrote weights.csv and report.html to out.\n")
     page = base.Path("out/report.html").read_text("utf-8")
@@ -320,7 +320,7 @@ def test_excel_is_read_or_its_package_named(folder, monkeypatch):
         (("--include", "AAB"), "--include: 'AAB' is no column of returns; did you mean AAA?"),
         (("--backtest", "many"), "--backtest is 'many'; it must be WINDOW/STEP in rows, such as 252/63."),
         (("--backtest", "1/5"), "WINDOW of --backtest is 1; it must be at least 2."),
-        (("--backtest", "50/5"), "WINDOW of --backtest is 50, but there are 40 rows; it must be at most 39, so that a row is left to hold a portfolio on."),
+        (("--backtest", "50/5"), "WINDOW of --backtest is 50, but there are 40 rows of returns; it must be at most 39, so that a row is left to hold a portfolio on."),
         (("--backtest", "9/1", "--train-until", "2024-02-01"), "--train-until and --backtest are both given; give one of them."),
         (("--train-until", "soon"), "--train-until is 'soon'; it must be a day such as 2024-01-31."),
         (("--train-until", "2030-01-01"), "--train-until is 2030-01-01, with 40 of 40 rows of returns up to it; it must leave two to fit on and one to hold: between 2024-01-04 and 2024-02-26."),
@@ -369,11 +369,11 @@ def test_files_that_are_there_are_not_replaced_unasked(result, folder, monkeypat
 
 def test_a_path_that_cannot_be_written_is_found_first(folder):
     write("wall", "x")
-    found = run("absent.csv", "--index", "SPX", "--output", "wall/inside")
+    found = run("prices.csv", "--index", "SPX", "--output", "wall/inside")
     assert found.exit_code == 2
     assert found.stderr == "--output is wall/inside, which cannot be written: Not a directory.\n"
     (folder / "taken" / "weights.csv").mkdir(parents=True)
-    found = run("absent.csv", "--index", "SPX", "--output", "taken", "--force")
+    found = run("prices.csv", "--index", "SPX", "--output", "taken", "--force")
     assert found.stderr.endswith("is a folder, where a file is to be written; give another --output.\n")
 
 

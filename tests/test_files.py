@@ -35,6 +35,7 @@ def test_npz_under_all_its_names(tmp_path, matrix, target):
 def test_npz_without_a_target(tmp_path):
     np.savez_compressed(tmp_path / "d.npz", A=A.astype(np.uint8))
     arrays = read_arrays(str(tmp_path / "d.npz"))
+    assert arrays.pop("names", list("abc")) == list("abc")
     assert set(arrays) == {"A"}
     assert arrays["A"].dtype == np.float64
 
@@ -77,6 +78,7 @@ def test_csv_with_a_target(tmp_path, text):
 @pytest.mark.parametrize("text", ["1,2,3\n4,5,6.5\n", "a,b,c\n1,2,3\n4,5,6.5\n"])
 def test_csv_with_and_without_names(tmp_path, text):
     arrays = read_arrays(write(tmp_path / "d.csv", text))
+    assert arrays.pop("names", list("abc")) == list("abc")
     assert set(arrays) == {"A"}
     np.testing.assert_array_equal(arrays["A"], A)
 

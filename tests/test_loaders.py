@@ -20,7 +20,11 @@ def hide(monkeypatch, *modules):
 def test_sp500_sample_is_twenty_stocks_and_the_index():
     pytest.importorskip("skfolio", reason="the sample comes with skfolio")
     sample = load_sp500_sample()
-    assert sample.returns.shape == (8312, 20) and sample.notes == []
+    assert sample.returns.shape == (8312, 20)
+    assert any(
+        note.startswith("RRC fell by 66.7 % on 1990-04-10, which looks like a split of 3 for 1")
+        for note in sample.notes
+    )
     assert sample.returns.index.equals(sample.index.index) and sample.index.name == "SP500"
     assert str(sample.returns.index[0].date()) == "1990-01-03"
     assert sample.index.iloc[0] == pytest.approx(358.76 / 359.69 - 1.0)

@@ -11,6 +11,7 @@ from counterpoise.plotting import (
     MARKERS,
     SPARE,
     STYLES,
+    plot_balance,
     plot_biplot,
     plot_gap,
     plot_loadings,
@@ -69,14 +70,17 @@ def test_a_best_known_from_elsewhere(ax):
 
 def test_a_best_known_that_was_beaten_is_not_used(ax):
     plot_objective(RUNS, best=5.0, ax=ax)
-    assert min(line.get_ydata().min() for line in lines(ax).values()) > 0.0
+    assert min(min(line.get_ydata()) for line in lines(ax).values()) > 0.0
 
 
 def test_ends_are_marked_and_explained(ax):
     plot_objective(RUNS, ax=ax)
     ends = {line.get_marker() for line in ax.get_lines()} - {"None"}
     assert ends == {MARKERS["CERTIFIED"], MARKERS["TIME_LIMIT"]}
-    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["bcd-g", "other", "certified", "time limit"]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == [
+        *("bcd-g", "other", "best known (log axes have no 0)", "certified", "time limit")
+    ]
+    assert lines(ax)["best known (log axes have no 0)"].get_ydata() == pytest.approx([8e-6, 8e-6])
 
 
 def test_every_status_has_a_mark_of_its_own():
@@ -162,7 +166,7 @@ def test_several_starts_are_a_median_in_a_band(ax):
         np.testing.assert_allclose([heights.min(), heights.max()], np.array([low, high]) - 1.0 + floor)
     assert drawn["psg"].get_xdata().tolist() == [8.0, 16.0, 32.0, 48.0]
     words = [text.get_text() for text in ax.get_legend().get_texts()]
-    assert words == ["bcd-g, median of 3", "psg", "certified", "time limit"]
+    assert words == ["bcd-g, median of 3", "psg", "best known (log axes have no 0)", "certified", "time limit"]
     assert [line.get_marker() for line in ax.get_lines()].count(MARKERS["CERTIFIED"]) == 2
 
 
@@ -505,3 +509,24 @@ def test_variance_against_loadings_marks_an_elbow(ax):
 
 def test_variance_without_an_elbow_has_no_legend(ax):
     assert plot_variance([1], [0.5], ax=ax).get_legend() is None
+
+
+def test_plots_take_fitted_estimators(rng, ax):
+    import pandas
+    from matplotlib.figure import Figure
+
+    returns = pandas.DataFrame(0.01 * rng.standard_normal((30, 4)), columns=list("abcd"))
+    tracker = cp.IndexTracker(2, method="bcd-g", random_state=0)
+    with pytest.raises(ValueError, match="IndexTracker has no coef_ or weights_; fit it first"):
+        plot_weights(tracker, ax)
+    tracker.fit(returns, returns.mean(axis=1))
+    plot_weights(tracker, ax)
+    held = tracker.weights_[tracker.weights_ != 0.0].sort_values(ascending=False)
+    assert [text.get_text() for text in ax.get_yticklabels()] == list(held.index)
+    pca = cp.SparsePCA(1, 2, random_state=0).fit(returns)
+    (drawn,) = plot_loadings(pca, axes=[Figure().subplots()])
+    used = {"abcd"[k] for k in np.flatnonzero(pca.components_[0])}
+    assert {text.get_text() for text in drawn.get_yticklabels()} == used
+    split = cp.balanced_split(returns, 15, random_state=0)
+    place = Figure().subplots()
+    assert plot_balance(split, place) is place

@@ -1,14 +1,17 @@
 import json
 import math
 import re
+import time
 from html.parser import HTMLParser
 
 import numpy as np
 import pandas as pd
 import pytest
 
+import counterpoise as cp
 from counterpoise.backtest import backtest
-from counterpoise.estimators.pca import NonnegativeSparsePCA
+from counterpoise.estimators.binary import BinaryLeastSquares
+from counterpoise.estimators.pca import NonnegativeSparsePCA, SparsePCA
 from counterpoise.estimators.split import balanced_split
 from counterpoise.estimators.tracking import IndexTracker
 from counterpoise.report import (
@@ -28,6 +31,7 @@ from counterpoise.report import (
     tracking_claims,
     tracking_report,
 )
+from counterpoise.sentences import in_column
 
 EVIL = "</script><script>alert('x')</script><img src=x onerror=alert(1)> & \"quoted\" \u2028"
 
@@ -238,8 +242,8 @@ def test_a_trackers_report_shows_its_numbers(market, tmp_path):
     assert [float(value) for value in page.column("weights", "weight")][: len(held)] == list(held)
     assert "GONE" in page.column("weights", "name")
     assert page.charts["bars"]["series"][0]["x"][: len(held)] == list(held)
-    assert page.charts["fit-growth"]["series"][0]["x"][0] == "2024-01-02"
-    grown = np.cumprod(1.0 + tracker.predict(returns))
+    assert page.charts["fit-growth"]["series"][0]["x"][:2] == ["2024-01-01", "2024-01-02"]
+    grown = [1.0, *np.cumprod(1.0 + tracker.predict(returns))]
     np.testing.assert_allclose(page.charts["fit-growth"]["series"][1]["y"], grown, rtol=0, atol=0)
     assert sum(page.charts["groups"]["series"][0]["x"]) == pytest.approx(1.0)
     assert "Left out one day." in page.texts
@@ -256,7 +260,7 @@ def test_a_backtest_comes_first(market):
     rolled = backtest(tracker, returns, index, 30, 10, cost=0.001)
     page = Page(tracking_report(tracker.fit(returns, index), returns, index, backtest=rolled).html())
     assert page.ids.index("out-growth") < page.ids.index("fit-growth")
-    assert page.charts["out-growth"]["series"][1]["y"] == list(rolled.cumulative["portfolio"])
+    assert page.charts["out-growth"]["series"][1]["y"] == [1.0, *rolled.cumulative["portfolio"]]
     assert page.charts["out-growth"]["marks"] == [str(day.date()) for day in rolled.rebalances]
     assert [float(value) for value in page.column("rebalances", "turnover")] == list(rolled.turnover)
     figures = dict(zip(page.column("summary", "figure"), page.column("summary", "value"), strict=True))
@@ -270,7 +274,7 @@ def test_arrays_have_rows_and_positions_for_names(market):
     rolled = backtest(tracker, returns, index, 40, 10)
     page = Page(tracking_report(tracker, returns, index, backtest=rolled).html())
     assert page.charts["fit-growth"]["x"] == {"label": "row", "kind": "number"}
-    assert page.charts["fit-growth"]["series"][0]["x"][:2] == [1, 2]
+    assert page.charts["fit-growth"]["series"][0]["x"][:2] == [0, 1]
     assert [int(name) for name in page.column("weights", "name")[:2]] == list(np.argsort(-tracker.weights_)[:2])
     assert page.charts["out-growth"]["marks"] == []
     assert holdings_table(tracker).rows[0][1] == tracker.weights_.max()
@@ -284,8 +288,10 @@ def test_claims_do_not_say_more_than_is_known(market):
     assert re.search(r"^Not settled: .* by up to 2.5e-1", tracking_claims(tracker)[0])
     tracker.cws_gap_ = math.nan
     assert "nothing is proved" in tracking_claims(tracker)[0]
-    tracker.cws_gap_ = 0.0
-    assert tracking_claims(tracker)[0].endswith("lowers the objective at all.")
+    tracker.result_["success"], tracker.cws_gap_ = True, 0.0
+    assert tracking_claims(tracker)[0].endswith("at all.")
+    tracker.cws_gap_ = 3.2e-34
+    assert tracking_claims(tracker)[0].endswith("by anything measurable.")
 
 
 def test_a_report_of_components_shows_its_numbers(rng):
@@ -316,8 +322,129 @@ def test_a_report_of_a_split_shows_its_numbers(rng, draws):
     assert page.column("balance", "covariate") == list(split.balance.index)
     for name in ("mean 0", "mean 1", "random", "difference"):
         assert [float(value) for value in page.column("balance", name)] == list(split.balance[name])
-    largest = max(page.charts["balance-dots"]["series"][1]["x"])
-    assert largest == split.max_difference
+    (dots,) = page.charts["balance-dots"]["series"]
+    assert max(dots["x"]) == split.max_difference
+    assert page.charts["balance-dots"]["marks"] == [pytest.approx(split.balance["random"].max())]
     assert ("draws" in page.charts) == (draws > 1)
     words = " ".join(page.texts)
     assert ("drawn by lot from 12 near-optimal ones" in words) == (draws > 1)
+
+
+# From Python.
+
+
+def test_a_tracker_reports_on_the_rows_of_its_fit(market, tmp_path):
+    returns, index = market
+    tracker = IndexTracker(3, method="bcd-g", random_state=0).fit(returns, index)
+    path = tracker.report(tmp_path / "report.html")
+    assert path == tmp_path / "report.html"
+    page = Page(path.read_text("utf-8"))
+    shown = page.charts["fit-growth"]["series"]
+    assert shown[0]["y"] == [1.0, *np.cumprod(1.0 + index)]
+    assert shown[1]["y"] == pytest.approx([1.0, *np.cumprod(1.0 + returns @ tracker.weights_)], rel=1e-14)
+    other = Page(tracker.report(tmp_path / "other.html", returns[:9], index[:9], title="Nine").read_text("utf-8"))
+    assert len(other.charts["fit-growth"]["series"][0]["x"]) == 10 and "Nine" in other.texts
+    with pytest.raises(Exception, match="not fitted"):
+        IndexTracker().report(tmp_path / "none.html")
+
+
+def test_groups_have_limits_and_weights_of_the_index(market):
+    returns, index = market
+    groups = dict(zip(returns.columns, ["x", "x", "y", "y", "z", "z"], strict=True))
+    tracker = IndexTracker(
+        4, groups=groups, group_limits={"x": (0.1, 0.4), "y": 0.3}, previous_weights={"AAA": 1.0}, random_state=0
+    ).fit(returns, index)
+    in_index = {name: 1 / 6 for name in returns.columns}
+    page = Page(tracking_report(tracker, index_weights=in_index).html())
+    rows = {row[0]["text"]: row for row in page.tables["group-weights"][1:]}
+    heads = [head["text"] for head in page.tables["group-weights"][0]]
+    assert heads == ["group", "weight", "index", "before", "change", "low", "high"]
+    for group in "xyz":
+        held = sum(weight for name, weight in tracker.weights_.items() if groups[name] == group)
+        assert float(rows[group][1]["data-value"]) == pytest.approx(held)
+        assert float(rows[group][2]["data-value"]) == pytest.approx(1 / 3)
+    assert [rows["x"][k]["text"] for k in (3, 5, 6)] == ["100.00 %", "10.00 %", "40.00 %"]
+    assert [rows["y"][k]["text"] for k in (5, 6)] == ["30.00 %", "30.00 %"]
+    assert [rows["z"][k]["text"] for k in (5, 6)] == ["–", "–"]
+    weight = page.charts["groups"]["series"][0]
+    assert set(zip(weight["low"], weight["high"], strict=True)) == {(0.1, 0.4), (0.3, 0.3), (None, None)}
+
+
+def test_the_certificate_is_the_first_card_and_cards_fill_their_rows(market):
+    tracker = IndexTracker(3, method="bcd-g", random_state=0).fit(*market)
+    report = tracking_report(tracker)
+    assert report.headlines[0][0] == "certificate"
+    assert 'class="headlines in-4"' in report.html()
+    for count, columns in ((1, 1), (2, 2), (3, 3), (5, 5), (6, 3), (8, 4), (9, 3)):
+        report.headlines = [("a", "b", "")] * count
+        assert f"headlines in-{columns}{' odd' * (count % 2)}" in report.html()
+
+
+def test_a_page_has_its_day_and_version(monkeypatch):
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1700000000")
+    assert '<p class="made">2023-11-1' in Report("T").html()
+    monkeypatch.delenv("SOURCE_DATE_EPOCH")
+    assert f"{time.strftime('%Y-%m-%d')}, counterpoise {cp.__version__}" in Report("T").html()
+
+
+@pytest.mark.parametrize(
+    ("values", "kind", "texts"),
+    [
+        ([0.125, 0.00123, 0.0], "percent", ["12.50 %", "0.12 %", "0.00 %"]),
+        ([0.00382, 0.0029], "percent", ["0.382 %", "0.290 %"]),
+        ([0.5322, 0.51, -0.3188], "number", ["0.5322", "0.5100", "−0.3188"]),
+        ([1.0, 0.2142, -0.005338], "number", ["1.000", "0.214", "−0.005"]),
+        ([22810.3, 0.5, 51.234], "number", ["22810", "0.5000", "51.23"]),
+        ([1.193e-5, 0.0, 6.4e-11], "number", ["1.193e−05", "0", "6.400e−11"]),
+        ([3.0, 12.0], "number", ["3", "12"]),
+        ([1234567, 3], "whole", ["1,234,567", "3"]),
+        ([], "number", []),
+    ],
+)
+def test_numbers_of_a_column_have_equal_digits(values, kind, texts):
+    assert in_column(values, kind) == texts
+
+
+def test_long_tables_scroll_and_short_ones_are_whole():
+    for count, kind in ((60, "wide"), (61, "wide tall")):
+        report = Report("T")
+        report.table("t", "T", [Column("a", "whole")], [[k] for k in range(count)])
+        assert f'<div class="{kind}" tabindex' in report.html()
+
+
+def test_components_are_drawn_on_one_scale(rng):
+    X = pd.DataFrame(rng.standard_normal((30, 6)), columns=["a", "a long name", *"cdef"])
+    pca = SparsePCA(2, 2, random_state=0).fit(X)
+    page = Page(components_report(pca, X).html())
+    first, second = page.charts["component-1"], page.charts["component-2"]
+    assert first["x"] == second["x"] and first["letters"] == second["letters"]
+    assert first["x"]["reach"] == [min(0.0, pca.components_.min()), max(0.0, pca.components_.max())]
+
+
+def test_strata_are_counted(rng, tmp_path):
+    table = pd.DataFrame({"age": rng.normal(50, 9, 12), "sex": ["f", "m"] * 6, "site": ["n"] * 4 + ["s"] * 8})
+    split = balanced_split(table, 6, strata="site", random_state=0)
+    page = Page(split.report(tmp_path / "split.html", title="Mine").read_text("utf-8"))
+    assert [[cell["text"] for cell in row] for row in page.tables["strata"][1:]] == [
+        ["n", "2", "2", "4"],
+        ["s", "4", "4", "8"],
+    ]
+    assert page.column("balance", "covariate") == ["age", "sex = m"]
+
+
+def test_runs_backtests_and_binary_fits_have_pages(market, tmp_path, rng):
+    returns, index = market
+    rolled = backtest(IndexTracker(2, method="bcd-g", random_state=0), returns, index, 40, 10, cost=0.001)
+    page = Page(rolled.report(tmp_path / "backtest.html").read_text("utf-8"))
+    assert page.charts["out-growth"]["series"][1]["y"] == [1.0, *rolled.cumulative["portfolio"]]
+    assert rolled.summary()["tracking_error_annual"] == rolled.annual_tracking_error(252.0)
+    tracker = IndexTracker(2, method="bcd-g", random_state=0).fit(returns, index)
+    page = Page(tracker.result_.report(tmp_path / "run.html", names=returns.columns).read_text("utf-8"))
+    assert {row[0]["text"] for row in page.tables["coordinates"][1:]} == set(tracker.support_)
+    with pytest.raises(ValueError, match="names has 2 names, but x has 6 coordinates"):
+        tracker.result_.report(tmp_path / "bad.html", names=["a", "b"])
+    fitted = BinaryLeastSquares(random_state=0).fit(rng.standard_normal((9, 5)), rng.standard_normal(9))
+    page = Page(fitted.report(tmp_path / "binary.html").read_text("utf-8"))
+    assert len(page.tables["coordinates"]) == 6
+    pca = SparsePCA(1, 2, random_state=0).fit(returns)
+    assert "component-1" in Page(pca.report(tmp_path / "pca.html").read_text("utf-8")).charts

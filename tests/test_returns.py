@@ -4,7 +4,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from counterpoise.prices import FrameReturns, read_table, to_returns
+from counterpoise.prices import FrameReturns, to_returns
+from counterpoise.tables.portfolios import read_prices
 
 pandas = pytest.importorskip("pandas")
 
@@ -126,7 +127,7 @@ def test_a_missing_price_of_the_index_is_not_passed_over(prices, spx):
             lambda p, i: (p.pct_change().fillna(-0.01), i),
             {},
             ValueError,
-            r"is -0.01; prices must be positive and finite; the table looks like returns, where prices are needed\.$",
+            r"is -0.01; prices must be positive and finite; the table looks like returns, which given=.returns. takes\.$",
         ),
         (lambda p, i: (p[["AAA"]], i), {}, ValueError, "There is 1 stock; at least 2 are needed"),
         (lambda p, i: (p, p), {}, ValueError, "index has 3 columns; it must be a Series or have one column"),
@@ -149,8 +150,8 @@ def test_a_table_of_returns_is_read_by_its_dates(prices, tmp_path):
     prices.iloc[::-1].to_csv(tmp_path / "p.csv")
     prices.to_parquet(tmp_path / "p.parquet")
     for name in ("p.csv", "p.parquet"):
-        found = read_table(tmp_path / name)
-        pandas.testing.assert_frame_equal(found, prices, check_freq=False, check_index_type=False)
+        found = read_prices(tmp_path / name).frame
+        pandas.testing.assert_frame_equal(found, prices, check_freq=False, check_index_type=False, check_names=False)
 
 
 def test_numbers_of_python_are_numbers(prices, spx):

@@ -9,7 +9,6 @@ from typer.testing import CliRunner
 
 from counterpoise.cli import app
 from counterpoise.experiments import sets
-from counterpoise.prices import read_prices, returns_of
 
 pandas = pytest.importorskip("pandas", reason="pandas is not installed")
 
@@ -121,23 +120,6 @@ def test_fetching_writes_the_folders_own_format(tmp_path, monkeypatch):
 # Prices
 
 
-def test_returns_are_ratios_minus_one(prices):
-    path, frame = prices
-    made = returns_of(read_prices(path, "SPX"))
-    levels = frame[["AAA", "BBB", "CCC"]].to_numpy()
-    np.testing.assert_allclose(made.returns, levels[1:] / levels[:-1] - 1.0, rtol=1e-12)
-    np.testing.assert_allclose(made.index, frame["SPX"].pct_change().to_numpy()[1:], rtol=1e-10)
-    assert made.tickers == ["AAA", "BBB", "CCC"] and made.dates[0] == "2024-01-03" and made.notes == []
-
-
-def test_days_are_put_in_order(prices, tmp_path):
-    path, frame = prices
-    frame.iloc[::-1].to_csv(tmp_path / "r.csv", index=False)
-    np.testing.assert_allclose(
-        returns_of(read_prices(tmp_path / "r.csv", "SPX")).returns, returns_of(read_prices(path, "SPX")).returns
-    )
-
-
 @pytest.mark.parametrize(
     ("rule", "shape", "note"),
     [
@@ -149,51 +131,18 @@ def test_days_are_put_in_order(prices, tmp_path):
 def test_missing_prices_follow_the_rule_and_are_reported(prices, tmp_path, rule, shape, note):
     _, frame = prices
     frame.loc[[4, 5], "BBB"] = np.nan
-    frame.to_csv(tmp_path / "gaps.csv", index=False)
-    table = read_prices(tmp_path / "gaps.csv", "SPX")
-    with pytest.raises(ValueError, match=r"2 prices are missing, of 1 stock on 2 days, such as BBB on 2024-01-08"):
-        returns_of(table)
-    made = returns_of(table, rule)
-    assert made.returns.shape == shape and note in made.notes
-    if rule == "carry-forward":
-        assert (made.returns[[3, 4], 1] == 0.0).all()
-
-
-def test_days_without_index_and_doubled_days_are_left_out_and_counted(prices, tmp_path):
-    _, frame = prices
-    frame.loc[3, "SPX"] = np.nan
-    pandas.concat([frame, frame.iloc[[6]]]).to_csv(tmp_path / "odd.csv", index=False)
-    made = returns_of(read_prices(tmp_path / "odd.csv", "SPX"))
-    assert made.returns.shape == (10, 3)
-    assert len(made.notes) == 2 and "SPX has no price" in made.notes[1]
-
-
-def test_a_stock_listed_late_is_named(prices, tmp_path):
-    _, frame = prices
-    frame.loc[:2, "CCC"] = np.nan
-    frame.to_csv(tmp_path / "late.csv", index=False)
-    made = returns_of(read_prices(tmp_path / "late.csv", "SPX"), "carry-forward")
-    assert made.tickers == ["AAA", "BBB"]
-    assert made.notes[0] == "Left out 1 stock without a price on the first day: CCC."
-
-
-@pytest.mark.parametrize(
-    ("change", "index", "sentence"),
-    [
-        (lambda frame: frame, "SPXX", "has no column SPXX; did you mean SPX"),
-        (lambda frame: frame, "gold", "has no column gold; it has SPX, AAA, BBB, CCC"),
-        (lambda frame: frame.assign(BBB=["x"] * 12), "SPX", "Column BBB of .* holds words, row 1: 'x'"),
-        (lambda frame: frame.assign(AAA=0.0), "SPX", "The price of AAA on 2024-01-02 is 0"),
-        (lambda frame: frame.iloc[:2], "SPX", "There are 2 days of prices"),
-        (lambda frame: frame[["Date", "SPX", "AAA"]], "SPX", "There is 1 stock; at least 2"),
-        (lambda frame: frame.assign(Date="soon"), "SPX", "does not hold dates"),
-    ],
-)
-def test_bad_prices_get_a_sentence(prices, tmp_path, change, index, sentence):
-    _, frame = prices
-    change(frame).to_csv(tmp_path / "bad.csv", index=False)
-    with pytest.raises(ValueError, match=sentence):
-        returns_of(read_prices(tmp_path / "bad.csv", index))
+    frame.iloc[::-1].to_csv(tmp_path / "gaps.csv", index=False)
+    arguments = ("add", tmp_path / "gaps.csv", "--index", "SPX", "--name", "MINE", "--into", tmp_path)
+    refused = invoke(*arguments)
+    assert refused.exit_code == 2
+    assert "2 prices are missing, of 1 stock on 2 days, such as BBB on 2024-01-08" in refused.stderr
+    shown = invoke(*arguments, "--missing", rule)
+    assert shown.exit_code == 0 and note in shown.output
+    found = sets.load("MINE", tmp_path)
+    assert found.A.shape == shape
+    np.testing.assert_allclose(found.y[0], 100.0 * frame["SPX"].pct_change().iloc[1])
+    wrong = invoke("add", tmp_path / "gaps.csv", "--index", "SPXX", "--name", "OTHER", "--into", tmp_path)
+    assert "has no such column; did you mean 'SPX'?" in wrong.stderr
 
 
 def test_prices_become_a_set_with_one_command(prices, tmp_path):

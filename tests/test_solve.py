@@ -268,7 +268,7 @@ REFUSED = {
         "--working-set is given, but no method asked for has one: stroll.",
     ),
     "plot": ((BOTH, *SIT_OPTIONS, "--plot", "p.gif"), "--plot is p.gif; it must end in .png, .svg, .pdf."),
-    "save": ((BOTH, *SIT_OPTIONS, "--save", "x.csv"), "--save is x.csv; it must end in .npz."),
+    "save": ((BOTH, *SIT_OPTIONS, "--save", "x.tsv"), "--save is x.tsv; it must end in .npz, .csv."),
     "data": ((BOTH, *SIT_OPTIONS, "--save", BOTH, "--force"), "--save is {0}/both.npz, the file of the data."),
     "exists": (
         (BOTH, *SIT_OPTIONS, "--save", "{0}/short.npz"),

@@ -217,10 +217,8 @@ def test_balance_agrees_with_pandas(rng):
     assert split.labels.dtype == np.int64
     assert int(split.labels.sum()) == treated
     wide = pandas.get_dummies(table, columns=["site"], prefix_sep=" = ").drop(columns="stage").astype(float)
-    wide["stage = I"], wide["stage = II"] = (
-        (table["stage"] == "I").astype(float),
-        (table["stage"] == "II").astype(float),
-    )
+    # Of two levels one says all.
+    wide["stage = II"] = (table["stage"] == "II").astype(float)
     means = wide.groupby(split.labels).mean()
     smd = ((means.loc[1] - means.loc[0]) / wide.std()).fillna(0.0)
     balance = split.balance
@@ -231,7 +229,7 @@ def test_balance_agrees_with_pandas(rng):
     random = np.where(balance.index == "code", 0.0, math.sqrt(1 / treated + 1 / (n - treated)))
     np.testing.assert_allclose(balance["random"], random)
     # A category counts as much as a number.
-    share = {"age": 1, "visits": 1, "smokes": 1, "stage = I": 1 / 2, "stage = II": 1 / 2}
+    share = {"age": 1, "visits": 1, "smokes": 1, "stage = II": 1}
     squares = sum(share.get(name, 1 / 3) * value**2 for name, value in smd.items())
     assert split.objective == pytest.approx(squares)
     assert split.max_difference == pytest.approx(smd.abs().max())
@@ -472,7 +470,7 @@ def test_a_statistic_of_ones_own(rng):
     assert split.randomisation_test(outcome[::-1], trend, "greater").p_value == pytest.approx(1 / 30)
 
 
-def test_a_plot_has_two_points_per_covariate(rng):
+def test_a_plot_has_a_point_per_covariate_and_a_line_for_random_splits(rng):
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
     from matplotlib import pyplot
@@ -482,17 +480,18 @@ def test_a_plot_has_two_points_per_covariate(rng):
     ax = Figure().subplots()
     assert split.plot(ax) is ax
     lines = {line.get_label(): line for line in ax.get_lines() if not line.get_label().startswith("_")}
-    assert list(lines) == ["random, root mean square", "this split"]
+    assert list(lines) == ["this split", "random, root mean square"]
+    assert lines["random, root mean square"].get_xdata() == pytest.approx([split.balance["random"].max()] * 2)
     np.testing.assert_allclose(lines["this split"].get_xdata(), np.abs(split.differences))
     assert [text.get_text() for text in ax.get_yticklabels()] == split.balance.index.tolist()
     own = split.plot()
     own.figure.canvas.draw()
     pyplot.close(own.figure)
-    with pytest.raises(ValueError, match=r"^table has no column 'random'; give the balance of a split\.$"):
+    with pytest.raises(ValueError, match=r"^split has no column 'random'; give a split, or its balance\.$"):
         from counterpoise.plotting import plot_balance
 
         plot_balance(split.balance.drop(columns="random"))
-    with pytest.raises(ValueError, match=r"^table is empty; there is nothing to plot\.$"):
+    with pytest.raises(ValueError, match=r"^split is empty; there is nothing to plot\.$"):
         plot_balance(split.balance.iloc[:0])
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import os
 import warnings
 from collections.abc import Callable
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy as np
 from counterpoise.checks import Vector, callback_function, number, worker_count
 from counterpoise.estimators.covariates import is_pandas
 from counterpoise.estimators.options import warn_of_prices
+from counterpoise.findings import rhythm_of
 from counterpoise.interrupts import noting_interrupts
 from counterpoise.tables.native import Native
 from counterpoise.windows import (
@@ -138,7 +141,7 @@ class Backtest:
         Parameters
         ----------
         periods : float, optional
-            Rows a year; adds ``tracking_error_annual``.
+            Rows a year, for ``tracking_error_annual``; by default found from the days: 252, 52, 12 or 4.
 
         Returns
         -------
@@ -165,6 +168,7 @@ class Backtest:
             "turnover": float(turnover[1:].mean()) if len(turnover) > 1 else math.nan,
             "total_cost": self._total_cost,
         }
+        periods = rhythm_of(getattr(self.portfolio, "index", None)).periods if periods is None else periods
         if periods is not None:
             figures["tracking_error_annual"] = self.annual_tracking_error(periods)
         if not is_pandas(self.portfolio, "Series"):
@@ -182,6 +186,12 @@ class Backtest:
         # Without labels, rows are counted from the first row of the picture.
         marks = self.rebalances if is_pandas(self.portfolio, "Series") else self.rebalances - self.rebalances[0]
         return plot_tracking(self.portfolio, self.index, rebalances=marks, ax=ax)
+
+    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write a page, one HTML file that loads nothing; see :func:`counterpoise.report_tracking.backtest_report`."""
+        from counterpoise.report_tracking import backtest_report
+
+        return backtest_report(self, **options).write(path)
 
     @property
     def _total_cost(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,8 @@ import numpy.typing as npt
 from counterpoise.checks import Vector, choice, whole_number
 from counterpoise.sentences import lacking, require, some
 from counterpoise.tables.arrays import SUFFIXES, TABLES, arrays_of, read_arrays, read_plain
-from counterpoise.tables.prices import read_table, to_returns
+from counterpoise.tables.portfolios import read_prices
+from counterpoise.tables.prices import to_returns
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -199,7 +201,10 @@ def load_sp500_sample() -> Stocks:
         from skfolio import datasets
     except ImportError:
         raise lacking("The S&P 500 sample comes with", "skfolio") from None
-    returns, index, notes = to_returns(datasets.load_sp500_dataset(), datasets.load_sp500_index())
+    with warnings.catch_warnings(record=True) as odd:
+        warnings.simplefilter("always")
+        returns, index, notes = to_returns(datasets.load_sp500_dataset(), datasets.load_sp500_index())
+    notes += [str(each.message) for each in odd]
     return Stocks(returns, index, "skfolio.datasets, adjusted closing prices", notes)
 
 
@@ -330,7 +335,7 @@ def _stored(file: Path, target: str | None) -> Stored:
     if file.suffix.lower() in TABLES:
         sheet = read_plain(file, target)
         if sheet.words:  # dates
-            frame = read_table(file)
+            frame = read_prices(file).frame
             if target is not None and target not in frame.columns:
                 raise ValueError(f"{file} has no column {target!r}; it has {some(frame.columns, 10)}.")
             return Stored(frame if target is None else frame.drop(columns=target), frame.get(target), str(file))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from counterpoise.figures.page import Column
-from counterpoise.sentences import by_more_than, joined, rounded_up, spelled
+from counterpoise.sentences import by_more_than, joined, percent, rounded_up, spelled
 
 if TYPE_CHECKING:
     from counterpoise.estimators.pca import SparsePCA
@@ -18,10 +18,58 @@ if TYPE_CHECKING:
     from counterpoise.problem import Result
 
 
+# A change of a variance below this share of it cannot be measured.
+ROUNDING = 64.0 * float(np.finfo(float).eps)
+
+
+class Rhythm(NamedTuple):
+    """What a row is, and how many make a year; None where rows have no days."""
+
+    unit: str = "row"
+    periods: float | None = None
+
+    def yearly(self, error: float) -> float | None:
+        """Return √periods × error, the error of a year whose rows are independent."""
+        return None if self.periods is None else math.sqrt(self.periods) * error
+
+    def in_words(self, error: float) -> str:
+        """Return an error of a row, and of a year with the convention."""
+        yearly = self.yearly(error)
+        said = f"{percent(error)} a {self.unit}"
+        return said if yearly is None else f"{said}, {percent(yearly, 2)} a year ({self.convention})"
+
+    @property
+    def convention(self) -> str:
+        """How the error of a row becomes that of a year."""
+        return f"times √{self.periods:g}, for {self.periods:g} {self.unit}s a year"
+
+
+# Rows a year, and what they are, by the median number of days between rows.
+RHYTHMS = (
+    (4.5, Rhythm("day", 252.0)),
+    (10.5, Rhythm("week", 52.0)),
+    (45.5, Rhythm("month", 12.0)),
+    (130.5, Rhythm("quarter", 4.0)),
+)
+
+
+def rhythm_of(labels: Any) -> Rhythm:
+    """Return what rows are, from the median gap between their days."""
+    if labels is None or getattr(labels, "dtype", None) is None or labels.dtype.kind != "M" or len(labels) < 3:
+        return Rhythm()
+    gap = float(np.median(np.diff(np.asarray(labels, dtype="datetime64[s]")).astype(np.float64))) / 86400.0
+    return next((rhythm for most, rhythm in RHYTHMS if gap <= most), Rhythm())
+
+
 def ending(result: Result) -> str:
     """Say how a run ended and what it took."""
     took = f"{result.time:.2f} s and {result.nit:,} iterations"
     return f"The run ended as {spelled(result.status)} after {took}: {result.message}."
+
+
+def resolution(problem: Any, x: Any) -> float:
+    """Return the rounding error of F(x): a smaller change cannot be measured; 0 if there is no problem."""
+    return 0.0 if problem is None else float(problem.value_and_resolution(np.asarray(x, dtype=np.float64))[1])
 
 
 def tracking_claims(tracker: IndexTracker) -> list[str]:
@@ -31,10 +79,8 @@ def tracking_claims(tracker: IndexTracker) -> list[str]:
     proved = f"Proved: no {change}"
     if math.isnan(gap):
         claim = "The run ended before its weights were examined, so that nothing is proved about them."
-    elif gap <= 0.0:
-        claim = f"{proved} at all."
     elif tracker.result_.success:
-        claim = f"{proved} {by_more_than(gap)}, of {objective} in all."
+        claim = f"{proved}, {objective}, {by_more_than(gap, resolution(tracker.problem_, tracker.coef_))}."
     else:
         claim = (
             f"Not settled: a change of two weights would still lower the objective, {objective}, by up to "
@@ -54,12 +100,13 @@ def component_claims(pca: SparsePCA) -> list[str]:
     sentences = []
     if certified:
         gap = max(max(0.0, float(pca.results_[k - 1].cws_gap)) for k in certified)
+        least = min(abs(float(pca.results_[k - 1].objective)) for k in certified)
         which = "each component" if not by_message else f"component{'s' * (len(certified) > 1)} {joined(certified)}"
         joint = pca.backfit != 0 and pca.deflation == "schur"
         given = "given the others, " if joint else "given those before it, "
         given = "" if len(pca.results_) == 1 else given
         # The objective is minus half the variance.
-        amount = by_more_than(2.0 * gap)
+        amount = by_more_than(2.0 * gap, ROUNDING * least)
         sentences.append(f"Proved of {which}: {given}no change of any two loadings raises its variance {amount}.")
         sentences.append("Not proved: that no other loadings are better; the search looks for some and stops.")
     return sentences + [
@@ -105,31 +152,86 @@ class Listing(NamedTuple):
     rows: list[list[Any]]
     at: int = 0
 
+    @property
+    def has_groups(self) -> bool:
+        """Whether the rows are names with their groups."""
+        return self.at == 2
 
-def holdings_table(tracker: IndexTracker, groups: Mapping[Any, Any] | None = None) -> Listing:
-    """Return the holdings of a fitted tracker, with groups and previous weights if given; sold names come last."""
-    known = getattr(tracker, "feature_names_in_", range(len(tracker.coef_)))
-    names = list(getattr(tracker.weights_, "index", known))
+    def series(self, rows: list[list[Any]]) -> dict[str, list[float]]:
+        """Return the weights, those of the index and those before of some rows, by the heads of their columns."""
+        places = {column.head: k for k, column in enumerate(self.columns)}
+        heads = [head for head in ("weight", "index", "before") if head in places]
+        return {head: [row[places[head]] for row in rows] for head in heads}
+
+
+def holdings_table(
+    tracker: IndexTracker,
+    groups: Mapping[Any, Any] | None = None,
+    index_weights: Mapping[Any, float] | None = None,
+) -> Listing:
+    """Return the holdings of a fitted tracker; sold names come last.
+
+    There are columns of groups, of the weights of the index and of previous weights, if these are known.
+    """
+    names = _names_of(tracker)
     values = dict(zip(names, (float(value) for value in tracker.coef_), strict=True))
     groups = groups if groups is not None else _by_name(tracker.groups, names)
     previous = _by_name(tracker.previous_weights, names)
     before = {name: float(value) for name, value in (previous or {}).items() if float(value) != 0.0}
     shown = sorted((name for name in values if values[name] != 0.0), key=lambda name: -values[name])
     gone = [name for name in before if not values.get(name)] if previous is not None else []
-    columns = [Column("name")]
-    if groups is not None:
-        columns.append(Column("group"))
-    columns.append(Column("weight", "percent"))
-    if previous is not None:
-        columns += [Column("before", "percent"), Column("change", "percent")]
+    columns = [Column("name"), *([] if groups is None else [Column("group")]), Column("weight", "percent")]
+    columns += [] if index_weights is None else [Column("index", "percent")]
+    columns += [] if previous is None else [Column("before", "percent"), Column("change", "percent")]
     rows = []
     for name in [*shown, *gone]:
         weight, was = values.get(name, 0.0), before.get(name, 0.0)
         row: list[Any] = [str(name)]
         row += [] if groups is None else [_group_name(groups.get(name))]
-        row += [weight] if previous is None else [weight, was, weight - was]
+        row += [weight]
+        row += [] if index_weights is None else [float(index_weights.get(name, 0.0))]
+        row += [] if previous is None else [was, weight - was]
         rows.append(row)
     return Listing(columns, rows, 1 if groups is None else 2)
+
+
+def group_rows(
+    tracker: IndexTracker,
+    holdings: Listing,
+    groups: Mapping[Any, Any] | None = None,
+    index_weights: Mapping[Any, float] | None = None,
+) -> Listing:
+    """Return the sums over groups of held names, and the limits of each; the weights of the index are those of all."""
+    groups = groups if groups is not None else _by_name(tracker.groups, _names_of(tracker)) or {}
+    limits = {_group_name(key): _both(value) for key, value in (_by_name(tracker.group_limits, ()) or {}).items()}
+    of_index: dict[str, float] = {}
+    for name, weight in (index_weights or {}).items():
+        group = _group_name(groups.get(name))
+        of_index[group] = of_index.get(group, 0.0) + float(weight)
+    columns = [Column("group"), *holdings.columns[holdings.at :]]
+    sums: dict[str, list[float]] = {group: [0.0] * (len(columns) - 1) for group in (*limits, *of_index)}
+    for row in holdings.rows:
+        so_far = sums.get(row[1], [0.0] * (len(columns) - 1))
+        sums[row[1]] = [one + other for one, other in zip(so_far, row[holdings.at :], strict=True)]
+    rows = []
+    for group in sorted(sums, key=lambda name: -sums[name][0]):
+        values = sums[group]
+        if index_weights is not None:
+            values = [values[0], of_index.get(group, 0.0), *values[2:]]
+        rows.append([group, *values, *limits.get(group, (None, None))])
+    return Listing([*columns, Column("low", "percent"), Column("high", "percent")], rows, 1)
+
+
+def _names_of(tracker: IndexTracker) -> list[Any]:
+    """Return the names of a fitted tracker's weights, or their positions."""
+    known = getattr(tracker, "feature_names_in_", range(len(tracker.coef_)))
+    return list(getattr(tracker.weights_, "index", known))
+
+
+def _both(limits: Any) -> tuple[float | None, float | None]:
+    """Return the low and the high limit of a group; one number is both."""
+    low, high = limits if np.ndim(limits) else (limits, limits)
+    return low, high
 
 
 def _group_name(group: Any) -> str:

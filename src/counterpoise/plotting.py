@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -125,6 +126,7 @@ def plot_objective(
         Axis(f"best objective so far − best known ({known:.6g})", "log"),
     )
     draw(ax, "line", Panel("", *axes, series))
+    ax.axhline(known - shift, color="0.5", lw=0.9, ls=(0, (1, 2)), zorder=1, label="best known (log axes have no 0)")
     add_legend(ax, "right", {spelled(name): Style("0.3", "", marker=MARKERS[name]) for name in dict.fromkeys(statuses)})
     return ax
 
@@ -143,24 +145,26 @@ def _curve(result: Result, column: int) -> tuple[Vector, Vector]:
     return np.maximum(along, 0.5 * float(positive.min()) if len(positive) else 1.0), values
 
 
-def plot_balance(table: Any, ax: Axes | None = None) -> Axes:
+def plot_balance(split: Any, ax: Axes | None = None) -> Axes:
     """Plot the balance of a split, as Love plots do: |standardised mean difference| of every covariate.
 
     Parameters
     ----------
-    table : DataFrame
-        ``Split.balance``: one row per covariate, with columns ``random`` and ``difference``.
+    split : Split or DataFrame
+        A split, or its ``balance``: one row per covariate, with columns ``random`` and ``difference``.
     ax : Axes, optional
         A new figure's by default.
     """
+    table = dataclasses.replace(split, native=None).balance if hasattr(split, "balance") else split
     absent = [name for name in ("random", "difference") if name not in table]
     if absent:
-        raise ValueError(f"table has no column {absent[0]!r}; give the balance of a split.")
+        raise ValueError(f"split has no column {absent[0]!r}; give a split, or its balance.")
     if not len(table):
-        raise ValueError("table is empty; there is nothing to plot.")
+        raise ValueError("split is empty; there is nothing to plot.")
     ax = axes_or_new(ax, 6.4, min(1.4 + 0.24 * len(table), 40.0))
     names = [str(name) for name in table.index]
-    draw(ax, "dot", balance_panel(names, table["random"].to_numpy(), table["difference"].to_numpy()), legend="above")
+    panel = balance_panel(names, float(table["random"].max()), table["difference"].to_numpy())
+    draw(ax, "dot", panel, legend="above", marks="random, root mean square")
     ax.axvline(0.0, color="0.5", lw=0.8, zorder=0)
     return ax
 
@@ -243,19 +247,21 @@ def plot_weights(weights: Any, ax: Axes | None = None, most: int = 30) -> Axes:
 
     Parameters
     ----------
-    weights : Series or array
-        One weight per name; without names their positions are written.
+    weights : Series, array or fitted estimator
+        One weight per name, or an estimator with ``weights_`` or ``coef_``; without names their positions are written.
     ax : Axes, optional
         A new figure's by default.
     most : int
         The largest number of bars. The sum of the others is written below.
     """
+    names = getattr(weights, "feature_names_in_", None)
+    weights = _part_of(weights, "coef_", "weights_")
     values, most = real_array(weights, "weights"), whole_number(most, "most", 1)
     if values.ndim != 1:
         raise ValueError(f"weights has shape {values.shape}; it must be one-dimensional, one weight per name.")
     if not len(values):
         raise ValueError("weights is empty; there is nothing to plot.")
-    order, names = _largest_first(values), labels_of(weights, len(values))
+    order, names = _largest_first(values), labels_of(weights, len(values)) if names is None else list(map(str, names))
     drawn, others = order[:most], order[most:]
     ax = axes_or_new(ax, 6.4, 1.4 + 0.24 * max(len(drawn), 3))
     rest = f"; {len(others)} others sum to {values[others].sum():.3g}" if len(others) else ""
@@ -277,12 +283,12 @@ def plot_loadings(
 
     Parameters
     ----------
-    components : array or DataFrame, components × features
-        ``components_`` of an estimator; a single vector is one component.
+    components : fitted estimator, array or DataFrame, components × features
+        An estimator, or its ``components_``; a single vector is one component.
     shape : (rows, columns), optional
         Of an image: draw images, not bars.
     names : of the features, optional
-        Of bars. By default the columns of a DataFrame, otherwise positions.
+        Of bars. By default those of the estimator or of a DataFrame's columns, otherwise positions.
     most : int
         The largest number of bars of a component.
     titles : one per component, optional
@@ -295,6 +301,9 @@ def plot_loadings(
     list of Axes
         One per component.
     """
+    if shape is None and names is None:
+        names = getattr(components, "feature_names_in_", None)
+    components = _part_of(components, "components_")
     table, most = np.atleast_2d(real_array(components, "components")), whole_number(most, "most", 1)
     if table.ndim != 2 or not table.size:
         raise ValueError(f"components has shape {table.shape}; it must be components × features.")
@@ -327,6 +336,17 @@ def plot_loadings(
     return places
 
 
+def _part_of(given: Any, *names: str) -> Any:
+    """Return an attribute of a fitted estimator, or of the best one of a search; anything else unchanged."""
+    if not hasattr(given, "get_params"):
+        return given
+    fitted = getattr(given, "best_estimator_", given)
+    found = next((getattr(fitted, name) for name in names if hasattr(fitted, name)), None)
+    if found is None:
+        raise ValueError(f"{type(given).__name__} has no {' or '.join(names)}; fit it first.")
+    return found
+
+
 def _check_image(shape: tuple[int, int], names: Any, n: int) -> None:
     """Refuse a shape that does not hold a component, and names that an image cannot show."""
     if names is not None:
@@ -356,6 +376,6 @@ def _largest_first(values: Vector) -> Any:
 
 def _draw_largest(ax: Axes, label: str, names: list[str], values: Vector, empty: str) -> None:
     if len(values):
-        draw(ax, "bar", bars_panel(label, Axis(label), names, values))
+        draw(ax, "bar", bars_panel(Axis(label), names, value=values))
     else:
         leave_empty(ax, empty)

@@ -6,7 +6,9 @@ import copy
 import enum
 import inspect
 import math
+import os
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -336,6 +338,12 @@ class Result(dict[str, Any]):
 
     def __dir__(self) -> list[str]:
         return [*super().__dir__(), *self]
+
+    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write a page about the run, one HTML file that loads nothing; see :func:`counterpoise.report.run_report`."""
+        from counterpoise.report import run_report
+
+        return run_report(self, **options).write(path)
 
     def __repr__(self) -> str:
         from scipy.optimize import OptimizeResult

@@ -5,7 +5,8 @@ from __future__ import annotations
 import decimal
 import difflib
 import importlib
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 # Smaller numbers are shown as 0.
@@ -47,7 +48,7 @@ def some(names: Iterable[Any], most: int = 5) -> str:
 
 
 def suggest(name: Any, known: Iterable[Any], otherwise: str = "there are {}", quoted: bool = False) -> str:
-    """Return "did you mean …" with up to three similar names, in any case, or list the known names.
+    """Return "did you mean …" with up to three names like a word, in any case, or list the known names.
 
     Examples
     --------
@@ -56,7 +57,8 @@ def suggest(name: Any, known: Iterable[Any], otherwise: str = "there are {}", qu
     """
     words = [str(label) for label in known]
     by_case = {word.lower(): word for word in words if word}
-    near = [by_case[word] for word in difflib.get_close_matches(str(name).lower(), by_case, n=3)]
+    close = difflib.get_close_matches(name.lower(), by_case, n=3) if isinstance(name, str) else []
+    near = [by_case[word] for word in close]
     if near:
         return f"did you mean {joined(map(repr, near) if quoted else near, 'or')}?"
     return f"{otherwise.format(some(words, 8) or 'none')}."
@@ -87,6 +89,40 @@ def as_text(value: float, kind: str = "number") -> str:
     return text.replace("-", "−")
 
 
+def in_column(values: Sequence[float], kind: str = "number") -> list[str]:
+    """Format the numbers of a column with equal decimals, or with equal digits where their sizes differ too much.
+
+    Examples
+    --------
+    >>> in_column([0.125, 0.00123], "percent"), in_column([12.0, 0.5, 1 / 3])
+    (['12.50 %', '0.12 %'], ['12.00', '0.50', '0.33'])
+    """
+    values = [0.0 if abs(value) < ROUNDING else value for value in values]
+    sizes = [abs(value) for value in values if value and math.isfinite(value)]
+    if kind == "whole" or not sizes:
+        return [as_text(value, kind) for value in values]
+    scale, unit = (100.0, " %") if kind == "percent" else (1.0, "")
+    digits = {"percent": 3, "long": 5}.get(kind, 4)
+    top, low = (math.floor(math.log10(scale * size)) for size in (max(sizes), min(sizes)))
+    if kind == "percent" and top > -5:
+        texts = [f"{scale * value:.{max(2, 2 - top)}f}" for value in values]
+    elif top < 7 and all(value == round(value) for value in values):
+        texts = [f"{value:.0f}" for value in values]
+    elif top - low <= 3 and -4 <= top < digits:
+        texts = [f"{value:.{digits - 1 - top}f}" for value in values]
+    else:
+        texts = [_significant(scale * value, digits) for value in values]
+    return [f"{text}{unit}".replace("-", "−") for text in texts]
+
+
+def _significant(value: float, digits: int) -> str:
+    """Format a number with so many digits, trailing zeros included."""
+    if value == 0.0 or not math.isfinite(value):
+        return f"{value:g}"
+    exponent = math.floor(math.log10(abs(value)))
+    return f"{value:.{max(0, digits - 1 - exponent)}f}" if -4 <= exponent < 7 else f"{value:.{digits - 1}e}"
+
+
 def percent(share: float, digits: int | None = None) -> str:
     """Format a share in percent, with three significant digits or a given number of decimals."""
     return f"{100.0 * share:.3g} %" if digits is None else f"{100.0 * share:.{digits}f} %"
@@ -97,9 +133,11 @@ def rounded_up(bound: float) -> str:
     return f"{decimal.Context(prec=2, rounding=decimal.ROUND_CEILING).create_decimal_from_float(bound):.1e}"
 
 
-def by_more_than(bound: float) -> str:
-    """Return "by more than 1.2e-9", or "at all" for a bound of 0."""
-    return "at all" if bound <= 0.0 else f"by more than {rounded_up(bound)}"
+def by_more_than(bound: float, resolution: float = 0.0) -> str:
+    """Return "by more than 1.2e-9"; "by anything measurable" up to a rounding error, and "at all" for 0."""
+    if bound <= 0.0:
+        return "at all"
+    return f"by more than {rounded_up(bound)}" if bound > resolution else "by anything measurable"
 
 
 def as_seconds(seconds: float) -> str:

@@ -188,15 +188,22 @@ def _given_splits(data: Data, splitter: Any) -> list[Split]:
 
 
 def has_previous_weights(tracker: Any) -> bool:
-    """Whether an estimator has the parameter ``previous_weights``."""
-    return hasattr(tracker, "get_params") and PREVIOUS in tracker.get_params(deep=False)
+    """Whether an estimator, or the one that a search fits, has the parameter ``previous_weights``."""
+    return _previous_key(tracker) is not None
+
+
+def _previous_key(tracker: Any) -> str | None:
+    """Return the name of the parameter, ``estimator__previous_weights`` for a search over parameters."""
+    known = tracker.get_params() if hasattr(tracker, "get_params") else {}
+    return next((key for key in (PREVIOUS, f"estimator__{PREVIOUS}") if key in known), None)
 
 
 def own_weights(tracker: Any, data: Data) -> tuple[Vector, float]:
     """Return the tracker's previous weights, and the total weight of names without returns."""
     if not hasattr(tracker, "fit"):
         raise TypeError(f"tracker is {tracker!r}; it must be an estimator with fit(returns, index).")
-    values: Any = by_name(tracker.get_params(deep=False)[PREVIOUS]) if has_previous_weights(tracker) else None
+    key = _previous_key(tracker)
+    values: Any = None if key is None else by_name(tracker.get_params()[key])
     sold = 0.0
     if data.names is not None and (isinstance(values, Mapping) or is_pandas(values, "Series")):
         sold = float(sum(abs(weight) for name, weight in values.items() if name not in data.names))
@@ -236,7 +243,8 @@ def weights_of(values: Any, names: Any, n: int, what: str) -> Vector:
 
 
 def weights_after(fitted: Any, names: Any, n: int) -> Vector:
-    """Return the weights of a fitted estimator, its ``weights_`` or else its ``coef_``."""
+    """Return the weights of a fitted estimator, or of the best one of a search: ``weights_`` or else ``coef_``."""
+    fitted = getattr(fitted, "best_estimator_", fitted)
     name = next((name for name in ("weights_", "coef_") if hasattr(fitted, name)), None)
     if name is None:
         raise TypeError(f"{type(fitted).__name__} has neither weights_ nor coef_ after fit; a tracker has one.")
@@ -282,7 +290,7 @@ def _fit(tracker: Any, data: Data, split: Split, parameters: dict[str, Any]) -> 
 
     fitted = clone(tracker)
     if parameters:
-        fitted.set_params(**parameters)
+        fitted.set_params(**{str(_previous_key(tracker)): parameters[PREVIOUS]})
     try:
         # Some estimators return nothing.
         fitted.fit(*data.part(split.train))
@@ -299,4 +307,5 @@ def cut_short(fitted: Any) -> bool:
     """Whether a fit was interrupted, perhaps in another process."""
     from counterpoise.problem import Status
 
+    fitted = getattr(fitted, "best_estimator_", fitted)
     return getattr(getattr(fitted, "result_", None), "status", None) is Status.INTERRUPTED

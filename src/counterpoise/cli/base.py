@@ -10,7 +10,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -73,6 +73,13 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but what is wrong.")]
 Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say how the run ended and what it took.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show where an error arose.")]
+Separator = Annotated[
+    str | None,
+    typer.Option(metavar="MARK", help="Between cells of a text file: one letter, or tab; found by default."),
+]
+Decimal = Annotated[
+    str | None, typer.Option(metavar="MARK", help="Decimal mark of a text file: . or a comma; found by default.")
+]
 # Exit code of a program ended by Ctrl-C.
 INTERRUPTED = 130
 # No time left is shown for shorter runs (seconds).
@@ -139,7 +146,7 @@ def answer(debug: bool) -> Iterator[None]:
         with compiling.listening(lambda said: None):
             yield
         sys.stdout.flush()
-    except (typer.Abort, BrokenPipeError):
+    except (typer.Abort, BrokenPipeError, SystemExit):
         raise
     except BaseException as error:
         if debug and not isinstance(error, typer.Exit):
@@ -260,6 +267,12 @@ def status_line(quiet: bool = False) -> Iterator[Line]:
             yield lines[0]
 
 
+def warn(sentences: Iterable[str]) -> None:
+    """Print warnings to stderr."""
+    for sentence in sentences:
+        typer.echo(f"Warning: {sentence}", err=True)
+
+
 def tell(console: Console, sentence: str) -> None:
     """Print a sentence, wrapped at words on a terminal and on one line otherwise."""
     console.print(Text(sentence), soft_wrap=not console.is_terminal)
@@ -274,6 +287,34 @@ def check_writable(option: str, path: Path) -> None:
             tempfile.TemporaryFile(dir=path.parent).close()
     except OSError as error:
         raise OSError(f"{option} is {path}, which cannot be written: {error.strerror}.") from None
+
+
+def check_files(path: Path, **options: Path | None) -> None:
+    """Refuse a file that does not exist, before any other complaint; those of options are named by them."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist.")
+    for option, file in options.items():
+        if file is not None and not file.exists():
+            raise FileNotFoundError(f"--{option.replace('_', '-')} is {file}, which does not exist.")
+
+
+def marks_of(separator: str | None, decimal: str | None) -> dict[str, str | None]:
+    """Return the marks of text files, checked."""
+    separator = {"tab": "\t", "\\t": "\t"}.get(str(separator), separator)
+    if separator is not None and (len(separator) != 1 or separator in '\r\n"'):
+        raise ValueError(f"--separator is {separator!r}; it must be one letter, or tab.")
+    if decimal not in (None, ".", ","):
+        raise ValueError(f"--decimal is {decimal!r}; it must be . or a comma.")
+    if decimal == "," and separator == ",":
+        raise ValueError("--separator and --decimal are both a comma; one of them must be another.")
+    return {"separator": separator, "decimal": decimal}
+
+
+def names_in(texts: Sequence[str] | None, known: Iterable[Any]) -> list[str]:
+    """Return names given one at a time or joined by commas; a name that is known may have commas itself."""
+    names = {str(name) for name in known}
+    parts = [[text] if text in names else text.split(",") for text in texts or ()]
+    return [name.strip() for several in parts for name in several if name.strip()]
 
 
 def check_manners(quiet: bool, verbose: bool) -> None:

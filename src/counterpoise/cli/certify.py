@@ -14,9 +14,8 @@ from rich.table import Table
 import counterpoise as cp
 from counterpoise.checks import Vector, choice
 from counterpoise.cli import base, results
-from counterpoise.cli.base import AsJson, Debug, Quiet, Verbose, app, status_line
-from counterpoise.cli.problem import PROBLEMS, build, check_length
-from counterpoise.cli.solve import check_options
+from counterpoise.cli.base import AsJson, Debug, Decimal, Quiet, Separator, Verbose, app, status_line
+from counterpoise.cli.problem import PROBLEMS, Dates, Ignore, Target, as_point, build, check_options
 from counterpoise.sentences import by_more_than, counted
 from counterpoise.tables.arrays import read_point
 
@@ -34,14 +33,18 @@ def certify(
             metavar="|".join(PROBLEMS), help="Which of the paper's problems.", autocompletion=lambda: list(PROBLEMS)
         ),
     ],
-    point: Annotated[Path, typer.Option(help="x: .npy, .npz, or numbers in a .csv or .txt, one a line.")],
-    name: Annotated[str | None, typer.Option(help="Which array of the .npz, if it holds several.")] = None,
-    target: Annotated[str | None, typer.Option(help="Column of the table that is y; the others are A.")] = None,
+    point: Annotated[Path, typer.Option(help="x: .npy, .npz, .txt or .csv: numbers, or name, weight as track writes.")],
+    name: Annotated[str | None, typer.Option(help="Which array or column of --point, if it holds several.")] = None,
+    target: Target = None,
     sparsity: Annotated[
         int | None, typer.Option("--sparsity", "-s", help="s: coordinates free of the penalty (sit, nnspca).")
     ] = None,
     total: Annotated[float | None, typer.Option("--total", "-c", help="c: the sum of x (dcpb1, dcpb2).")] = None,
     lam: Annotated[float | None, typer.Option(help="λ; by default just above the threshold, as solve has it.")] = None,
+    dates: Dates = None,
+    ignore: Ignore = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
     scale: Annotated[float, typer.Option(help="Multiplies A and y.")] = 1.0,
     level: Annotated[
         str,
@@ -62,16 +65,18 @@ def certify(
     Example: counterpoise certify data.npz --problem sit -s 30 --point x.npz --level swap
     """
     with base.answer(debug):
+        base.check_files(file, point=point)
         base.check_manners(quiet, verbose)
+        marks = base.marks_of(separator, decimal)
         choice(level, "--level", LEVELS, quoted=False)
         given = {"s": sparsity, "c": total, "lam": lam}
         fixed = {"working_set": None, "k": None, "seed": 0, "max_time": None, "max_iter": None}
         check_options(problem, given, ["bcd-g"], fixed, scale)
-        x = read_point(point, name, "--point", "--name")
+        given_point = read_point(point, name, "--point", "--name")
         with base.kept_warnings() as warned, status_line(quiet or as_json) as say:
             say(f"Reading {file.name}")
-            built, _, notes = build(file, problem, target, given, scale)
-            check_length(x, point, built, file)
+            read = build(file, problem, target, given, scale, dates=dates, ignore=base.names_in(ignore, ()), **marks)
+            built, x = read.problem, as_point(given_point, point, read, file)
             if project:
                 x = built.project(x)
             violation = built.violation(x)
@@ -83,29 +88,37 @@ def certify(
             pairs = built.n * (built.n - 1) // 2
             say(f"Looking at {counted(pairs, 'pair')}: objective {built.objective(x):.4g}, gap –")
             certificate = cp.certify(built, x, level=level)
-        warned = [*notes, *warned]
+        least = built.value_and_resolution(x)[1]
+        claims = sentences(built, certificate, read.names, least)
         if as_json:
             fields = {"counterpoise": cp.__version__, "file": str(file), "point": str(point), "problem": problem}
             shape = {"lam": float(built.g.lam), "columns": built.n, "non_zeros": int(np.count_nonzero(x))}
-            claims = [*sentences(built, certificate), *warned]
-            body = {**fields, **shape, **dataclasses.asdict(certificate), "sentences": claims}
+            body = {**fields, **shape, **dataclasses.asdict(certificate), "sentences": [*claims, *read.notes, *warned]}
             results.print_json(body)
         elif not quiet:
-            _print(Console(highlight=False), built, x, certificate, warned, verbose)
+            base.warn(warned)
+            _print(Console(highlight=False), built, x, certificate, [*read.notes, *claims], verbose)
 
 
-def sentences(problem: cp.Problem, certificate: cp.Certificate) -> list[str]:
-    """Return the certificate in plain words."""
+def sentences(
+    problem: cp.Problem, certificate: cp.Certificate, names: list[str] | None = None, resolution: float = 0.0
+) -> list[str]:
+    """Return the certificate in plain words; ``resolution`` is the rounding error of the objective."""
+
+    def called(k: int) -> str:
+        return str(k) if names is None else names[k]
+
+    one = "coordinate " if names is None else ""
     pairs, rounding = problem.n * (problem.n - 1) // 2, ROUNDING * max(1.0, abs(certificate.objective))
     said = [f"The objective is {certificate.objective:.8g}; the constraints hold to {certificate.violation:.1e}."]
     gap = certificate.cws_gap
     if gap <= rounding or certificate.worst_pair is None:
-        said.append(f"No change of any two coordinates, of {pairs:,} pairs, lowers it {by_more_than(gap)}.")
+        said.append(f"No change of any two coordinates, of {pairs:,} pairs, lowers it {by_more_than(gap, resolution)}.")
     else:
         (i, j), (di, dj) = certificate.worst_pair, certificate.worst_step or (0.0, 0.0)
         said.append(
-            f"Changing coordinate {i} by {di:+.4g} and {j} by {dj:+.4g} lowers it by {gap:.4g}, the most of any two of "
-            f"{pairs:,} pairs; counterpoise solve goes on from here with --start."
+            f"Changing {one}{called(i)} by {di:+.4g} and {called(j)} by {dj:+.4g} lowers it by {gap:.4g}, the most of "
+            f"any two of {pairs:,} pairs; counterpoise solve goes on from here with --start."
         )
     residual = certificate.critical_residual
     said.append(f"Its first-order residual is {residual:.1e}, which is 0 at a critical point.")
@@ -119,7 +132,9 @@ def sentences(problem: cp.Problem, certificate: cp.Certificate) -> list[str]:
             )
         else:
             leaves, enters = certificate.worst_swap
-            who = f"Letting coordinate {enters} in" if leaves < 0 else f"Exchanging coordinate {leaves} for {enters}"
+            who = f"Letting {one}{called(enters)} in"
+            if leaves >= 0:
+                who = f"Exchanging {one}{called(leaves)} for {called(enters)}"
             said.append(f"{who}, all weights chosen anew, lowers it by {certificate.swap_gap:.4g}.")
     if certificate.exact:
         said.append(
@@ -135,13 +150,11 @@ def sentences(problem: cp.Problem, certificate: cp.Certificate) -> list[str]:
 
 
 def _print(
-    console: Console, problem: cp.Problem, x: Vector, certificate: cp.Certificate, warned: list[str], verbose: bool
+    console: Console, problem: cp.Problem, x: Vector, certificate: cp.Certificate, claims: list[str], verbose: bool
 ) -> None:
-    for sentence in warned:
-        typer.echo(f"Warning: {sentence}", err=True)
     size = f"{problem.name}: {problem.n:,} coordinates, {np.count_nonzero(x):,} of them not 0, λ = {problem.g.lam:g}."
     base.tell(console, size)
-    for sentence in sentences(problem, certificate):
+    for sentence in claims:
         base.tell(console, sentence)
     if verbose:
         table = Table.grid(padding=(0, 2))

@@ -11,11 +11,12 @@ from rich.table import Table
 
 import counterpoise as cp
 from counterpoise.checks import whole_number
-from counterpoise.cli.base import AsJson, Debug, Force, OneSentence, Quiet, answer, app, quit_with, tell
+from counterpoise.cli.base import AsJson, Debug, Force, OneSentence, Quiet, answer, app, kept_warnings, quit_with, tell
+from counterpoise.cli.portfolio import read_data
 from counterpoise.cli.results import print_json
 from counterpoise.experiments import sets
-from counterpoise.sentences import counted
-from counterpoise.tables.prices import MISSING, read_prices, returns_of
+from counterpoise.sentences import counted, day_label
+from counterpoise.tables.prices import MISSING
 
 HELP = """The data sets: list, prepare, add your own.
 
@@ -120,8 +121,8 @@ def _say_written(written: list[Path], more: dict[str, Any], as_json: bool, quiet
 
 @data_app.command()
 def add(
-    prices: Annotated[Path, typer.Argument(help="Prices: .csv or .parquet, a row a day.", show_default=False)],
-    index: Annotated[str, typer.Option(help="Column of the index.")],
+    prices: Annotated[Path, typer.Argument(help="Prices or returns, as track takes them.", show_default=False)],
+    index: Annotated[str, typer.Option(metavar="COL|FILE", help="The index: a column of the prices, or a file.")],
     name: Annotated[str, typer.Option(help="Name of the new set.")],
     dates: Annotated[
         str | None, typer.Option(help="Column of dates; by default the first that holds no numbers.")
@@ -147,13 +148,15 @@ def add(
         file = target / sets.catalogue()["tracking"]["folder"] / f"{name}.npz"
         if file.exists() and not force:
             raise ValueError(f"{file} exists; give another --name or --force.")
-        made = returns_of(read_prices(prices, index, dates), missing)
-        sets.add_prices(name, made.dates, made.tickers, made.returns, made.index, target)
-        m, n = made.returns.shape
+        with kept_warnings() as warned:
+            made = read_data(prices, index, dates, missing, False, {})
+        days = [day_label(day) for day in made.returns.index]
+        sets.add_prices(name, days, list(made.returns), made.returns.to_numpy(), made.index.to_numpy(), target)
+        (m, n), notes = made.returns.shape, [*warned, *made.notes]
         if as_json:
-            _say_written([file], {"set": name, "m": m, "n": n, "notes": made.notes}, as_json, quiet)
+            _say_written([file], {"set": name, "m": m, "n": n, "notes": notes}, as_json, quiet)
         elif not quiet:
-            for sentence in made.notes:
+            for sentence in notes:
                 typer.echo(sentence)
             typer.echo(f"Wrote {file}: {counted(m, 'return')} of {counted(n, 'stock')} and of {index}.")
 

@@ -16,6 +16,7 @@ from counterpoise.checks import Vector, number, whole_number
 from counterpoise.cli.base import INTERRUPTED, AsJson, Debug, Quiet, answer, app, status_line
 from counterpoise.cli.results import print_json
 from counterpoise.datasets import SECTORS, Market, simulate_market
+from counterpoise.findings import resolution
 from counterpoise.sentences import as_seconds, by_more_than, percent
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ def _summary(
         "Tracking error": f"{error:.3f} % a year, on the days of the fit",
         "Names held": _names_held(problem, result.x, hold, certificate),
         "Certificate": f"No exchange between any two of the {n} stocks ({pairs:,} pair{'s' * (pairs > 1)}) "
-        f"lowers the objective {by_more_than(certificate.cws_gap)}.",
+        f"lowers the objective {by_more_than(certificate.cws_gap, resolution(problem, result.x))}.",
         "Status": f"{result.status.name}: {result.message}",
         "Iterations": f"{result.nit:,}, of which {result.nacc:,} moved the point",
         "First call": f"{as_seconds(first)}, of which {as_seconds(max(0.0, first - warm))} "

@@ -14,7 +14,7 @@ from rich.console import Console
 import counterpoise as cp
 from counterpoise.checks import choice, whole_number
 from counterpoise.cli import base, results
-from counterpoise.cli.base import AsJson, Debug, Force, Line, Quiet, Verbose, app, status_line
+from counterpoise.cli.base import AsJson, Debug, Decimal, Force, Line, Quiet, Separator, Verbose, app, status_line
 from counterpoise.findings import component_claims, ending, loadings_table
 from counterpoise.output import csv_text
 from counterpoise.sentences import counted, percent, some
@@ -25,7 +25,16 @@ if TYPE_CHECKING:
 
 FILES = ("loadings.csv", "report.html")
 MISSING = ("refuse", "drop-rows", "drop-columns")
-OPTIONS = {"n_components": "--components", "n_nonzero": "--nonzero", "max_time": "--seconds"}
+OPTIONS = {
+    "n_components": "--components",
+    "n_nonzero": "--nonzero",
+    "max_time": "--seconds",
+    "deflation": "--deflation",
+    "backfit": "--backfit",
+    "method": "--method",
+    "work": "--work",
+    "n_jobs": "--jobs",
+}
 
 
 @app.command()
@@ -44,13 +53,29 @@ def pca(
         bool, typer.Option("--covariance", help="The table holds covariances or correlations, or half of them.")
     ] = False,
     rows: Annotated[str | None, typer.Option(metavar="COL", help="Column with the names of the rows.")] = None,
-    ignore: Annotated[list[str] | None, typer.Option(metavar="COL", help="A column to leave out, repeatable.")] = None,
+    ignore: Annotated[
+        list[str] | None, typer.Option(metavar="COLS", help="Columns to leave out: a,b; repeatable.")
+    ] = None,
     missing: Annotated[
         str,
         typer.Option(
             metavar="RULE", help=f"Of empty cells: {', '.join(MISSING)}.", autocompletion=lambda: list(MISSING)
         ),
     ] = "refuse",
+    separator: Separator = None,
+    decimal: Decimal = None,
+    deflation: Annotated[
+        str, typer.Option(metavar="NAME", help="What a component leaves: schur, hotelling, projection, orthogonal.")
+    ] = "schur",
+    backfit: Annotated[
+        int | None, typer.Option(help="Rounds in which components are improved together, at most.")
+    ] = None,
+    method: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="Of each component: search, swap, bcd-g; exact for few features."),
+    ] = "search",
+    work: Annotated[int | None, typer.Option(help="Starts and children of a search.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Workers of a search; -1 for one a core.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Seconds; by default a fixed amount of work.")] = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same components.")] = 0,
     output: Annotated[Path, typer.Option(metavar="DIR", help="Folder of loadings.csv and report.html.")] = Path(
@@ -67,7 +92,9 @@ def pca(
     Example: counterpoise pca cells.csv --components 5 --nonzero 10 --standardise --signed
     """
     with base.answer(debug):
+        base.check_files(table)
         base.check_manners(quiet, verbose)
+        marks = base.marks_of(separator, decimal)
         whole_number(components, "--components", 1)
         sizes = [whole_number(size, "--nonzero", 1) for size in nonzero or []]
         whole_number(seed, "--seed", 0)
@@ -76,17 +103,29 @@ def pca(
         base.check_folder(output, FILES, force, may_ask=not (as_json or quiet))
         with base.kept_warnings() as warned, status_line(quiet or as_json) as say:
             say(f"Reading {table.name}")
-            data = _read(table, rows, ignore or [], missing, covariance)
+            data = _read(table, rows, ignore or [], missing, covariance, marks)
             if sizes and max(sizes) > data.X.shape[1]:
                 raise ValueError(f"--nonzero is {max(sizes)}, but there are {data.X.shape[1]} features; lower it.")
             say(f"Looking for {counted(components, 'component')}", seconds)
             from counterpoise.estimators.callbacks import listening
 
             with base.in_options(OPTIONS):
-                estimator = _estimator(components, sizes, signed, standardise, seconds, seed)
+                estimator = _estimator(
+                    components,
+                    None if not sizes else sizes[0] if len(sizes) == 1 else sizes,
+                    nonnegative=not signed,
+                    standardize=standardise,
+                    deflation=deflation,
+                    backfit=backfit,
+                    method=method,
+                    work=work,
+                    max_time=seconds,
+                    random_state=seed,
+                    n_jobs=jobs,
+                )
                 with listening(lambda progress, share: _hear(say, components, progress, share)):
                     fitted = estimator.fit(covariance=data.X) if covariance else estimator.fit(data.X)
-        notes = [*data.notes, *warned]
+        notes = [*warned, *data.notes]
         from counterpoise.report import components_report
 
         report = components_report(
@@ -101,21 +140,19 @@ def pca(
         )
         files = {"loadings.csv": _csv(fitted, data), "report.html": report.html()}
         summary = _summary(fitted, data, notes)
-        show = functools.partial(_print, fitted=fitted, data=data, notes=notes, verbose=verbose)
+        show = functools.partial(_print, fitted=fitted, data=data, verbose=verbose)
+        if not as_json:
+            base.warn(warned)
         results.publish(context, output, files, summary, show, as_json, quiet)
     if any(result.status is cp.Status.INTERRUPTED for result in fitted.results_):
         raise typer.Exit(base.INTERRUPTED)
 
 
-def _estimator(
-    components: int, sizes: list[int], signed: bool, standardise: bool, seconds: float | None, seed: int
-) -> Any:
+def _estimator(*given: Any, **options: Any) -> Any:
+    """Return a SparsePCA; scikit-learn is imported only now."""
     from counterpoise.estimators.pca import SparsePCA
 
-    size = None if not sizes else sizes[0] if len(sizes) == 1 else sizes
-    return SparsePCA(
-        components, size, nonnegative=not signed, standardize=standardise, max_time=seconds, random_state=seed
-    )
+    return SparsePCA(*given, **options)
 
 
 def _hear(say: Line, components: int, progress: RunProgress, share: float | None) -> None:
@@ -134,8 +171,16 @@ class _Data(NamedTuple):
     notes: list[str]
 
 
-def _read(path: Path, rows: str | None, ignore: list[str], missing: str, covariance: bool) -> _Data:
-    sheet = read_sheet(path, may_lack_names=True)
+def _read(
+    path: Path,
+    rows: str | None,
+    ignore: list[str],
+    missing: str,
+    covariance: bool,
+    marks: dict[str, str | None],
+) -> _Data:
+    sheet = read_sheet(path, may_lack_names=True, **marks)
+    ignore = base.names_in(ignore, sheet.names)
     for name in ignore:
         sheet.require(name, "--ignore")
     left = set(ignore)
@@ -143,6 +188,11 @@ def _read(path: Path, rows: str | None, ignore: list[str], missing: str, covaria
         left.add(sheet.require(rows, "--rows"))
     notes = list(sheet.notes)
     words = [name for name in sheet.words if name not in left and not sheet.is_mixed(name)]
+    if rows is None and not covariance:
+        rows = next((name for name in words if len(set(sheet.text(name)) - {None}) == len(sheet.lines)), None)
+        if rows is not None:
+            notes.append(f"Took column {rows!r} for the names of the rows, as no two are the same.")
+            words, left = [name for name in words if name != rows], {*left, rows}
     if words:
         notes.append(f"Left out {_columns(words)} without numbers: {some(words)}.")
     chosen = [name for name in sheet.names if name not in left and name not in words]
@@ -247,8 +297,8 @@ def _summary(fitted: Any, data: _Data, notes: list[str]) -> dict[str, Any]:
     }
 
 
-def _print(console: Console, fitted: Any, data: _Data, notes: list[str], verbose: bool) -> None:
-    for note in notes:
+def _print(console: Console, fitted: Any, data: _Data, verbose: bool) -> None:
+    for note in data.notes:
         base.tell(console, note)
     listing, last, rows = loadings_table(fitted, data.features), 0, []
     for component, feature, loading in listing.rows:

@@ -6,22 +6,39 @@ import decimal
 import inspect
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
+
+import numpy as np
+import typer
 
 import counterpoise as cp
-from counterpoise.checks import Vector, is_sparse, whole_number
+from counterpoise.checks import Vector, choice, is_sparse, number, whole_number
+from counterpoise.cli.base import in_options
+from counterpoise.sentences import suggest
 from counterpoise.tables.arrays import TABLES, read_arrays
 from counterpoise.tables.prices import look_like_prices
 
+BLOCK_METHOD = "bcd-l"
 PROBLEMS = ("sit", "nnspca", "dcpb1", "dcpb2")
+# Words of the library's messages, and the options they correspond to.
+OPTIONS = {
+    "ignore": "--ignore",
+    "dates": "--dates",
+    "it must be a finite number": "it must be a finite number; --ignore COL leaves a column out",
+}
+
+Target = Annotated[str | None, typer.Option(metavar="COL", help="Column of the table that is y; the others are A.")]
+Dates = Annotated[str | None, typer.Option(metavar="COL", help="Column of days, if it is not found.")]
+Ignore = Annotated[list[str] | None, typer.Option(metavar="COL", help="Columns of the table to leave out: a,b.")]
 
 
 class Built(NamedTuple):
-    """A problem, how its λ came about, and what to tell the user about the file."""
+    """A problem, how its λ came about, what to tell the user about the file, and the names of its columns."""
 
     problem: cp.Problem
     lam_note: str
     notes: list[str]
+    names: list[str] | None
 
 
 def needs(problem: str) -> list[str]:
@@ -29,30 +46,30 @@ def needs(problem: str) -> list[str]:
     return list(inspect.signature(_kind(problem)).parameters)
 
 
-def build(file: Path, problem: str, target: str | None, given: dict[str, Any], scale: float) -> Built:
-    """Read the data and build the problem."""
+def build(file: Path, problem: str, target: str | None, given: dict[str, Any], scale: float, **table: Any) -> Built:
+    """Read the data and build the problem; ``table`` are options of :func:`counterpoise.tables.arrays.read_arrays`."""
     from counterpoise.certificates import exactness_threshold
 
-    arrays = read_arrays(file, target)
-    left_out = arrays.pop("left_out", [])
+    with in_options(OPTIONS):
+        arrays = read_arrays(file, target, **table)
+    left_out, names = arrays.pop("left_out", []), arrays.pop("names", None)
     notes = [f"Left out {', '.join(left_out)} of {file}, which is no data."] if left_out else []
     if problem == "sit" and not is_sparse(arrays["A"]) and arrays["A"].ndim == 2 and look_like_prices(arrays["A"]):
         notes.append(f"The columns of {file} look like prices; sit tracks returns.")
     if "y" in needs(problem) and "y" not in arrays:
-        table = file.suffix.lower() in TABLES
-        remedy = "name its column with --target" if table else "give an .npz with A and y"
+        remedy = "name its column with --target" if file.suffix.lower() in TABLES else "give an .npz with A and y"
         raise ValueError(f"{problem} needs y, but {file} has only A; {remedy}.")
     given = {**given, **{name: array * scale for name, array in arrays.items()}}
     if given["s"] is not None and given["A"].ndim == 2:
         whole_number(given["s"], "--sparsity", 1, given["A"].shape[1])
     if given["lam"] is not None:
-        return Built(make(problem, given), "", notes)
+        return Built(make(problem, given), "", notes, names)
     probe = make(problem, {**given, "lam": 0.0})
     threshold = exactness_threshold(probe)
     built = make(problem, {**given, "lam": _just_above(threshold or 0.0)})
     built.f = probe.f  # the same data, whose AᵀA need not be formed again
     most = f"{given['s']} non-zeros" if "s" in needs(problem) else "one fractional coordinate"
-    return Built(built, f": CWS points have at most {most}", notes)
+    return Built(built, f": CWS points have at most {most}", notes, names)
 
 
 def _kind(problem: str) -> Callable[..., cp.Problem]:
@@ -81,9 +98,71 @@ def _just_above(threshold: float) -> float:
     return float(decimal.Context(prec=3, rounding=decimal.ROUND_UP).create_decimal_from_float(1.001 * threshold))
 
 
-def check_length(x: Vector, path: Path, problem: cp.Problem, file: Path) -> None:
-    """Refuse a point of another problem."""
-    if len(x) != problem.n:
-        raise ValueError(
-            f"{path} holds {len(x)} numbers, but {file} has {problem.n} columns of data; one each is needed."
-        )
+def as_point(found: Vector | dict[str, float], path: Path, built: Built, file: Path) -> Vector:
+    """Return a point of the problem, from a vector or by name; refuse one of another problem."""
+    n = built.problem.n
+    if isinstance(found, dict):
+        if built.names is None:
+            raise ValueError(f"{path} holds numbers by name, but the columns of {file} have none; give {n} numbers.")
+        places = {name: k for k, name in enumerate(built.names)}
+        x = np.zeros(n)
+        for name, value in found.items():
+            if name in places:
+                x[places[name]] = value
+            elif value:
+                raise ValueError(f"{path} names {name!r}, but {file} has no such column; {suggest(name, places)}")
+        return x
+    if len(found) != n:
+        raise ValueError(f"{path} holds {len(found)} numbers, but {file} has {n} columns of data; one each is needed.")
+    return found
+
+
+# Options of methods.
+
+
+def check_options(
+    problem: str, given: dict[str, Any], methods: list[str], options: dict[str, Any], scale: float
+) -> None:
+    """Check the options that do not depend on the data."""
+    choice(problem, "--problem", PROBLEMS, quoted=False)
+    for letter, option, meaning in (
+        ("s", "--sparsity", "how many coordinates are free"),
+        ("c", "--total", "the sum of x"),
+    ):
+        if letter in needs(problem) and given[letter] is None:
+            raise ValueError(f"{problem} needs {option}, {meaning}.")
+        if letter not in needs(problem) and given[letter] is not None:
+            others = " and ".join(name for name in PROBLEMS if letter in needs(name))
+            raise ValueError(f"{problem} has no {option}; it is an option of {others}.")
+    if given["lam"] is not None:
+        number(given["lam"], "--lam", 0.0)
+    if number(scale, "--scale") == 0.0:
+        raise ValueError("--scale is 0; it must be another number.")
+    stages = [stages_of(method) for method in methods]
+    whole_number(options["seed"], "--seed", 0)
+    if options["max_time"] is not None:
+        number(options["max_time"], "--max-time", 0.0)
+    if options["max_iter"] is not None:
+        whole_number(options["max_iter"], "--max-iter", max(map(len, stages)))
+    names = dict.fromkeys(name for some in stages for name in some)
+    if options["working_set"] is not None and not any(takes(name, "working_set") for name in names):
+        raise ValueError(f"--working-set is given, but no method asked for has one: {', '.join(names)}.")
+    if options["k"] is not None and BLOCK_METHOD not in names:
+        raise ValueError(f"--k is given, but {BLOCK_METHOD} is not among the methods asked for: {', '.join(names)}.")
+
+
+def stages_of(method: str) -> list[str]:
+    """Return the methods that a hybrid joins."""
+    stages, known = method.split("+"), cp.solvers.METHODS
+    for name in stages:
+        if name not in known:
+            raise ValueError(f"--method is {method!r}; it must be one of {', '.join(known)}, or some joined by +.")
+    return stages
+
+
+def takes(name: str, option: str) -> bool:
+    """Whether a method has an option."""
+    if option == "k" and name != BLOCK_METHOD:
+        return False  # bcd-g has its own k, of enumerated blocks, which the command leaves at pairs
+    parameters = inspect.signature(cp.solvers.METHODS[name]).parameters
+    return option in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())

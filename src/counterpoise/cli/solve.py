@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -18,18 +17,32 @@ from rich.table import Table
 
 import counterpoise as cp
 from counterpoise import plotting
-from counterpoise.checks import Vector, choice, is_sparse, number, whole_number
+from counterpoise.checks import Vector, is_sparse, whole_number
 from counterpoise.cli import base, results
-from counterpoise.cli.base import AsJson, Debug, Line, Quiet, app, status_line
-from counterpoise.cli.problem import PROBLEMS, build, check_length, data_of, make, needs
-from counterpoise.output import whole_file
+from counterpoise.cli.base import AsJson, Debug, Decimal, Line, Quiet, Separator, app, status_line
+from counterpoise.cli.problem import (
+    BLOCK_METHOD,
+    PROBLEMS,
+    Dates,
+    Ignore,
+    Target,
+    as_point,
+    build,
+    check_options,
+    data_of,
+    make,
+    stages_of,
+    takes,
+)
+from counterpoise.figures.page import Column
+from counterpoise.findings import Listing
+from counterpoise.output import csv_text, whole_file, write_text
 from counterpoise.sentences import as_seconds, spelled
 from counterpoise.tables.arrays import read_point
 
 if TYPE_CHECKING:
     from counterpoise.solvers.run import Progress
 
-BLOCK_METHOD = "bcd-l"
 # Coordinates closer than this to 0, or to ±1, count as equal.
 NEAR = 1e-8
 # Large enough for the blocks of every method's defaults.
@@ -44,7 +57,7 @@ COUNT_HEADS = {"non-zeros": "non-\nzeros", "fractional": "frac-\ntional"}
 def solve(
     file: Annotated[Path, typer.Argument(help="Data: .npz (A, y), .npy (A), .csv or .parquet.", show_default=False)],
     problem: Annotated[str, typer.Option(metavar="|".join(PROBLEMS), help="Which of the paper's problems.")],
-    target: Annotated[str | None, typer.Option(help="Column of the table that is y; the others are A.")] = None,
+    target: Target = None,
     sparsity: Annotated[
         int | None, typer.Option("--sparsity", "-s", help="s: coordinates free of the penalty (sit, nnspca).")
     ] = None,
@@ -53,6 +66,10 @@ def solve(
         float | None,
         typer.Option(help="λ; by default just above certify's threshold for sparse or binary points."),
     ] = None,
+    dates: Dates = None,
+    ignore: Ignore = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
     scale: Annotated[float, typer.Option(help="Multiplies A and y.")] = 1.0,
     method: Annotated[
         list[str] | None,
@@ -61,9 +78,12 @@ def solve(
     working_set: Annotated[str | None, typer.Option(help="Rule that picks the pairs, of methods with one.")] = None,
     k: Annotated[int | None, typer.Option("--k", help=f"Block size of {BLOCK_METHOD}; 10 by default.")] = None,
     start: Annotated[
-        Path | None, typer.Option(help="Start from this x: .npz, .npy, or numbers in a .csv or .txt; as --save writes.")
+        Path | None,
+        typer.Option(help="Start from this x, as --save or track writes it: .npz, .npy, .csv (name, weight) or .txt."),
     ] = None,
-    start_name: Annotated[str | None, typer.Option(help="Which array of --start, if it holds several.")] = None,
+    start_name: Annotated[
+        str | None, typer.Option(help="Which array or column of --start, if it holds several.")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the start and of the methods.")] = 0,
     max_time: Annotated[
         float | None, typer.Option(help="Seconds for each method; the stages of a hybrid share them.")
@@ -72,7 +92,7 @@ def solve(
         int | None, typer.Option(help="Iterations of each method; the stages of a hybrid share them.")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="Draw objective against time: .png, .svg or .pdf.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Save x of each method: .npz.")] = None,
+    save: Annotated[Path | None, typer.Option(help="Save x of each method: .npz, or .csv by name.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the files of --plot and --save.")] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
@@ -86,18 +106,22 @@ def solve(
     options = {"working_set": working_set, "k": k, "seed": seed, "max_time": max_time, "max_iter": max_iter}
     methods = list(dict.fromkeys(method or ["bcd-g"]))
     with base.answer(debug):
+        base.check_files(file, start=start)
+        marks = base.marks_of(separator, decimal)
         with base.kept_warnings() as warned:
             check_options(problem, given, methods, options, scale)
             _check_outputs(file, plot, save, force)
             if start_name is not None and start is None:
                 raise ValueError("--start-name is given without --start; give the file.")
-            x0 = None if start is None else read_point(start, start_name, "--start", "--start-name")
+            found_start = None if start is None else read_point(start, start_name, "--start", "--start-name")
+            x0: Vector | None = None
             with status_line(quiet or as_json) as say:
                 say(f"Reading {file.name}")
-                built, lam_note, notes = build(file, problem, target, given, scale)
-                if x0 is not None and start is not None:
-                    check_length(x0, start, built, file)
-                    x0, said = _feasible(built, x0, start)
+                table = {"dates": dates, "ignore": base.names_in(ignore, ()), **marks}
+                read = build(file, problem, target, given, scale, **table)
+                built, lam_note, notes, names = read
+                if found_start is not None and start is not None:
+                    x0, said = _feasible(built, as_point(found_start, start, read, file), start)
                     notes += said
                 if k is not None:
                     whole_number(k, "--k", 2, built.n)
@@ -111,12 +135,13 @@ def solve(
         if as_json:
             head = {"file": str(file), "problem": problem, "lam": built.g.lam, "sparsity": sparsity, "total": total}
             more = {"scale": scale, "seed": seed, "notes": notes, "warnings": warned}
-            results.print_json(_as_json(built, outcomes, {**head, **more}))
+            results.print_json(_as_json(built, outcomes, {**head, **more}, names))
         elif not quiet:
-            _print_outcomes(Console(highlight=False), built, outcomes, lam_note, notes, warned)
+            base.warn(warned)
+            _print_outcomes(Console(highlight=False), built, outcomes, lam_note, notes, names)
         found = {name: outcome.result for name, outcome in outcomes.items()}
         with base.quit_with(1, OSError, debug=debug):
-            _write(found, plot, save, f"{built.name}: {file.name}", quiet=as_json or quiet)
+            _write(found, names, plot, save, f"{built.name}: {file.name}", quiet=as_json or quiet)
     if cut:
         raise typer.Exit(base.INTERRUPTED)
 
@@ -131,58 +156,11 @@ class Outcome:
     count: int
 
 
-def check_options(
-    problem: str, given: dict[str, Any], methods: list[str], options: dict[str, Any], scale: float
-) -> None:
-    """Check the options that do not depend on the data."""
-    choice(problem, "--problem", PROBLEMS, quoted=False)
-    for letter, option, meaning in (
-        ("s", "--sparsity", "how many coordinates are free"),
-        ("c", "--total", "the sum of x"),
-    ):
-        if letter in needs(problem) and given[letter] is None:
-            raise ValueError(f"{problem} needs {option}, {meaning}.")
-        if letter not in needs(problem) and given[letter] is not None:
-            others = " and ".join(name for name in PROBLEMS if letter in needs(name))
-            raise ValueError(f"{problem} has no {option}; it is an option of {others}.")
-    if given["lam"] is not None:
-        number(given["lam"], "--lam", 0.0)
-    if number(scale, "--scale") == 0.0:
-        raise ValueError("--scale is 0; it must be another number.")
-    stages = [_stages(method) for method in methods]
-    whole_number(options["seed"], "--seed", 0)
-    if options["max_time"] is not None:
-        number(options["max_time"], "--max-time", 0.0)
-    if options["max_iter"] is not None:
-        whole_number(options["max_iter"], "--max-iter", max(map(len, stages)))
-    names = dict.fromkeys(name for some in stages for name in some)
-    if options["working_set"] is not None and not any(_takes(name, "working_set") for name in names):
-        raise ValueError(f"--working-set is given, but no method asked for has one: {', '.join(names)}.")
-    if options["k"] is not None and BLOCK_METHOD not in names:
-        raise ValueError(f"--k is given, but {BLOCK_METHOD} is not among the methods asked for: {', '.join(names)}.")
-
-
-def _stages(method: str) -> list[str]:
-    """Return the methods that a hybrid joins."""
-    stages, known = method.split("+"), cp.solvers.METHODS
-    for name in stages:
-        if name not in known:
-            raise ValueError(f"--method is {method!r}; it must be one of {', '.join(known)}, or some joined by +.")
-    return stages
-
-
-def _takes(name: str, option: str) -> bool:
-    if option == "k" and name != BLOCK_METHOD:
-        return False  # bcd-g has its own k, of enumerated blocks, which the command leaves at pairs
-    parameters = inspect.signature(cp.solvers.METHODS[name]).parameters
-    return option in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-
-
 def _check_outputs(file: Path, plot: Path | None, save: Path | None, force: bool) -> None:
     """Refuse a path that cannot or should not be written, before any work."""
     if plot is not None:
         plotting.require_matplotlib()
-    for option, path, suffixes in (("--plot", plot, plotting.FORMATS), ("--save", save, (".npz",))):
+    for option, path, suffixes in (("--plot", plot, plotting.FORMATS), ("--save", save, (".npz", ".csv"))):
         if path is None:
             continue
         if path.suffix.lower() not in suffixes:
@@ -202,10 +180,11 @@ def _warm_up(problem: str, built: cp.Problem, methods: list[str], options: dict[
 
     data, n = data_of(built), min(built.n, WARM_UP_SIZE)
     A = np.eye(n, dtype=data.A.dtype)
-    given = {"A": csc_array(A) if is_sparse(data.A) else A, "y": np.ones(n), "s": 2, "c": float(n % 2), "lam": 1.0}
+    # λ is above the threshold of exactness, 1, without which "exact" refuses.
+    given = {"A": csc_array(A) if is_sparse(data.A) else A, "y": np.ones(n), "s": 2, "c": float(n % 2), "lam": 9.0}
     small = make(problem, given)
     data_of(small).gram = data.gram
-    for name in dict.fromkeys(name for method in methods for name in _stages(method)):
+    for name in dict.fromkeys(name for method in methods for name in stages_of(method)):
         block = options["k"] and min(options["k"], n)
         limits = {**options, "k": block, "max_time": 1.0, "max_iter": 100}
         if _run(small, name, small.start(), limits).status is cp.Status.INTERRUPTED:
@@ -216,7 +195,7 @@ def _warm_up(problem: str, built: cp.Problem, methods: list[str], options: dict[
 def _run(problem: cp.Problem, name: str, x0: Vector, options: dict[str, Any]) -> cp.Result:
     """Run one method with the options that it takes."""
     asked = {option: value for option, value in options.items() if value is not None}
-    taken = {option: asked[option] for option in asked if _takes(name, option)}
+    taken = {option: asked[option] for option in asked if takes(name, option)}
     return cp.minimize(problem, x0, method=name, **taken)
 
 
@@ -257,7 +236,7 @@ def _run_each(
         say(doing, options["max_time"], known)
         # A callback costs a copy of x per epoch, so it is used only if progress is shown.
         heard = {"callback": _listener(say, method, options["max_iter"])} if say.shown else {}
-        result = _run_stages(problem, _stages(method), x0, {**options, **heard})
+        result = _run_stages(problem, stages_of(method), x0, {**options, **heard})
         say(f"{doing}: objective {result.objective:.4g}, looking for a better pair", aside=known)
         outcomes[method] = _unexamined(problem, result)
         outcomes[method] = _examine(problem, outcomes[method])
@@ -269,7 +248,7 @@ def _run_each(
 
 def _listener(say: Line, method: str, max_iter: int | None) -> Callable[[Progress], None]:
     """Return a callback that shows progress; hybrids have no share, since they count iterations per stage."""
-    counts = max_iter if len(_stages(method)) == 1 else None
+    counts = max_iter if len(stages_of(method)) == 1 else None
     return lambda progress: say.hear(progress, None if counts is None else progress.iteration / counts)
 
 
@@ -308,7 +287,9 @@ def _count_name(problem: cp.Problem) -> str:
     return "non-zeros" if hasattr(problem.g, "s") else "fractional"
 
 
-def _as_json(problem: cp.Problem, outcomes: dict[str, Outcome], head: dict[str, Any]) -> dict[str, Any]:
+def _as_json(
+    problem: cp.Problem, outcomes: dict[str, Outcome], head: dict[str, Any], names: list[str] | None
+) -> dict[str, Any]:
     from counterpoise.certificates import exactness_threshold
 
     rows = []
@@ -317,6 +298,8 @@ def _as_json(problem: cp.Problem, outcomes: dict[str, Outcome], head: dict[str, 
         claims = {"violation": outcome.violation, "cws_gap": outcome.cws_gap}
         counted = {_count_name(problem).replace("-", "_"): outcome.count}
         row = {"method": name, "status": outcome.result.status.name, **fields, **claims, **counted}
+        if names is not None:
+            row["x"] = dict(_non_zeros(outcome, names))
         rows.append(row)
     shape = {"rows": data_of(problem).m, "columns": problem.n, "exact_lam": exactness_threshold(problem)}
     return {"counterpoise": cp.__version__, **head, **shape, "best": _best(outcomes), "results": rows}
@@ -333,15 +316,25 @@ def _print_outcomes(
     outcomes: dict[str, Outcome],
     lam_note: str,
     notes: list[str],
-    warned: list[str],
+    names: list[str] | None,
 ) -> None:
-    for sentence in warned:
-        typer.echo(f"Warning: {sentence}", err=True)
     for note in notes:
         base.tell(console, note)
     m, n = data_of(problem).m, problem.n
     console.print(f"{problem.name}: {n:,} coordinates, {m:,} rows, λ = {problem.g.lam:g}{lam_note}.\n")
     console.print(_comparison(problem, outcomes))
+    if names is not None and hasattr(problem.g, "s"):
+        best = _best(outcomes)
+        rows = [[name, f"{value:.4f}"] for name, value in _non_zeros(outcomes[best], names)]
+        listing = Listing([Column("name"), Column("x", "number")], [list(row) for row in rows])
+        results.print_table(console, f"x of {best}", listing, rows, "the file of --save")
+
+
+def _non_zeros(outcome: Outcome, names: list[str]) -> list[tuple[str, float]]:
+    """Return names and values of the coordinates that are not 0, the largest first."""
+    x = outcome.result.x
+    order = [int(k) for k in np.argsort(-np.abs(x), kind="stable") if abs(x[k]) > NEAR]
+    return [(names[k], float(x[k])) for k in order]
 
 
 def _comparison(problem: cp.Problem, outcomes: dict[str, Outcome]) -> Table:
@@ -370,9 +363,21 @@ def _comparison(problem: cp.Problem, outcomes: dict[str, Outcome]) -> Table:
     return table
 
 
-def _write(results: dict[str, cp.Result], plot: Path | None, save: Path | None, title: str, quiet: bool) -> None:
+def _write(
+    results: dict[str, cp.Result],
+    names: list[str] | None,
+    plot: Path | None,
+    save: Path | None,
+    title: str,
+    quiet: bool,
+) -> None:
     """Write the requested files and report them."""
-    if save is not None:
+    if save is not None and save.suffix.lower() == ".csv":
+        points = np.column_stack([result.x for result in results.values()])
+        labels = names or [str(k) for k in range(1, len(points) + 1)]
+        rows = [[name, *row] for name, row in zip(labels, points.tolist(), strict=True)]
+        write_text(save, csv_text(["name", *results], rows))
+    elif save is not None:
         with whole_file(save) as part, part.open("wb") as stream:
             np.savez(stream, **{name: result.x for name, result in results.items()})
     if plot is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -14,12 +13,12 @@ from rich.console import Console
 import counterpoise as cp
 from counterpoise.checks import choice, number, whole_number
 from counterpoise.cli import base, results
-from counterpoise.cli.base import AsJson, Debug, Force, Line, Quiet, Verbose, app, status_line
-from counterpoise.findings import Listing, ending, holdings_table, tracking_claims
+from counterpoise.cli.base import AsJson, Debug, Decimal, Force, Line, Quiet, Separator, Verbose, app, status_line
+from counterpoise.cli.portfolio import Data, is_file, read_data, read_rules
+from counterpoise.findings import Listing, ending, holdings_table, rhythm_of, tracking_claims
 from counterpoise.output import csv_text
-from counterpoise.sentences import counted, percent, some
-from counterpoise.tables import portfolios as tables
-from counterpoise.tables.prices import MISSING, to_returns
+from counterpoise.sentences import percent
+from counterpoise.tables.prices import MISSING
 
 FILES = ("weights.csv", "report.html")
 # Parameters in the library's messages, and the options they correspond to.
@@ -35,6 +34,9 @@ OPTIONS = {
     "exclude": "--exclude",
     "measure": "--measure",
     "huber": "--huber",
+    "method": "--method",
+    "work": "--work",
+    "n_jobs": "--jobs",
     "max_time": "--seconds",
     "window": "WINDOW of --backtest",
 }
@@ -44,18 +46,35 @@ OPTIONS = {
 def track(
     context: typer.Context,
     prices: Annotated[
-        Path, typer.Argument(help="Prices: .csv, .parquet or .xlsx; wide, or date, ticker, price.", show_default=False)
+        Path,
+        typer.Argument(
+            help="Prices or returns: .csv, .parquet or .xlsx; wide, or date, ticker, price.", show_default=False
+        ),
     ],
     index: Annotated[str, typer.Option(metavar="COL|FILE", help="The index: a column of the prices, or a file.")],
+    returns: Annotated[
+        bool, typer.Option("--returns", help="The table holds returns as fractions; found if many are negative.")
+    ] = False,
     assets: Annotated[int, typer.Option(help="How many names to hold, at most.")] = 30,
-    max_weight: Annotated[float, typer.Option(help="Largest weight of a name.")] = 1.0,
-    min_weight: Annotated[float, typer.Option(help="Least weight of a name that is held.")] = 0.0,
+    max_weight: Annotated[
+        str, typer.Option(metavar="W|FILE", help="Largest weight of a name, or a table of name, weight.")
+    ] = "1",
+    min_weight: Annotated[
+        str, typer.Option(metavar="W|FILE", help="Least weight of a name that is held, or a table of name, weight.")
+    ] = "0",
     groups: Annotated[Path | None, typer.Option(help="Table of name, group.")] = None,
     group_limits: Annotated[Path | None, typer.Option(help="Table of group, low, high: limits of its weight.")] = None,
     previous: Annotated[Path | None, typer.Option(help="Table of name, weight: what is held now.")] = None,
+    index_weights: Annotated[
+        Path | None, typer.Option(help="Table of name, weight of the index, to compare with.")
+    ] = None,
     cost: Annotated[float, typer.Option(help="Of a unit bought or sold; 0.001 is ten basis points.")] = 0.0,
-    include: Annotated[list[str] | None, typer.Option(help="A name that must be held, repeatable.")] = None,
-    exclude: Annotated[list[str] | None, typer.Option(help="A name that must not be held, repeatable.")] = None,
+    include: Annotated[
+        list[str] | None, typer.Option(metavar="NAMES", help="Names that must be held: AAPL,MSFT; repeatable.")
+    ] = None,
+    exclude: Annotated[
+        list[str] | None, typer.Option(metavar="NAMES", help="Names that must not be held; repeatable.")
+    ] = None,
     measure: Annotated[
         str,
         typer.Option(
@@ -73,6 +92,9 @@ def track(
     backtest: Annotated[
         str | None, typer.Option(metavar="WINDOW/STEP", help="Fit on WINDOW rows, hold for STEP, and so on: 252/63.")
     ] = None,
+    expanding: Annotated[
+        bool, typer.Option("--expanding", help="Fit each window of --backtest on all rows before it.")
+    ] = False,
     missing: Annotated[
         str,
         typer.Option(
@@ -82,6 +104,13 @@ def track(
         ),
     ] = "refuse",
     dates: Annotated[str | None, typer.Option(metavar="COL", help="Column of days, if it is not found.")] = None,
+    separator: Separator = None,
+    decimal: Decimal = None,
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="How it is found: search; swap or bcd-g, faster and not as good.")
+    ] = "search",
+    work: Annotated[int | None, typer.Option(help="Starts and children of a search.")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Workers of a search; -1 for one a core.")] = None,
     seconds: Annotated[
         float | None, typer.Option(help="Seconds for each fit; by default a fixed amount of work.")
     ] = None,
@@ -95,50 +124,58 @@ def track(
     verbose: Verbose = False,
     debug: Debug = False,
 ) -> None:
-    """Follow an index with few names, from a file of prices.
+    """Follow an index with few names, from a file of prices or returns.
 
     Example: counterpoise track prices.csv --index SPX --assets 30 --max-weight 0.1 --backtest 252/63
     """
     with base.answer(debug):
+        limits = {"max_weight": max_weight, "min_weight": min_weight}
+        tables = {"groups": groups, "group_limits": group_limits, "previous": previous, "index_weights": index_weights}
+        base.check_files(prices, **tables, **{name: Path(text) for name, text in limits.items() if is_file(text)})
         base.check_manners(quiet, verbose)
         whole_number(assets, "--assets", 1)
         whole_number(seed, "--seed", 0)
         number(cost, "--cost", 0.0)
         base.check_seconds(seconds)
         choice(missing, "--missing", MISSING, quoted=False)
+        marks = base.marks_of(separator, decimal)
         _check_measure(measure, huber)
         if train_until is not None and backtest is not None:
             raise ValueError("--train-until and --backtest are both given; give one of them.")
+        if expanding and backtest is None:
+            raise ValueError("--expanding is given without --backtest; it says what its windows are fitted on.")
         if group_limits is not None and groups is None:
             raise ValueError("--group-limits is given without --groups; say which name is in which group.")
         spans = None if backtest is None else _spans(backtest)
         base.check_folder(output, FILES, force, may_ask=not (as_json or quiet))
         with base.kept_warnings() as warned, status_line(quiet or as_json) as say:
             say(f"Reading {prices.name}")
-            data = _read(prices, index, dates, missing)
-            rules = _rules(data, groups, group_limits, previous)
+            data = read_data(prices, index, dates, missing, returns, marks)
+            split = None if train_until is None else _row_after(data, train_until)
+            _check_window(spans, data)
+            rules = read_rules(data, groups, group_limits, previous, index_weights, limits)
             tracker = _tracker(
                 assets,
-                max_weight=max_weight,
-                min_weight=min_weight,
                 transaction_cost=cost,
                 measure=measure,
                 huber=huber,
-                include=include or None,
-                exclude=exclude or None,
+                include=base.names_in(include, data.returns.columns) or None,
+                exclude=base.names_in(exclude, data.returns.columns) or None,
+                method=method,
+                work=work,
                 max_time=seconds,
                 random_state=seed,
+                n_jobs=jobs,
                 **rules.options,
             )
-            split = None if train_until is None else _row_after(data, train_until)
             with base.in_options(OPTIONS):
-                found = _fit(tracker, data, split, spans, cost, say)
-        notes = [*data.notes, *rules.notes, *warned]
+                found = _fit(tracker, data, split, spans, expanding, say)
+        notes, warned = [*data.notes, *rules.notes], [*rules.warnings, *warned]
         if found.cut:
-            notes.append("Interrupted: what was finished is shown.")
+            warned.append("Interrupted: what was finished is shown.")
         from counterpoise.report import tracking_report
 
-        weights = holdings_table(found.tracker, rules.groups)
+        weights = holdings_table(found.tracker, rules.groups, rules.index_weights)
         report = tracking_report(
             found.tracker,
             *found.rows,
@@ -146,13 +183,16 @@ def track(
             title=f"{data.index_name}, followed by {len(found.tracker.support_)} of {data.returns.shape[1]} names",
             command=results.command_of(context),
             settings=results.settings_of(context),
-            notes=notes,
+            notes=[*warned, *notes],
             groups=rules.groups,
+            index_weights=rules.index_weights,
         )
         head = [column.head for column in weights.columns]
         files = {"weights.csv": csv_text(head, weights.rows), "report.html": report.html()}
-        summary = _summary(found, data, notes)
+        summary = _summary(found, data, [*warned, *notes])
         show = functools.partial(_print, found=found, data=data, weights=weights, notes=notes, verbose=verbose)
+        if not as_json:
+            base.warn(warned)
         results.publish(context, output, files, summary, show, as_json, quiet)
     if found.cut:
         raise typer.Exit(base.INTERRUPTED)
@@ -173,59 +213,6 @@ def _tracker(assets: int, **options: Any) -> Any:
     return IndexTracker(assets, **options)
 
 
-class _Data(NamedTuple):
-    """Returns of names and index on the same rows, with notes."""
-
-    returns: Any
-    index: Any
-    index_name: str
-    dated: bool
-    notes: list[str]
-
-
-def _read(path: Path, index: str, dates: str | None, missing: str) -> _Data:
-    prices = tables.read_prices(path, dates)
-    of_index, said = tables.read_index(index, prices, path)
-    with base.in_options({"choose a rule": "choose a rule with --missing"}):
-        returns, series, notes = to_returns(prices.frame, of_index, missing, align="inner")
-    name = of_index if isinstance(of_index, str) else str(of_index.name)
-    if name.strip().lower() in tables.PRICE_NAMES:
-        name = Path(index).stem
-    return _Data(returns, series, name, prices.dated, [*prices.notes, *said, *notes])
-
-
-class _Rules(NamedTuple):
-    """Options of the tracker from files, with notes."""
-
-    options: dict[str, Any]
-    groups: dict[str, str] | None
-    notes: list[str]
-
-
-def _rules(data: _Data, groups: Path | None, limits: Path | None, previous: Path | None) -> _Rules:
-    options: dict[str, Any] = {}
-    notes: list[str] = []
-    members: dict[str, str] | None = None
-    if groups is not None:
-        known = set(data.returns.columns)
-        given = tables.read_groups(groups, "--groups")
-        members = {name: group for name, group in given.items() if name in known}
-        strange = [name for name in given if name not in known]
-        lacking = [name for name in data.returns.columns if name not in members]
-        if not members:
-            raise ValueError(f"--groups is {groups}, of whose names none has prices; it has {some(given)}.")
-        if strange:
-            notes.append(f"Left out {counted(len(strange), 'name')} of {groups} without prices: {some(strange)}.")
-        if lacking:
-            notes.append(f"In no group: {counted(len(lacking), 'name')}, {some(lacking)}.")
-        options["groups"] = members
-    if limits is not None:
-        options["group_limits"] = tables.read_limits(limits, "--group-limits")
-    if previous is not None:
-        options["previous_weights"] = tables.read_weights(previous, "--previous")
-    return _Rules(options, members, notes)
-
-
 def _spans(text: str) -> tuple[int, int]:
     """Return WINDOW and STEP."""
     parts = text.split("/")
@@ -235,7 +222,7 @@ def _spans(text: str) -> tuple[int, int]:
     return whole_number(window, "WINDOW of --backtest", 2), whole_number(step, "STEP of --backtest", 1)
 
 
-def _row_after(data: _Data, text: str) -> int:
+def _row_after(data: Data, text: str) -> int:
     """Return the first row after a day."""
     import pandas
 
@@ -263,12 +250,23 @@ class _Found(NamedTuple):
     cut: bool
 
 
-def _fit(tracker: Any, data: _Data, split: int | None, spans: tuple[int, int] | None, cost: float, say: Line) -> _Found:
+def _check_window(spans: tuple[int, int] | None, data: Data) -> None:
+    """Refuse a backtest that has too few rows, before anything is fitted."""
+    if spans is not None and spans[0] >= (rows := len(data.returns)):
+        raise ValueError(
+            f"WINDOW of --backtest is {spans[0]}, but there are {rows} rows of returns; it must be at most {rows - 1}, "
+            "so that a row is left to hold a portfolio on."
+        )
+
+
+def _fit(
+    tracker: Any, data: Data, split: int | None, spans: tuple[int, int] | None, expanding: bool, say: Line
+) -> _Found:
     """Fit on all rows; or fit before the split and hold after it; or fit and backtest."""
     from counterpoise.backtest import backtest
     from counterpoise.estimators.callbacks import listening
 
-    rows = (data.returns, data.index)
+    rows, cost = (data.returns, data.index), tracker.transaction_cost
     say(f"{tracker.n_assets} of {data.returns.shape[1]} names", tracker.max_time)
     if split is not None:
         parts = [(np.arange(split), np.arange(split, len(data.returns)))]
@@ -287,7 +285,7 @@ def _fit(tracker: Any, data: _Data, split: int | None, spans: tuple[int, int] | 
         say.reach(done / total)
         say.show(f"Backtest, window {done} of {total}: {known}")
 
-    rolled = backtest(tracker, *rows, *spans, cost=cost, callback=progress)
+    rolled = backtest(tracker, *rows, *spans, cost=cost, expanding=expanding, callback=progress)
     return _Found(fitted, rows, rolled, not rolled.complete)
 
 
@@ -295,9 +293,10 @@ def _interrupted(fitted: Any) -> bool:
     return fitted.result_.status is cp.Status.INTERRUPTED
 
 
-def _summary(found: _Found, data: _Data, notes: list[str]) -> dict[str, Any]:
+def _summary(found: _Found, data: Data, notes: list[str]) -> dict[str, Any]:
     """Return what --json prints."""
     tracker, result = found.tracker, found.tracker.result_
+    error, rhythm = float(tracker.tracking_error_), rhythm_of(data.returns.index)
     days = [str(each.date()) if data.dated else int(each) for each in found.rows[0].index[[0, -1]]]
     weights = tracker.weights_[tracker.weights_ != 0.0].sort_values(ascending=False)
     return {
@@ -308,36 +307,35 @@ def _summary(found: _Found, data: _Data, notes: list[str]) -> dict[str, Any]:
         "last": days[1],
         "held": len(weights),
         "weights": {name: float(weight) for name, weight in weights.items()},
-        "tracking_error": float(tracker.tracking_error_),
+        "tracking_error": error,
+        "tracking_error_annual": rhythm.yearly(error),
+        "periods": rhythm.periods,
         "turnover": float(tracker.turnover_),
         "objective": float(result.objective),
         "status": result.status.name,
         "certified": bool(result.success),
         "cws_gap": float(tracker.cws_gap_),
         "seconds": float(result.time),
-        "backtest": None if found.backtest is None else dict(found.backtest.summary().items()),
+        "backtest": None if found.backtest is None else dict(found.backtest.summary(rhythm.periods).items()),
         "notes": notes,
     }
 
 
-def _print(console: Console, found: _Found, data: _Data, weights: Listing, notes: list[str], verbose: bool) -> None:
+def _print(console: Console, found: _Found, data: Data, weights: Listing, notes: list[str], verbose: bool) -> None:
     for note in notes:
         base.tell(console, note)
     rows = ([value if isinstance(value, str) else percent(value, 2) for value in row] for row in weights.rows)
     results.print_table(console, "Portfolio", weights, rows, "weights.csv")
-    from counterpoise.report import periods_of
-
-    tracker, periods = found.tracker, periods_of(data.returns.index)
+    tracker, rhythm = found.tracker, rhythm_of(data.returns.index)
     errors = {"of the fit": float(tracker.tracking_error_)}
     if found.backtest is not None:
         errors["out of sample"] = float(found.backtest.tracking_error)
     for where, error in errors.items():
-        yearly = "" if periods is None else f", about {percent(math.sqrt(periods) * error, 2)} a year"
-        base.tell(console, f"Tracking error {where}: {percent(error)} a row{yearly}.")
+        base.tell(console, f"Tracking error {where}: {rhythm.in_words(error)}.")
     for sentence in tracking_claims(tracker)[: None if verbose else 1]:
         base.tell(console, sentence)
     if verbose:
         base.tell(console, ending(tracker.result_))
         if found.backtest is not None:
-            for name, value in found.backtest.summary(periods).items():
+            for name, value in found.backtest.summary(rhythm.periods).items():
                 console.print(f"  {name.replace('_', ' ')}: {value:.4g}")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -148,6 +150,12 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
         refuse_unusable("A", A)
         A = validate_data(self, A, accept_sparse=("csc", "csr"), dtype=np.float64, reset=False)
         return np.asarray(A @ self.coef_, dtype=np.float64)
+
+    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write a page about the fit, one HTML file that loads nothing; see :func:`counterpoise.report.run_report`."""
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        return self.result_.report(path, **{"names": names, "settings": self.get_params(), **options})
 
     def _minimize(
         self,

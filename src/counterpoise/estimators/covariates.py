@@ -234,15 +234,16 @@ def _number(label: Any, name: str, values: Vector, moments: int) -> _Column:
 
 
 def _levels(label: Any, name: str, levels: Any, codes: Any) -> _Column:
-    """Return an indicator per level."""
+    """Return an indicator per level; of two levels the last one's, as the other says the same."""
     if len(levels) == len(codes):
         raise ValueError(
             f"Column {label!r} of covariates has a level of its own for each of the {len(codes)} units, which no split "
             "can balance; leave it out or group its levels."
         )
     names = [f"{name} = {level:g}" if isinstance(level, float) else f"{name} = {level}" for level in levels]
-    values = [(codes == k).astype(np.float64) for k in range(len(levels))]
-    return _Column(label, names, values, [_standardise(part) for part in values], 1.0 / len(levels))
+    first = int(len(levels) == 2)
+    values = [(codes == k).astype(np.float64) for k in range(first, len(levels))]
+    return _Column(label, names[first:], values, [_standardise(part) for part in values], 1.0 / len(values))
 
 
 def _refuse_places(bad: Any, index: Any, label: Any, what: str) -> None:

@@ -57,6 +57,8 @@ class Split:
         The median, over 100 random splits of these sizes, of the objective and of the largest difference.
     native : Native or None
         The kind of the table, if not of pandas.
+    strata : list of str or None
+        The stratum of every unit, if there are strata.
     """
 
     labels: Any
@@ -71,6 +73,7 @@ class Split:
     seed: int | None = None
     at_random: tuple[float, float] = (math.nan, math.nan)
     native: Native | None = None
+    strata: list[str] | None = None
 
     def __repr__(self) -> str:
         """Summarise in one line."""
@@ -145,7 +148,13 @@ class Split:
         """Draw the balance; see :func:`counterpoise.plotting.plot_balance`."""
         from counterpoise.plotting import plot_balance
 
-        return plot_balance(dataclasses.replace(self, native=None).balance, ax)
+        return plot_balance(self, ax)
+
+    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write a page, one HTML file that loads nothing; see :func:`counterpoise.report.split_report`."""
+        from counterpoise.report import split_report
+
+        return split_report(self, **options).write(path)
 
     # Files.
 

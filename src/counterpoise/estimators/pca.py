@@ -6,8 +6,10 @@ the problems SPCA and NNSPCA in the exact regime. The others are the same proble
 
 from __future__ import annotations
 
+import os
 import warnings
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -288,6 +290,13 @@ class SparsePCA(
         # With V = QR the projection of a row on the span has the coordinates zR⁻¹ in the basis Q.
         inside = float(np.sum((Z @ np.linalg.pinv(np.linalg.qr(self.components_.T.astype(np.float64))[1])) ** 2))
         return inside / total if total > 0.0 else 0.0
+
+    def report(self, path: str | os.PathLike[str], X: Any = None, **options: Any) -> Path:
+        """Write a page, one HTML file that loads nothing; see :func:`counterpoise.report.components_report`."""
+        from counterpoise.report import components_report
+
+        check_is_fitted(self)
+        return components_report(self, X, **options).write(path)
 
     def transform(self, X: Any) -> npt.NDArray[Any]:
         """Return the scores (X − mean_)/scale_·components_ᵀ; sparse X is not densified."""

@@ -173,6 +173,7 @@ def balanced_split(
         int(known) if isinstance(known, int | np.integer) else None,
         at_random,
         native,
+        None if strata is None else [str(names[code]) for code in codes],
     )
     if counted.any() and not split.is_better_than_random:
         warnings.warn(no_better(split), UserWarning, stacklevel=2)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import math
+import os
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -38,6 +39,7 @@ from counterpoise.estimators.options import (
 from counterpoise.extras import require
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.rules import InfeasibleError
+from counterpoise.sentences import suggest
 from counterpoise.solvers import minimize
 from counterpoise.solvers.run import Progress
 from counterpoise.solvers.sparse_line import plan_of
@@ -232,6 +234,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         self.tracking_error_ = task.tracking_error(result.x)
         self.turnover_ = task.rules.turnover(result.x)
         self.cws_gap_ = float(result.cws_gap)
+        self._fitted_rows = (as_pandas(returns).index if task.frame else None, task.A @ result.x, task.y)
         tasks.finish(fitted=True)
         return self
 
@@ -259,6 +262,21 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         difference = self.predict(returns) - _column(index)
         weight = _check_sample_weight(sample_weight, difference, dtype=np.float64, ensure_non_negative=True)
         return math.sqrt(float(weight @ difference**2) / float(weight.sum()))
+
+    def report(self, path: str | os.PathLike[str], returns: Any = None, index: Any = None, **options: Any) -> Path:
+        """Write a page about the fitted portfolio: one HTML file that loads nothing.
+
+        Parameters
+        ----------
+        path : path
+            Such as ``report.html``.
+        returns, index, **options
+            As in :func:`counterpoise.report.tracking_report`, such as ``backtest``; by default the rows of the fit.
+        """
+        from counterpoise.report import tracking_report
+
+        check_is_fitted(self)
+        return tracking_report(self, returns, index, **options).write(path)
 
     def path(self, returns: Any, index: Any, s: Sequence[int], sample_weight: Any = None) -> TrackingPath:
         """Find weights for several numbers of names.
@@ -402,7 +420,7 @@ class _Names(NamedTuple):
         others = set(also)
         for name in names:
             if name not in self.places and name not in others:
-                raise ValueError(f"{what}: {name!r} is no column of returns; {_near(name, self.labels)}")
+                raise ValueError(f"{what}: {name!r} is no column of returns; {suggest(name, self.labels)}")
 
 
 class _Rules(NamedTuple):
@@ -594,7 +612,7 @@ def _groups(names: _Names, groups: Any, limits: Any) -> tuple[npt.NDArray[np.int
     known = {member: None for member in members if member is not None}
     for key in table or ():
         if key not in known:
-            raise ValueError(f"group_limits: no name is in group {key!r}; {_near(key, list(known))}")
+            raise ValueError(f"group_limits: no name is in group {key!r}; {suggest(key, list(known))}")
     pairs = [_limits(key, value) for key, value in (table or {}).items()]
     numbers = {key: k for k, key in enumerate(table or ())}
     group = np.array([-1 if member is None else numbers.get(member, -1) for member in members], dtype=np.int64)
@@ -754,7 +772,7 @@ def _chosen(names: _Names, given: Any, what: str) -> list[int]:
         elif isinstance(item, int | np.integer) and not numbered:
             places[whole_number(item, f"a position in {what}", 0, len(names.labels) - 1)] = None
         else:
-            raise ValueError(f"{what}: {item!r} is no column of returns; {_near(item, names.labels)}")
+            raise ValueError(f"{what}: {item!r} is no column of returns; {suggest(item, names.labels)}")
     return list(places)
 
 
@@ -763,14 +781,6 @@ def _is_name(item: Any, names: _Names) -> bool:
         return item in names.places
     except TypeError:  # a list is no key
         return False
-
-
-def _near(name: Any, known: list[Any]) -> str:
-    words = [str(label) for label in known]
-    near = difflib.get_close_matches(name, words, n=3) if isinstance(name, str) else []
-    if near:
-        return f"did you mean {' or '.join(near)}?"
-    return f"there are {some(words)}." if words else "there are none."
 
 
 # The data.

@@ -11,6 +11,7 @@ import hashlib
 import importlib.util
 import os
 import tomllib
+import warnings
 from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
@@ -20,7 +21,7 @@ import numpy as np
 
 from counterpoise.checks import is_sparse, whole_number
 from counterpoise.datasets import simulate_market
-from counterpoise.output import whole_file
+from counterpoise.output import CannotWriteError, whole_file
 from counterpoise.tables.arrays import read_arrays
 
 VARIABLE = "COUNTERPOISE_DATA"
@@ -158,9 +159,25 @@ def add_prices(name: str, dates: Any, tickers: Any, returns: Any, index: Any, in
 
 def fetch(source: str, into: Path) -> Path:
     """Download a source with scikit-learn and write it as this folder's file of it."""
+    target = into / str(catalogue()["sources"][source]["file"])
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # scikit-learn tells of every attempt
+            return _fetch(source, target)
+    except OSError as error:
+        if isinstance(error, CannotWriteError):
+            raise
+        reason = str(getattr(error, "reason", None) or error).rstrip(".")
+        others = "; or ".join(way for way in where_from(f"{source}-a").split("; or ") if "fetch" not in way)
+        raise OSError(
+            f"{source} cannot be downloaded: {reason}. Run the same command where there is a network and copy {target} "
+            f"from there; or use another way: {others}."
+        ) from None
+
+
+def _fetch(source: str, target: Path) -> Path:
     from sklearn import datasets
 
-    target = into / str(catalogue()["sources"][source]["file"])
     if source == "MNIST":
         pixels, labels = datasets.fetch_openml("mnist_784", version=1, as_frame=False, return_X_y=True)
         _write_npz(target, X=np.asarray(pixels, np.uint8), label=np.asarray(labels, np.uint8))

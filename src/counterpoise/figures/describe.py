@@ -67,13 +67,14 @@ MARKERS = {
 
 
 class Axis(NamedTuple):
-    """An axis: its label, and its kind: "number", "log", "percent" for shares, or "date".
+    """An axis: its label, its kind: "number", "log", "percent" for shares, or "date", and what it must reach.
 
     Values that are not positive are left out of a logarithmic axis.
     """
 
     label: str
     kind: str = "number"
+    reach: Sequence[float] = ()
 
 
 class Series(NamedTuple):
@@ -89,7 +90,7 @@ class Series(NamedTuple):
         The names of the points of a scatter.
     style : {"", "muted", "hollow", "muted hollow", "dashed"}
     low, high : sequences of equal length
-        Ends of a pale band around a line.
+        Ends of a pale band around a line, or of a bracket beside a bar.
     family : str
         Series of one family have the same colour.
     look : Style, optional
@@ -121,6 +122,8 @@ class Panel(NamedTuple):
         Where to draw vertical lines.
     empty : str
         Why there are no series.
+    letters : int
+        Room for the names of categories on a page, at least; charts of equal room can be compared.
     """
 
     label: str
@@ -130,6 +133,7 @@ class Panel(NamedTuple):
     categories: Sequence[str] = ()
     marks: Values = ()
     empty: str = ""
+    letters: int = 0
 
 
 class Image(NamedTuple):
@@ -241,23 +245,37 @@ def median_band(curves: Sequence[tuple[Vector, Vector]], along: Vector) -> tuple
     return at.min(axis=0), np.median(at, axis=0), at.max(axis=0)
 
 
+def with_start(along: Values) -> Values:
+    """Return places of rows, and before them the place where the first row begins: a row, or the day before it."""
+    if len(along) == 0:
+        return along
+    values = np.asarray(along)
+    if values.dtype.kind in "iuf":
+        return np.concatenate([[values[0] - 1], values])
+    days = values.astype("datetime64[D]")
+    gap = int(np.median(np.diff(days).astype(np.int64))) if len(days) > 1 else 1
+    start = days[0] - gap if gap > 4 else np.busday_offset(days[0], -1, roll="forward")
+    return [str(start), *along] if isinstance(along, list) else np.concatenate([[start.astype(values.dtype)], values])
+
+
 def growth_panel(along: Values, x: Axis, portfolio: Any, index: Any, marks: Sequence[Any] = ()) -> Panel:
-    """Return the growth of 1 of a portfolio and of its index; the index is drawn first, below."""
-    ours, theirs = (np.cumprod(1.0 + np.asarray(returns, dtype=np.float64)) for returns in (portfolio, index))
+    """Return the growth of 1 of a portfolio and of its index, from 1 on; the index is drawn first, below."""
+    ours, theirs = (
+        np.concatenate([[1.0], np.cumprod(1.0 + np.asarray(returns, dtype=np.float64))])
+        for returns in (portfolio, index)
+    )
+    along = with_start(along)
     series = [Series("index", along, theirs, style="muted"), Series("portfolio", along, ours)]
     return Panel("Growth of 1", x, Axis("growth of 1"), series, marks=marks)
 
 
-def balance_panel(names: Sequence[str], random: Any, differences: Any) -> Panel:
-    """Return |standardised mean difference| of each covariate, at random and after a split."""
-    series = [
-        Series("random, root mean square", np.abs(random), style="muted hollow"),
-        Series("this split", np.abs(differences)),
-    ]
-    return Panel("", Axis("|standardised mean difference|"), Axis(""), series, names)
+def balance_panel(names: Sequence[str], random: float, differences: Any) -> Panel:
+    """Return |standardised mean difference| of each covariate after a split, and a mark for that of random splits."""
+    x = Axis("|standardised mean difference|", reach=(random,))
+    return Panel("", x, Axis(""), [Series("this split", np.abs(differences))], names, marks=(random,))
 
 
-def bars_panel(name: str, x: Axis, names: Sequence[str], *values: Values) -> Panel:
-    """Return a bar a name; a second sequence of values is drawn muted, as "before"."""
-    series = [Series(name, values[0]), *(Series("before", each, style="muted") for each in values[1:])]
+def bars_panel(x: Axis, names: Sequence[str], /, **values: Values) -> Panel:
+    """Return bars by name, a series for each sequence of values; that called "before" is muted."""
+    series = [Series(name, each, style="muted" if name == "before" else "") for name, each in values.items()]
     return Panel("", x, Axis(""), series, names)

@@ -9,6 +9,7 @@
   const MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
   const LETTER = 7; // width of a character at 12 px, on average
   const FEW = 24; // points of a line that get a dot each
+  const MOST_NAMES = 60; // points of a scatter that may get their names
   const charts = {};
 
   // Elements.
@@ -170,8 +171,9 @@
     chart.tip.hidden = true;
     const seen = spec.series.filter((series) => !series.hidden);
     const byRow = spec.kind === "bar" || spec.kind === "dot";
-    const x = axis(seen.flatMap((series) => series.x), spec.x.kind, byRow);
-    const y = byRow ? null : axis(seen.flatMap((series) => [series.y, series.low || [], series.high || []].flat()), spec.y.kind, false);
+    const ends = (series) => [series.low || [], series.high || []].flat();
+    const x = axis([...(spec.x.reach || []), ...seen.flatMap((series) => [series.x, byRow ? ends(series) : []].flat())], spec.x.kind, byRow);
+    const y = byRow ? null : axis([...(spec.y.reach || []), ...seen.flatMap((series) => [series.y, ends(series)].flat())], spec.y.kind, false);
     if (spec.kind !== "line") widen(x);
     if (y) widen(y);
     const place = byRow ? rowFrame(spec, seen, width) : pointFrame(spec, y, width);
@@ -217,7 +219,7 @@
   }
 
   function rowFrame(spec, seen, width) {
-    const longest = Math.max(...spec.categories.map((name) => name.length));
+    const longest = Math.max(spec.letters, ...spec.categories.map((name) => name.length));
     const left = Math.min(14 + LETTER * longest, 0.42 * width);
     const each = spec.kind === "bar" ? Math.max(20, 9 * Math.max(1, seen.length) + 6) : 22;
     const height = each * spec.categories.length + 50;
@@ -256,7 +258,7 @@
     chart.stops = [...stops.entries()].sort((one, two) => one[0] - two[0]).map(([, stop]) => stop);
   }
 
-  function drawPoints(chart, svg, { atX, atY }) {
+  function drawPoints(chart, svg, { atX, atY, left, right, top, bottom }) {
     const { spec } = chart;
     spec.series.forEach((series, k) => {
       if (series.hidden) return;
@@ -268,6 +270,25 @@
       });
     });
     chart.stops.sort((one, two) => one.x - two.x);
+    nameOutermost(chart.stops, svg, { left, right, top, bottom });
+  }
+
+  function nameOutermost(stops, svg, { left, right, top, bottom }) {
+    // The farthest from the middle first, as long as a name meets neither another name nor a dot farther out.
+    const [cx, cy] = [stops.reduce((sum, stop) => sum + stop.x, 0) / stops.length, stops.reduce((sum, stop) => sum + stop.y, 0) / stops.length];
+    const away = (stop) => Math.hypot((stop.x - cx) / (right - left), (stop.y - cy) / (bottom - top));
+    const taken = [];
+    const named = stops.filter((stop) => stop.title).sort((one, two) => away(two) - away(one)).slice(0, MOST_NAMES);
+    for (const stop of named) {
+      const width = LETTER * Math.min(stop.title.length, 18);
+      const onLeft = stop.x + 8 + width > right;
+      const box = [onLeft ? stop.x - 7 - width : stop.x + 7, stop.y - 7, width, 13];
+      const meets = (other) => box[0] < other[0] + other[2] && other[0] < box[0] + box[2] && box[1] < other[1] + other[3] && other[1] < box[1] + box[3];
+      if (box[0] < left || taken.some(meets)) continue;
+      taken.push(box, [stop.x - 4, stop.y - 4, 8, 8]);
+      const text = stop.title.length > 18 ? stop.title.slice(0, 17) + "…" : stop.title;
+      add(svg, "text", { class: "name", x: onLeft ? stop.x - 7 : stop.x + 7, y: stop.y + 4, "text-anchor": onLeft ? "end" : "start" }, text);
+    }
   }
 
   function drawRows(chart, svg, { atX, left, right, each, top, bottom }) {
@@ -289,7 +310,15 @@
           const from = Math.min(atX(0), end);
           add(svg, "rect", { class: kind, x: from, y: middle - (each - 6) / 2 + place * thick, width: Math.max(Math.abs(end - atX(0)), 0.5), height: thick - 1, rx: 1.5, "data-series": k });
         } else add(svg, "circle", { class: kind, cx: end, cy: middle, r: 5, "data-series": k });
-        stop.values.push([k, shown(value, spec.x.kind)]);
+        const { low, high } = spec.series[k];
+        if (low) {
+          const rise = Math.min(18, each - 2) / 2;
+          for (const [limit, foot] of [[low[row], 4], [high[row], -4]]) {
+            if (limit !== null) add(svg, "path", { class: "limits", d: `M${atX(limit) + foot} ${middle - rise}h${-foot}v${2 * rise}h${foot}` });
+          }
+        }
+        const within = low && (low[row] !== null || high[row] !== null) ? ` (limits ${shown(low[row], spec.x.kind)} to ${shown(high[row], spec.x.kind)})` : "";
+        stop.values.push([k, shown(value, spec.x.kind) + within]);
         stop.x = end;
       });
       chart.stops.push(stop);

@@ -8,6 +8,7 @@ import html
 import json
 import math
 import os
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from pathlib import Path
@@ -15,10 +16,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from counterpoise.figures.describe import Panel, Series, check_panel
+from counterpoise.figures.describe import Axis, Panel, Series, check_panel
 from counterpoise.output import write_text
-from counterpoise.sentences import as_text, some
+from counterpoise.sentences import as_text, in_column, some
 
+# Longer tables scroll.
+MOST_WHOLE = 60
 FORMATS = ("text", "day", "number", "long", "percent", "whole")
 
 
@@ -133,13 +136,13 @@ class Report:
             f'<button type="button">{html.escape(column.head)}</button></th>'
             for column in columns
         )
-        body = "".join(
-            "<tr>" + "".join(_cell(value, column) for value, column in zip(row, columns, strict=True)) + "</tr>\n"
-            for row in rows
-        )
+        rows = [list(row) for row in rows]
+        parts = [_cells([row[k] for row in rows], column) for k, column in enumerate(columns)]
+        body = "".join(f"<tr>{''.join(cells)}</tr>\n" for cells in zip(*parts, strict=True))
+        kind = "wide tall" if len(rows) > MOST_WHOLE else "wide"
         self._body.append(
-            f'{_note(note)}<div class="wide" tabindex="0"><table id="{name}"><caption>{html.escape(title)}</caption>'
-            f"<thead><tr>{heads}</tr></thead>\n<tbody>{body}</tbody></table></div>"
+            f'{_note(note)}<div class="{kind}" tabindex="0"><table id="{name}">'
+            f"<caption>{html.escape(title)}</caption><thead><tr>{heads}</tr></thead>\n<tbody>{body}</tbody></table></div>"
         )
 
     def html(self) -> str:
@@ -152,7 +155,8 @@ class Report:
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f"<title>{html.escape(self.title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
-            f"<header><h1>{html.escape(self.title)}</h1>"
+            f"<header><div><h1>{html.escape(self.title)}</h1>"
+            f'<p class="made">{_today()}, counterpoise {html.escape(_version())}</p></div>'
             '<button id="theme" type="button" hidden>Dark</button></header>\n'
             "<main>\n"
             + self._headlines()
@@ -162,8 +166,7 @@ class Report:
             + self._repeat()
             + "</main>\n"
             "<noscript><p>The charts need JavaScript; the tables do not.</p></noscript>\n"
-            f"<footer>Made by counterpoise {html.escape(_version())}. "
-            "This page is one file and loads nothing.</footer>\n"
+            "<footer>This page is one file and loads nothing.</footer>\n"
             f'<script type="application/json" id="data">{_json(self.charts)}</script>\n'
             f"<script>{script}</script>\n</body>\n</html>\n"
         )
@@ -186,7 +189,10 @@ class Report:
             + "</div>\n"
             for label, value, note in self.headlines
         )
-        return f'<dl class="headlines">\n{cells}</dl>\n' if cells else ""
+        count = len(self.headlines)
+        # As many columns as make even rows of at most four.
+        columns = next((k for k in (4, 3) if count % k == 0), min(count, 5) if count <= 5 else 4)
+        return f'<dl class="headlines in-{columns}{" odd" if count % 2 else ""}">\n{cells}</dl>\n' if cells else ""
 
     def _contents(self) -> str:
         if len(self._sections) < 2:
@@ -216,29 +222,42 @@ def _unbroken(text: str) -> str:
     return html.escape(text.replace(" %", "\u00a0%"))
 
 
-def _cell(value: Any, column: Column) -> str:
-    """Return a cell that carries its full value beside the text."""
+def _cells(values: Sequence[Any], column: Column) -> list[str]:
+    """Return the cells of a column, numbers with equal digits; each carries its full value beside the text."""
     if column.is_text:
         kind = ' class="day"' if column.format == "day" else ""
-        return f"<td{kind}>{html.escape('–' if value is None else str(value))}</td>"
-    cell = value if isinstance(value, Cell) else Cell(value, column.format)
-    if cell.value is None or math.isnan(cell.value):
-        return '<td class="number">–</td>'
-    text = html.escape(cell.text or as_text(cell.value, cell.format))
-    kind = "number strong" if cell.strong else "number"
-    return f'<td class="{kind}" data-value="{plain(cell.value)!r}">{text}</td>'
+        return [f"<td{kind}>{html.escape('–' if value is None else str(value))}</td>" for value in values]
+    cells = [value if isinstance(value, Cell) else Cell(value, column.format) for value in values]
+    present = [cell.value is not None and not math.isnan(cell.value) for cell in cells]
+    own = [there and cell.format == column.format and not cell.text for cell, there in zip(cells, present, strict=True)]
+    texts = iter(in_column([cell.value for cell, shared in zip(cells, own, strict=True) if shared], column.format))
+    found = []
+    for cell, there, shared in zip(cells, present, own, strict=True):
+        if not there:
+            found.append('<td class="number">–</td>')
+            continue
+        text = html.escape(next(texts) if shared else cell.text or as_text(cell.value, cell.format))
+        kind = "number strong" if cell.strong else "number"
+        found.append(f'<td class="{kind}" data-value="{plain(cell.value)!r}">{text}</td>')
+    return found
 
 
 def _spec(kind: str, panel: Panel) -> dict[str, Any]:
     """Return what the script draws."""
     return {
         "kind": kind,
-        "x": panel.x._asdict(),
-        "y": panel.y._asdict(),
+        "x": _axis_spec(panel.x),
+        "y": _axis_spec(panel.y),
         "categories": [str(category) for category in panel.categories],
         "marks": [plain(mark) for mark in panel.marks],
+        "letters": panel.letters,
         "series": [_series_spec(series) for series in panel.series],
     }
+
+
+def _axis_spec(axis: Axis) -> dict[str, Any]:
+    reach = [plain(value) for value in axis.reach]
+    return {"label": axis.label, "kind": axis.kind} | ({"reach": reach} if reach else {})
 
 
 def _series_spec(series: Series) -> dict[str, Any]:
@@ -274,6 +293,12 @@ def _resource(name: str) -> str:
 
 def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+def _today() -> str:
+    """Return the day, or that of SOURCE_DATE_EPOCH, which makes builds reproducible."""
+    moment = float(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
+    return time.strftime("%Y-%m-%d", time.localtime(moment))
 
 
 def _version() -> str:

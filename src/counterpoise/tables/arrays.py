@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from counterpoise.checks import Vector
 from counterpoise.sentences import joined, some, suggest
+from counterpoise.tables.portfolios import read_weights
 from counterpoise.tables.read import Sheet, check_suffix, is_number, number_in, open_sheet
 
 MATRIX_NAMES = ("A", "R", "returns", "X")
@@ -26,7 +27,13 @@ POINTS = (".npz", ".npy", ".csv", ".txt")
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, RuntimeError)
 
 
-def read_arrays(path: str | os.PathLike[str], target: str | None = None) -> dict[str, Any]:
+def read_arrays(
+    path: str | os.PathLike[str],
+    target: str | None = None,
+    dates: str | None = None,
+    ignore: Sequence[str] = (),
+    **marks: Any,
+) -> dict[str, Any]:
     """Read the matrix A, dense or sparse, and the vector y if there is one.
 
     Parameters
@@ -41,11 +48,18 @@ def read_arrays(path: str | os.PathLike[str], target: str | None = None) -> dict
         In a table with names, a column of days and the row numbers that pandas writes are no data.
     target : str, optional
         The column of a table that becomes y; the others are A.
+    dates : str, optional
+        The column of days of a table, if it does not look like one.
+    ignore : sequence of str
+        Columns of a table to leave out.
+    **marks
+        ``separator`` and ``decimal`` of a text file, as in :func:`counterpoise.tables.read.read_sheet`.
 
     Returns
     -------
     dict
-        ``A``; ``y`` if there is one; and ``left_out``, the names of columns that are no data, if there are any.
+        ``A``; ``y`` if there is one; ``names``, those of the columns of A, if the table has names; and ``left_out``,
+        the names of columns that are no data, if there are any.
 
     Raises
     ------
@@ -59,7 +73,9 @@ def read_arrays(path: str | os.PathLike[str], target: str | None = None) -> dict
     path = Path(path)
     suffix = check_suffix(path, SUFFIXES, "a data file")
     if suffix in TABLES:
-        return arrays_of(read_plain(path, target), target)
+        return arrays_of(read_plain(path, target, **marks), target, dates, ignore)
+    if dates is not None or ignore:
+        raise ValueError(f"{path} has no columns by name, so that none can be left out.")
     if target is not None:
         raise ValueError(f"{path} has no columns by name, so a target cannot be chosen; it takes y from the file.")
     try:
@@ -76,7 +92,7 @@ def read_arrays(path: str | os.PathLike[str], target: str | None = None) -> dict
 # Tables.
 
 
-def read_plain(path: Path, target: str | None = None) -> Sheet:
+def read_plain(path: Path, target: str | None = None, **marks: Any) -> Sheet:
     """Read a table with or without names; a first line that mixes numbers and words must hold the target."""
 
     def names_in(path: Path, where: str, first: list[str]) -> tuple[list[str] | None, list[str]]:
@@ -91,18 +107,25 @@ def read_plain(path: Path, target: str | None = None) -> Sheet:
             "target is among them."
         )
 
-    return open_sheet(path, names_in)
+    return open_sheet(path, names_in, **marks)
 
 
-def arrays_of(sheet: Sheet, target: str | None = None) -> dict[str, Any]:
+def arrays_of(
+    sheet: Sheet, target: str | None = None, dates: str | None = None, ignore: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return A, and y if there is a target, from a table of numbers; days, row numbers and an index are left out."""
     path, names = sheet.path, sheet.names if sheet.named else None
     if not sheet.lines:
         raise ValueError(
             f"{path} has a line of names but no numbers." if sheet.cells is not None else f"{path} is empty."
         )
+    for name, option in [*((name, "ignore") for name in ignore), *([] if dates is None else [(dates, "dates")])]:
+        sheet.require(name, option)
+    apart = {*ignore, dates, sheet.index}
+    if (day := sheet.date_column()) in sheet.words:
+        apart.add(day)
     no_data = [
-        names is not None and name != target and (name == sheet.index or sheet.holds_days(k))
+        names is not None and name != target and (name in apart or sheet.holds_days(k))
         for k, name in enumerate(sheet.names)
     ]
     kept = [k for k, skip in enumerate(no_data) if not skip]
@@ -120,7 +143,10 @@ def arrays_of(sheet: Sheet, target: str | None = None) -> dict[str, Any]:
             raise ValueError(f"{path} has no column {target!r}; {hint}")
         at = kept.index(names.index(target))
         arrays = {"A": np.delete(table, at, axis=1), "y": table[:, at].copy()}
-    left_out = [sheet.names[k] for k, skip in enumerate(no_data) if skip and sheet.names[k] != sheet.index]
+    if names is not None:
+        arrays["names"] = [names[k] for k in kept if names[k] != target]
+    unasked = [k for k, skip in enumerate(no_data) if skip and sheet.names[k] not in (sheet.index, dates, *ignore)]
+    left_out = [sheet.names[k] for k in unasked]
     left_out = ["the row numbers", *left_out] if sheet.numbered else left_out
     return {**arrays, "left_out": left_out} if left_out else arrays
 
@@ -231,8 +257,11 @@ def _real(path: Path, name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 # Points.
 
 
-def read_point(path: Path, name: str | None, option: str, name_option: str) -> Vector:
-    """Read a vector from the file of ``option``; ``name_option`` says which of several arrays."""
+def read_point(path: Path, name: str | None, option: str, name_option: str) -> Vector | dict[str, float]:
+    """Read a vector from the file of ``option``; ``name_option`` says which of several arrays or columns.
+
+    A table of names and numbers, such as the weights.csv of ``counterpoise track``, gives numbers by name.
+    """
     suffix = path.suffix.lower()
     if path.is_dir():
         raise IsADirectoryError(f"{option} is {path}, a folder; give a file.")
@@ -240,10 +269,12 @@ def read_point(path: Path, name: str | None, option: str, name_option: str) -> V
         raise FileNotFoundError(f"{option} is {path}, which does not exist.")
     if suffix not in POINTS:
         raise ValueError(f"{option} is {path}; it must be one of {', '.join(POINTS)}.")
-    if name is not None and suffix != ".npz":
-        raise ValueError(f"{name_option} is given, but {path} is no .npz; it holds one array.")
     if path.stat().st_size == 0:
         raise ValueError(f"{path} is empty.")
+    if suffix == ".csv" and _names_rows(path):
+        return read_weights(path, option, name, name_option)
+    if name is not None and suffix != ".npz":
+        raise ValueError(f"{name_option} is given, but {path} is no .npz; it holds one array.")
     x = _from_text(path) if suffix in (".csv", ".txt") else _from_archive(path, name, name_option)
     if x.ndim == 2 and 1 in x.shape:
         x = x.ravel()
@@ -252,6 +283,13 @@ def read_point(path: Path, name: str | None, option: str, name_option: str) -> V
             f"{path} holds an array of shape {x.shape} and dtype {x.dtype}; a point is a vector of numbers."
         )
     return np.asarray(x, dtype=np.float64)
+
+
+def _names_rows(path: Path) -> bool:
+    """Whether a table has words below its first line, the names of its rows."""
+    lines = [line for line in path.read_text(encoding="utf-8-sig", errors="replace").splitlines() if line.strip()]
+    cells = [part.strip().strip('"') for line in lines[1:2] for part in line.replace(";", ",").split(",")]
+    return len(cells) > 1 and not all(is_number(cell) or not cell for cell in cells)
 
 
 def _from_archive(path: Path, name: str | None, name_option: str) -> Any:

@@ -28,9 +28,12 @@ class Prices:
     notes: list[str]
 
 
-def read_prices(path: Path, dates: str | None = None) -> Prices:
-    """Read prices: wide, one column per name; or long, with columns such as date, ticker and price."""
-    sheet = read_sheet(path)
+def read_prices(path: Path, dates: str | None = None, **marks: Any) -> Prices:
+    """Read prices: wide, one column per name; or long, with columns such as date, ticker and price.
+
+    ``marks`` are the ``separator`` and ``decimal`` of :func:`counterpoise.tables.read.read_sheet`.
+    """
+    sheet = read_sheet(path, **marks)
     day = sheet.date_column(dates)
     if day is None:
         frame = _wide(sheet, sheet.names)
@@ -103,7 +106,7 @@ def _price_column(sheet: Sheet, besides: list[str]) -> str:
     )
 
 
-def read_index(given: str, prices: Prices, path: Path) -> tuple[Any, list[str]]:
+def read_index(given: str, prices: Prices, path: Path, **marks: Any) -> tuple[Any, list[str]]:
     """Return the index: the name of a column of the prices, or a Series from a file of its own."""
     file, columns = Path(given), list(prices.frame.columns)
     if given in columns:
@@ -115,7 +118,7 @@ def read_index(given: str, prices: Prices, path: Path) -> tuple[Any, list[str]]:
             raise FileNotFoundError(f"--index is {given}, which does not exist, nor is it a column of {path}.")
         hint = suggest(given, columns, "its columns are {}", quoted=True)
         raise ValueError(f"--index is {given!r}, but {path} has no such column; {hint}")
-    sheet = read_sheet(file)
+    sheet = read_sheet(file, **marks)
     day = sheet.date_column()
     if day is None or not prices.dated:
         raise ValueError(f"{file if day is None else path} has no days, so that rows of the two cannot be matched.")
@@ -146,9 +149,14 @@ def read_pairs(path: Path, value_names: Sequence[str], option: str) -> tuple[She
     return sheet, name, value
 
 
-def read_weights(path: Path, option: str) -> dict[str, float]:
-    """Read weights by name, such as the weights.csv that ``track`` writes; empty cells are 0."""
+def read_weights(path: Path, option: str, column: str | None = None, column_option: str = "") -> dict[str, float]:
+    """Read weights by name, such as the weights.csv that ``track`` writes; empty cells are 0.
+
+    A column other than that of weights, or the first, may be asked for.
+    """
     sheet, name, value = read_pairs(path, WEIGHT_NAMES, option)
+    if column is not None:
+        value = sheet.require(column, column_option)
     weights = np.nan_to_num(sheet.numbers(value, "a weight must be a number"), posinf=np.inf, neginf=-np.inf)
     return {str(each): float(weight) for each, weight in zip(sheet.text(name), weights, strict=True)}
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 import decimal
 import numbers
-import os
+import warnings
 from collections.abc import Hashable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,25 +14,15 @@ import numpy as np
 from counterpoise.checks import Vector, choice
 from counterpoise.sentences import are, counted, day_label, require, some, suggest
 from counterpoise.tables.native import to_pandas
-from counterpoise.tables.read import read_sheet
+from counterpoise.tables.oddities import oddities
 
 if TYPE_CHECKING:
     import pandas as pd
 
 MISSING = ("refuse", "drop-stocks", "drop-days", "carry-forward")
 ALIGN = ("refuse", "inner")
+GIVEN = ("prices", "returns")
 LEAST_DAYS = 3
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Returns:
-    """Simple returns of stocks and of an index, as fractions, with notes."""
-
-    returns: Vector
-    index: Vector
-    tickers: list[str]
-    dates: list[str]
-    notes: list[str]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -59,70 +48,14 @@ class FrameReturns:
         return iter((self.returns, self.index, self.notes))
 
 
-def read_prices(path: str | os.PathLike[str], index: str, dates: str | None = None) -> tuple[pd.DataFrame, str]:
-    """Read a wide table of prices, one row per day; return it indexed by date, and the index's column name.
-
-    Parameters
-    ----------
-    path : path
-        A file that :func:`counterpoise.tables.read.read_sheet` reads.
-    index : str
-        The column of the index.
-    dates : str, optional
-        The column of dates; by default one of that name, or the first that looks like dates.
-    """
-    frame = _read_frame(Path(path), dates)
-    if index not in frame.columns:
-        raise ValueError(_no_column(path, index, frame.columns))
-    return _as_numbers(path, frame), index
-
-
-def read_table(path: str | os.PathLike[str], dates: str | None = None) -> pd.DataFrame:
-    """Read a table of numbers and return it in the order of its dates; parameters as in :func:`read_prices`."""
-    return _as_numbers(path, _read_frame(Path(path), dates))
-
-
-def _read_frame(path: Path, dates: str | None) -> Any:
-    sheet = read_sheet(path)
-    if dates is not None and dates not in sheet.names:
-        raise ValueError(_no_column(path, dates, sheet.names))
-    day = sheet.date_column() if dates is None else dates
-    if day is None:
-        return sheet.frame
-    try:
-        days = sheet.days(day)
-    except ValueError as error:
-        raise ValueError(f"Column {day} of {path} does not hold dates: {error}") from None
-    return sheet.frame.drop(columns=day).set_index(days.rename(day)).sort_index()
-
-
-def returns_of(prices: tuple[pd.DataFrame, str], missing: str = "refuse") -> Returns:
-    """Return simple returns p(t)/p(t−1) − 1.
-
-    Parameters
-    ----------
-    prices : DataFrame and the name of the index's column
-    missing : {"refuse", "drop-stocks", "drop-days", "carry-forward"}
-        As in :func:`to_returns`.
-    """
-    returns, index, notes = _simple_returns(*prices, missing)
-    days = [day_label(day) for day in returns.index]
-    return Returns(returns.to_numpy(), index.to_numpy(), list(returns.columns), days, notes)
-
-
-def _simple_returns(frame: pd.DataFrame, index: Any, missing: str) -> FrameReturns:
-    """Return the returns of prices, and those of the column ``index`` if there is one."""
-    frame, values, notes = _checked(frame, index, missing)
-    pandas = require("Prices need", "pandas")
-    returns = pandas.DataFrame(values[1:] / values[:-1] - 1.0, index=frame.index[1:], columns=frame.columns)
-    return FrameReturns(returns, None if index is None else returns.pop(index), notes)
-
-
-def to_returns(prices: Any, index: Any = None, missing: str = "refuse", align: str = "refuse") -> FrameReturns:
+def to_returns(
+    prices: Any, index: Any = None, missing: str = "refuse", align: str = "refuse", given: str = "prices"
+) -> FrameReturns:
     """Return simple returns p(t)/p(t−1) − 1 of prices in a table, and of an index on the same days.
 
     By default whatever is missing or does not fit is refused; what happens instead is a rule that you name, and its
-    effect is told in ``notes``.
+    effect is told in ``notes``. A warning names what looks like a mistake, and its date: a total loss, a move like that
+    of an unadjusted split, a price that stays the same for ten rows or more.
 
     Parameters
     ----------
@@ -137,6 +70,8 @@ def to_returns(prices: Any, index: Any = None, missing: str = "refuse", align: s
         on which the index has no price.
     align : {"refuse", "inner"}
         Of an index with other days than the stocks: refuse it, or keep the days that both have.
+    given : {"prices", "returns"}
+        Returns, of stocks and index, are checked and aligned in the same way, and kept as they are.
 
     Returns
     -------
@@ -147,22 +82,23 @@ def to_returns(prices: Any, index: Any = None, missing: str = "refuse", align: s
     --------
     >>> import pandas as pd
     >>> days = pd.date_range("2024-01-02", periods=4)
-    >>> prices = pd.DataFrame({"AAA": [10.0, 11, 11, 22], "BBB": [5.0, 5, None, 6]}, index=days)
+    >>> prices = pd.DataFrame({"AAA": [10.0, 11, 11, 13.2], "BBB": [5.0, 5, None, 6]}, index=days)
     >>> spx = pd.Series([100.0, 101, 102, 104, 105], index=pd.date_range("2024-01-02", periods=5), name="SPX")
     >>> returns, index, notes = to_returns(prices, spx, missing="drop-days", align="inner")
     >>> returns.round(3).to_numpy().tolist()
-    [[0.1, 0.0], [1.0, 0.2]]
+    [[0.1, 0.0], [0.2, 0.2]]
     >>> notes
     ['Left out 1 day that only the index has: 2024-01-06.', 'Left out 1 day with missing prices.']
     """
     pandas = require("Prices need", "pandas")
     choice(align, "align", ALIGN, quoted=False)
+    word = choice(given, "given", GIVEN, quoted=False).removesuffix("s")
     prices, native = to_pandas(prices, dated=True)
     index, column = to_pandas(index, dated=True)
     if column is not None and index.ndim == 1 and len(index) == len(prices):
         index = index.set_axis(prices.index)
     if native is not None:
-        found = to_returns(prices, index, missing, align)
+        found = to_returns(prices, index, missing, align, given)
         of_index = None if found.index is None else native.column(found.index, str(found.index.name or "index"))
         return FrameReturns(native.table(found.returns), of_index, found.notes)
     prices = _checked_table(prices, "prices", pandas)
@@ -178,13 +114,24 @@ def to_returns(prices: Any, index: Any = None, missing: str = "refuse", align: s
         if index not in prices.columns:
             raise ValueError(_no_column("prices", index, prices.columns))
         label = index
+    if word == "return" and len(frame) and frame.iloc[0].isna().all():  # as pct_change of pandas leaves it
+        notes = [*notes, f"Left out {day_label(frame.index[0])}, which has no returns."]
+        frame = frame.iloc[1:]
     if missing == "refuse" and label is not None and frame[label].isna().any():
         gaps = frame[label].isna().to_numpy()
         raise ValueError(
-            f"{counted(gaps.sum(), 'price')} of {label} {'is' if gaps.sum() == 1 else 'are'} missing, such as that of "
-            f"{day_label(frame.index[gaps.argmax()])}; choose a rule: {', '.join(MISSING[1:])}."
+            f"{counted(gaps.sum(), word)} of {label} {'is' if gaps.sum() == 1 else 'are'} missing, such as that of "
+            f"{day_label(frame.index[gaps.argmax()])}; choose a rule: {', '.join(_rules_for(word))}."
         )
-    returns, of_index, said = _simple_returns(frame, label, missing)
+    frame, values, said = _checked(frame, label, missing, word)
+    if word == "price":
+        frame, values = frame.iloc[1:], values[1:] / values[:-1] - 1.0
+    for sentence in oddities(values, frame.columns, frame.index):
+        warnings.warn(sentence, UserWarning, stacklevel=2)
+    returns = pandas.DataFrame(values, index=frame.index, columns=frame.columns)
+    if label is None:
+        return FrameReturns(returns, None, notes + said)
+    of_index = returns.pop(label)
     if isinstance(index, pandas.Series):
         of_index.name = index.name
     return FrameReturns(returns, of_index, notes + said)
@@ -258,22 +205,34 @@ def check_labels(frame: Any, name: str) -> None:
         )
 
 
-def _checked(frame: pd.DataFrame, index: Any, missing: str) -> tuple[pd.DataFrame, Vector, list[str]]:
-    """Return prices without gaps, their values and notes; refuse too few or non-positive prices."""
+def _rules_for(word: str) -> tuple[str, ...]:
+    """Return the rules of missing prices or returns other than "refuse"; only a price can be carried forward."""
+    return MISSING[1:] if word == "price" else MISSING[1:-1]
+
+
+def _checked(frame: pd.DataFrame, index: Any, missing: str, word: str) -> tuple[pd.DataFrame, Vector, list[str]]:
+    """Return prices, or returns, without gaps, their values and notes; refuse too few and impossible ones."""
     choice(missing, "missing", MISSING, quoted=False)
-    frame, notes = _without_gaps(frame, index, missing)
-    if len(frame) < LEAST_DAYS:
-        raise ValueError(f"There {are(len(frame), 'day')} of prices; at least {LEAST_DAYS} are needed.")
+    if missing not in (MISSING[0], *_rules_for(word)):
+        raise ValueError(f"missing is {missing}, a rule for prices; of returns it is {', '.join(_rules_for(word))}.")
+    frame, notes = _without_gaps(frame, index, missing, word)
+    least = LEAST_DAYS - (word != "price")
+    if len(frame) < least:
+        raise ValueError(f"There {are(len(frame), 'day')} of {word}s; at least {least} are needed.")
     stocks = frame.shape[1] - (index is not None)
     if stocks < 2:
         raise ValueError(f"There {are(stocks, 'stock')}; at least 2 are needed.")
     values = frame.to_numpy(np.float64)
-    bad = np.argwhere(~(values > 0.0) | np.isinf(values))
+    bad = np.argwhere(~(values > 0.0 if word == "price" else values >= -1.0) | np.isinf(values))
     if len(bad):
         day, column = bad[0]
         place = f"{frame.columns[column]} on {day_label(frame.index[day])}"
-        hint = "; the table looks like returns, where prices are needed" if look_like_returns(values) else ""
-        raise ValueError(f"The price of {place} is {values[day, column]:g}; prices must be positive and finite{hint}.")
+        right = "prices must be positive and finite"
+        if word != "price":
+            right = "a return is finite and at least −1, a loss of everything: give fractions, not percent"
+        elif look_like_returns(values):
+            right += '; the table looks like returns, which given="returns" takes'
+        raise ValueError(f"The {word} of {place} is {values[day, column]:g}; {right}.")
     return frame, values, notes
 
 
@@ -291,16 +250,12 @@ def look_like_prices(values: Vector) -> bool:
     return bool(above.mean() > 0.5)
 
 
-def _without_gaps(frame: pd.DataFrame, index: Any, missing: str) -> tuple[pd.DataFrame, list[str]]:
-    """Apply the rule for missing prices; return the table and notes."""
+def _without_gaps(frame: pd.DataFrame, index: Any, missing: str, word: str) -> tuple[pd.DataFrame, list[str]]:
+    """Apply the rule for missing prices or returns; return the table and notes."""
     notes = []
-    doubled = frame.index.duplicated(keep="last")
-    if doubled.any():
-        notes.append(f"Left out {counted(doubled.sum(), 'row')} of days that come again; the last of each day counts.")
-        frame = frame[~doubled]
     lacking = frame[index].isna() if index is not None else np.zeros(len(frame), bool)
     if lacking.any():
-        notes.append(f"Left out {counted(lacking.sum(), 'day')} on which {index} has no price.")
+        notes.append(f"Left out {counted(lacking.sum(), 'day')} on which {index} has no {word}.")
         frame = frame[~lacking]
     gaps = frame.isna()
     if not gaps.to_numpy().any():
@@ -309,16 +264,16 @@ def _without_gaps(frame: pd.DataFrame, index: Any, missing: str) -> tuple[pd.Dat
     first = next(name for name in frame.columns if stocks[name])
     if missing == "refuse":
         raise ValueError(
-            f"{counted(count, 'price')} {'is' if count == 1 else 'are'} missing, of {counted(stocks.sum(), 'stock')} "
+            f"{counted(count, word)} {'is' if count == 1 else 'are'} missing, of {counted(stocks.sum(), 'stock')} "
             f"on {counted(days.sum(), 'day')}, such as {first} on "
-            f"{day_label(frame.index[gaps[first].to_numpy().argmax()])}; choose a rule: {', '.join(MISSING[1:])}."
+            f"{day_label(frame.index[gaps[first].to_numpy().argmax()])}; choose a rule: {', '.join(_rules_for(word))}."
         )
     if missing == "drop-stocks":
         which = some(frame.columns[stocks])
-        notes.append(f"Left out {counted(stocks.sum(), 'stock')} with missing prices: {which}.")
+        notes.append(f"Left out {counted(stocks.sum(), 'stock')} with missing {word}s: {which}.")
         return frame.loc[:, ~stocks], notes
     if missing == "drop-days":
-        notes.append(f"Left out {counted(days.sum(), 'day')} with missing prices.")
+        notes.append(f"Left out {counted(days.sum(), 'day')} with missing {word}s.")
         return frame[~days], notes
     late = gaps.iloc[0]
     if late.any():

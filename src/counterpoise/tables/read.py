@@ -26,10 +26,12 @@ NameRule = Callable[[Path, str, list[str]], tuple[list[str] | None, list[str]]]
 
 TEXT = (".csv", ".tsv", ".txt")
 SUFFIXES = (*TEXT, ".parquet", ".xlsx")
-SEPARATORS = (",", ";", "\t")
+SEPARATORS = (",", ";", "\t", "|")
 # Spellings of an empty cell.
 NOTHING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "-"}
-DECIMAL_COMMA = re.compile(r"\s*[-+]?\d*,\d+([eE][-+]?\d+)?\s*")
+DECIMAL_COMMA = re.compile(r"\s*[-+]?(\d{1,3}(\.\d{3})+(,\d+)?|\d*,\d+)([eE][-+]?\d+)?\s*")
+# Not "1,234" alone, which may as well have a decimal comma.
+THOUSANDS = re.compile(r"\s*[-+]?\d{1,3}((,\d{3})+\.\d+|(,\d{3}){2,})\s*")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -47,14 +49,13 @@ class Sheet:
         Where each row is in the file.
     notes : list of str
         What to tell the user about how the file was read.
-    named : bool
-        Whether the names are the file's own.
+    named, numbered : bool
+        Whether the names are the file's own, and whether a first column of row numbers, as pandas writes it, was left
+        out.
     cells : list of rows of str, optional
         The cells of a text file as they are.
     index : str, optional
         The column that was the index of a DataFrame.
-    numbered : bool
-        Whether a first column of row numbers, as pandas writes it, was left out.
     """
 
     path: Path
@@ -96,9 +97,9 @@ class Sheet:
         """Return a column as strings; whole numbers have no decimals."""
         return [_as_word(value) for value in self.column(name)]
 
-    def one_of(self, names: Sequence[str], besides: Iterable[str] = ()) -> str | None:
+    def one_of(self, names: Sequence[str], besides: Sequence[str] = ()) -> str | None:
         """Return the first of these names that is a column, in any case of letters."""
-        known = {name.strip().lower(): name for name in self.names if name not in set(besides)}
+        known = {name.strip().lower(): name for name in self.names if name not in besides}
         return next((known[name] for name in names if name in known), None)
 
     def require(self, name: str, option: str) -> str:
@@ -152,28 +153,18 @@ class Sheet:
 def read_sheet(
     path: Path, may_lack_names: bool = False, *, separator: str | None = None, decimal: str | None = None
 ) -> Sheet:
-    """Read a table with a line of names.
+    """Read a table with a line of names: ``.csv``, ``.tsv``, ``.txt``, ``.parquet`` or ``.xlsx``.
 
     Parameters
     ----------
     path : Path
-        ``.csv``, ``.tsv``, ``.txt``, ``.parquet`` or ``.xlsx``.
     may_lack_names : bool
         Take a first line of numbers for data, name the columns by their place, and say so in the notes; otherwise
         such a table is refused.
     separator : str, optional
-        Of cells in text; by default the first of comma, semicolon and tab that the first line holds.
+        Of cells in text; by default the first of comma, semicolon, tab and bar that the first line holds.
     decimal : {".", ","}, optional
         Of numbers in text; by default a comma if semicolons separate cells and no number has a point.
-
-    Raises
-    ------
-    OSError
-        If the file is not there or cannot be read.
-    ValueError
-        If it does not hold a table; the sentence says where.
-    ImportError
-        If it needs a package that is not installed.
     """
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give a file.")
@@ -237,10 +228,6 @@ def _names_in(may_lack: bool, path: Path, where: str, first: list[str]) -> tuple
     return None, [f"Took {where} of {path} for data, as it holds {what}; the columns are called column 1, and so on."]
 
 
-def _numbered(count: int) -> list[str]:
-    return [f"column {k}" for k in range(1, count + 1)]
-
-
 def _check_names(path: Path, names: list[str]) -> None:
     for k, name in enumerate(names):
         if not name:
@@ -259,21 +246,28 @@ def _read_text(path: Path, rule: NameRule, separator: str | None, decimal: str |
     text = _decoded(path)
     if separator is None:
         first = next((line for line in text.splitlines() if line.strip()), "")
-        separator = next((mark for mark in SEPARATORS if mark in first), ",")
+        separator = next((mark for mark in SEPARATORS[decimal == "," :] if mark in first), ",")
     rows, lines = _split_text(path, text, separator)
     names, notes = rule(path, f"line {lines[0]}", rows[0])
     if names is not None:
         rows, lines = rows[1:], lines[1:]
         names = [unguarded(name) for name in names]
-    # Between commas, "1,234" in quotes is a number with a thousands separator.
     if decimal is None and separator != "," and _has_decimal_commas(rows):
         decimal = ","
         notes = [*notes, f"Read commas in the numbers of {path} as decimal points."]
     cells = rows
     if decimal == ",":
-        cells = [[cell.replace(",", ".") if DECIMAL_COMMA.fullmatch(cell) else cell for cell in row] for row in rows]
+        cells = [[_with_point(cell) for cell in row] for row in rows]
     columns = [parsed(column) for column in zip(*cells, strict=True)]
-    return Sheet(path, names or _numbered(len(columns)), columns, lines, notes, names is not None, rows)
+    return Sheet(
+        path,
+        names or [f"column {k}" for k in range(1, len(columns) + 1)],
+        columns,
+        lines,
+        notes,
+        names is not None,
+        rows,
+    )
 
 
 def _decoded(path: Path) -> str:
@@ -308,17 +302,21 @@ def _split_text(path: Path, text: str, separator: str) -> tuple[list[list[str]],
     return [head, *(row for row, _ in rows[1:])], [line for _, line in rows]
 
 
+def _with_point(cell: str) -> str:
+    """Return a number with a decimal comma, and perhaps points between thousands, with a decimal point."""
+    return cell.replace(".", "").replace(",", ".") if DECIMAL_COMMA.fullmatch(cell) else cell
+
+
 def _has_decimal_commas(rows: list[list[str]]) -> bool:
     """Whether numbers are written with decimal commas, and none with a point."""
     cells = [cell for row in rows for cell in row if "," in cell or "." in cell]
     has_points = any("." in cell and is_number(cell) for cell in cells)
-    return not has_points and any(DECIMAL_COMMA.fullmatch(cell) for cell in cells)
+    return not has_points and any("," in cell and DECIMAL_COMMA.fullmatch(cell) for cell in cells)
 
 
 def parsed(cells: Sequence[str]) -> Column:
     """Return floats if every cell is a number or empty, words otherwise."""
-    # float("1_000") is 1000, but in a file it is more likely a label.
-    if not any("_" in cell for cell in cells):
+    if not any("_" in cell for cell in cells):  # float("1_000") is 1000, but in a file it is more likely a label
         try:
             return np.array(cells, dtype=np.float64)
         except ValueError:
@@ -335,6 +333,8 @@ def number_in(cell: str) -> float | None:
     try:
         return float(cell) if "_" not in cell else None
     except ValueError:
+        if THOUSANDS.fullmatch(cell):
+            return float(cell.replace(",", ""))
         return math.nan if cell.strip().lower() in NOTHING else None
 
 
@@ -375,7 +375,7 @@ def _read_binary(path: Path, rule: NameRule, separator: str | None, decimal: str
         if names is None:
             frame = pandas.read_excel(path, engine="openpyxl", header=None)
             frame = frame.dropna(axis=1, how="all").dropna(how="all")
-            frame.columns, named = _numbered(frame.shape[1]), False
+            frame.columns, named = [f"column {k}" for k in range(1, frame.shape[1] + 1)], False
             lines = [int(row) + 1 for row in frame.index]
     names = [str(name).strip() for name in frame.columns]
     columns = [_as_array(frame.iloc[:, k], pandas) for k in range(len(names))]

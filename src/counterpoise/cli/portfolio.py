@@ -1,0 +1,116 @@
+"""What ``counterpoise track`` reads: returns of names and index, and rules of the portfolio."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from counterpoise.checks import number
+from counterpoise.cli import base
+from counterpoise.sentences import counted, percent, some
+from counterpoise.tables import portfolios as tables
+from counterpoise.tables.prices import look_like_returns, to_returns
+from counterpoise.tables.read import SUFFIXES
+
+
+class Data(NamedTuple):
+    """Returns of names and index on the same rows, with notes."""
+
+    returns: Any
+    index: Any
+    index_name: str
+    dated: bool
+    notes: list[str]
+
+
+def read_data(
+    path: Path, index: str, dates: str | None, missing: str, returns: bool, marks: dict[str, str | None]
+) -> Data:
+    """Read prices or returns, and the index."""
+    table = tables.read_prices(path, dates, **marks)
+    of_index, said = tables.read_index(index, table, path, **marks)
+    notes = [*table.notes, *said]
+    if not returns and look_like_returns(table.frame.to_numpy()):
+        returns = True
+        notes.append(f"Took {path} for returns, as many of its numbers are negative; prices are positive.")
+    with base.in_options({"choose a rule": "choose a rule with --missing", "missing is": "--missing is"}):
+        found, series, more = to_returns(
+            table.frame, of_index, missing, align="inner", given="returns" if returns else "prices"
+        )
+    name = of_index if isinstance(of_index, str) else str(of_index.name)
+    if name.strip().lower() in tables.PRICE_NAMES:
+        name = Path(index).stem
+    return Data(found, series, name, table.dated, [*notes, *more])
+
+
+class Rules(NamedTuple):
+    """Options of the tracker from files, what the index holds, notes and warnings."""
+
+    options: dict[str, Any]
+    groups: dict[str, str] | None
+    index_weights: dict[str, float] | None
+    notes: list[str]
+    warnings: list[str]
+
+
+def is_file(text: str) -> bool:
+    """Whether a number or a file is a file."""
+    return Path(text).suffix.lower() in SUFFIXES
+
+
+def read_rules(
+    data: Data,
+    groups: Path | None,
+    limits: Path | None,
+    previous: Path | None,
+    index_weights: Path | None,
+    weights: dict[str, str],
+) -> Rules:
+    """Read the tables of groups, their limits, weights held before and in the index, and limits of weights."""
+    options: dict[str, Any] = {}
+    notes: list[str] = []
+    warned: list[str] = []
+    known, members = set(data.returns.columns), None
+    if groups is not None:
+        given = tables.read_groups(groups, "--groups")
+        members = _known(given, known, groups, "--groups", notes)
+        lacking = [name for name in data.returns.columns if name not in members]
+        if lacking:
+            notes.append(f"In no group: {counted(len(lacking), 'name')}, {some(lacking)}.")
+        options["groups"] = members
+    if limits is not None:
+        options["group_limits"] = tables.read_limits(limits, "--group-limits")
+    if previous is not None:
+        held = options["previous_weights"] = tables.read_weights(previous, "--previous")
+        strange = {name: weight for name, weight in held.items() if name not in known and weight}
+        if strange:
+            warned.append(
+                f"{previous} holds {counted(len(strange), 'name')} without prices, {some(strange)}: "
+                f"{percent(sum(strange.values()), 2)} of the portfolio, which {'is' if len(strange) == 1 else 'are'} "
+                "taken as sold."
+            )
+    for name, text in weights.items():
+        option = f"--{name.replace('_', '-')}"
+        if is_file(text):
+            options[name] = _known(tables.read_weights(Path(text), option), known, Path(text), option, notes)
+            continue
+        try:
+            options[name] = number(float(text), option)
+        except ValueError:
+            raise ValueError(f"{option} is {text!r}; it must be a number, or a table of name, weight.") from None
+    of_index = None
+    if index_weights is not None:
+        given_weights = tables.read_weights(index_weights, "--index-weights")
+        of_index = _known(given_weights, known, index_weights, "--index-weights", notes)
+    return Rules(options, members, of_index, notes, warned)
+
+
+def _known(given: dict[str, Any], known: set[Any], path: Path, option: str, notes: list[str]) -> dict[str, Any]:
+    """Return what is given of names that have prices; tell of the others."""
+    found = {name: value for name, value in given.items() if name in known}
+    strange = [name for name in given if name not in known]
+    if not found:
+        raise ValueError(f"{option} is {path}, of whose names none has prices; it has {some(given)}.")
+    if strange:
+        notes.append(f"Left out {counted(len(strange), 'name')} of {path} without prices: {some(strange)}.")
+    return found

@@ -1,0 +1,272 @@
+"""Report portfolios that follow an index: a fitted tracker, a backtest, or both."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from counterpoise.figures.describe import Axis, Series, bars_panel, growth_panel
+from counterpoise.figures.page import Cell, Column, Report, plain
+from counterpoise.findings import (
+    Listing,
+    Rhythm,
+    ending,
+    group_rows,
+    holdings_table,
+    resolution,
+    rhythm_of,
+    tracking_claims,
+)
+from counterpoise.sentences import as_text, percent, rounded_up, spelled
+
+if TYPE_CHECKING:
+    from counterpoise.backtest import Backtest
+    from counterpoise.estimators.tracking import IndexTracker
+
+# Limits of bars and points on a page.
+MOST_BARS, MOST_POINTS = 120, 5000
+
+
+def tracking_report(
+    tracker: IndexTracker,
+    returns: Any = None,
+    index: Any = None,
+    *,
+    backtest: Backtest | None = None,
+    title: str = "Index tracking",
+    command: str = "",
+    settings: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
+    groups: Mapping[Any, Any] | None = None,
+    index_weights: Mapping[Any, float] | None = None,
+) -> Report:
+    """Report a fitted tracker.
+
+    Parameters
+    ----------
+    tracker : IndexTracker
+        Fitted.
+    returns, index : DataFrame and Series, or arrays, optional
+        Rows to show the portfolio on; by default those of the fit.
+    backtest : Backtest, optional
+        Shown first, as it is what to expect.
+    title, command, settings
+        Of :class:`Report`.
+    notes : sequence of str
+        What to tell about the data.
+    groups : mapping, optional
+        From names to groups; by default the tracker's own.
+    index_weights : mapping, optional
+        From names to the weights of the index, to compare with.
+    """
+    holdings = holdings_table(tracker, groups, index_weights)
+    backtest = backtest if backtest is None else backtest.in_pandas or backtest
+    labels, fitted, target = tracker._fitted_rows
+    if returns is not None:
+        labels, fitted = _labels(returns), np.asarray(tracker.predict(returns))
+        target = np.asarray(index, dtype=np.float64).ravel()
+    rhythm, error = rhythm_of(labels), float(tracker.tracking_error_)
+    along, axis, row_names = _along(labels, len(fitted))
+    report = Report(title, command, settings if settings is not None else tracker.get_params())
+    report.headline("certificate", *_certificate(tracker))
+    if backtest is not None:
+        _add_error(report, "tracking error out of sample", float(backtest.tracking_error), rhythm)
+    _add_error(report, "tracking error of the fit", error, rhythm)
+    report.headline("names held", str(len(tracker.support_)), f"of {tracker.n_features_in_}")
+    if len(holdings.rows):
+        largest = max(holdings.rows, key=lambda row: row[holdings.at])
+        report.headline("largest weight", as_text(largest[holdings.at], "percent"), str(largest[0]))
+    if tracker.previous_weights is not None:
+        report.headline("turnover", as_text(float(tracker.turnover_), "percent"), "bought and sold, of the portfolio")
+    add_notes(report, notes)
+    if backtest is not None:
+        add_backtest(report, backtest, rhythm)
+    report.heading("Weights")
+    _add_weights(report, holdings)
+    if holdings.has_groups:
+        _add_groups(report, tracker, holdings, groups, index_weights)
+    report.heading("The fit")
+    first_and_last = f", {row_names[0]} to {row_names[-1]}" if labels is not None and len(row_names) else ""
+    report.paragraphs(
+        f"Fitted on {len(fitted):,} {rhythm.unit}s of returns{first_and_last}; the lines are those of constant "
+        "weights. A fit sees the rows that it is judged by here, so that it looks better than what follows.",
+        *_convention(rhythm),
+    )
+    _add_growth(report, "fit", along, axis, fitted, target)
+    _add_scatter(report, "fit-returns", row_names, fitted, target)
+    report.heading("What is proved")
+    report.paragraphs(*tracking_claims(tracker), ending(tracker.result_))
+    return report
+
+
+def backtest_report(
+    backtest: Backtest,
+    *,
+    title: str = "Backtest",
+    command: str = "",
+    settings: Mapping[str, Any] | None = None,
+    notes: Sequence[str] = (),
+) -> Report:
+    """Report a backtest; parameters as in :func:`tracking_report`."""
+    backtest = backtest.in_pandas or backtest
+    rhythm = rhythm_of(_labels(backtest.portfolio))
+    report = Report(title, command, settings)
+    _add_error(report, "tracking error out of sample", float(backtest.tracking_error), rhythm)
+    grown = np.asarray(backtest.cumulative)[-1] - 1.0
+    report.headline("growth", as_text(grown[0], "percent"), f"index: {as_text(grown[1], 'percent')}")
+    report.headline("names held", f"{float(np.mean(np.asarray(backtest.names_held))):.3g}", "on average")
+    costs = float(np.sum(np.asarray(backtest.costs)))
+    report.headline("rebalances", str(len(backtest.rebalances)), f"costs of {percent(costs)} in all")
+    add_notes(report, notes)
+    add_backtest(report, backtest, rhythm)
+    report.paragraphs(*_convention(rhythm))
+    return report
+
+
+def _certificate(tracker: IndexTracker) -> tuple[str, str]:
+    """Return what is proved, in a word, and the gap."""
+    gap = float(tracker.cws_gap_)
+    said = "certified" if tracker.result_.success else spelled(tracker.result_.status)
+    if math.isnan(gap):
+        return said, ""
+    measurable = gap > resolution(tracker.problem_, tracker.coef_)
+    return said, f"gap {rounded_up(gap)}" if measurable else "no gap that can be measured"
+
+
+def _add_error(report: Report, label: str, error: float, rhythm: Rhythm) -> None:
+    yearly = rhythm.yearly(error)
+    if yearly is None:
+        report.headline(label, f"{percent(error)} a {rhythm.unit}")
+    else:
+        report.headline(label, f"{percent(yearly, 2)} a year", f"{percent(error)} a {rhythm.unit}")
+
+
+def _convention(rhythm: Rhythm) -> list[str]:
+    if rhythm.periods is None:
+        return []
+    return [
+        f"Tracking errors are root mean squares of the differences of returns, per {rhythm.unit}; those per year are "
+        f"{rhythm.convention}, as if the differences had mean 0 and did not depend on each other."
+    ]
+
+
+def _labels(table: Any) -> Any:
+    """Return the row labels of a pandas object, None of an array."""
+    return getattr(table, "index", None) if hasattr(table, "iloc") else None
+
+
+def _along(labels: Any, count: int) -> tuple[Sequence[Any], Axis, list[str]]:
+    """Return x values for rows, their axis, and the row names."""
+    if labels is not None and getattr(labels.dtype, "kind", "") == "M":
+        days = [plain(day) for day in labels]
+        return days, Axis("", "date"), days
+    return list(range(1, count + 1)), Axis("row"), [str(k) for k in (range(1, count + 1) if labels is None else labels)]
+
+
+def add_notes(report: Report, notes: Sequence[str]) -> None:
+    """Tell about the data, if there is something to tell."""
+    if notes:
+        report.heading("The data")
+        report.paragraphs(*notes)
+
+
+def _add_weights(report: Report, holdings: Listing) -> None:
+    rows = holdings.rows[:MOST_BARS]
+    note = "" if len(rows) == len(holdings.rows) else f"The first {len(rows)} of {len(holdings.rows)}."
+    panel = bars_panel(Axis("weight", "percent"), [row[0] for row in rows], **holdings.series(rows))
+    report.draw("bars", "Weights", "bar", panel, note)
+    report.table("weights", "Weights", holdings.columns, holdings.rows)
+
+
+def _add_groups(report: Report, tracker: IndexTracker, holdings: Listing, members: Any, index_weights: Any) -> None:
+    """Draw and list the sums over groups, with their limits."""
+    groups = group_rows(tracker, holdings, members, index_weights)
+    panel = bars_panel(Axis("weight", "percent"), [row[0] for row in groups.rows], **groups.series(groups.rows))
+    limits = [[row[k] for row in groups.rows] for k in (-2, -1)]
+    note = ""
+    if any(value is not None for side in limits for value in side):
+        first = panel.series[0]._replace(low=limits[0], high=limits[1])
+        panel, note = panel._replace(series=[first, *panel.series[1:]]), "Brackets are the limits of a group."
+    report.subheading("Groups")
+    report.draw("groups", "Weights of groups", "bar", panel, note)
+    report.table("group-weights", "Weights of groups", groups.columns, groups.rows)
+
+
+def _add_growth(
+    report: Report,
+    name: str,
+    along: Sequence[Any],
+    axis: Axis,
+    portfolio: Any,
+    index: Any,
+    marks: Sequence[Any] = (),
+    note: str = "",
+) -> None:
+    """Draw the growth of both, and their relative difference."""
+    panel = growth_panel(along, axis, portfolio, index, marks)
+    report.draw(f"{name}-growth", panel.label, "line", panel, note)
+    theirs, ours = (np.asarray(series.y) for series in panel.series)
+    line = Series("portfolio", panel.series[0].x, ours / theirs - 1.0)
+    ahead = panel._replace(y=Axis("ahead", "percent"), series=[line])
+    report.draw(f"{name}-ahead", "How far the portfolio is ahead of the index", "line", ahead)
+
+
+def _add_scatter(report: Report, name: str, row_names: Sequence[str], portfolio: Any, index: Any) -> None:
+    count = len(portfolio)
+    if count > MOST_POINTS:
+        row_names, portfolio, index = row_names[-MOST_POINTS:], portfolio[-MOST_POINTS:], index[-MOST_POINTS:]
+    note = f"The last {MOST_POINTS:,} of {count:,} rows." if count > MOST_POINTS else ""
+    axes = Axis("index", "percent"), Axis("portfolio", "percent")
+    series = [Series("rows", index, portfolio, row_names)]
+    report.chart(name, "Returns of the portfolio against those of the index", "scatter", *axes, series, note=note)
+
+
+def add_backtest(report: Report, backtest: Backtest, rhythm: Rhythm) -> None:
+    """Add the results of a backtest."""
+    labels, count = _labels(backtest.portfolio), len(backtest.portfolio)
+    along, axis, _ = _along(labels, count)
+    figures = dict(backtest.summary(rhythm.periods).items())
+    report.heading("Out of sample")
+    cut = "" if backtest.complete else " It was ended early; this is the part that was done."
+    costs = float(np.sum(np.asarray(backtest.costs)))
+    several = len(backtest.rebalances) > 1
+    which = f"{len(backtest.rebalances)} portfolios, each" if several else "One portfolio,"
+    report.paragraphs(
+        f"{which} chosen from the rows before it and held for those after, {count:,} {rhythm.unit}s in all. Between "
+        f"rebalances weights drift; costs of {percent(costs)} of the value are paid.{cut}"
+    )
+    starts = backtest.rebalances if labels is not None else backtest.rebalances - backtest.rebalances[0] + 1
+    marks = [plain(start) for start in starts] if axis.kind == "date" else []
+    note = "Dotted lines are rebalances." if 1 < len(marks) else ""
+    _add_growth(report, "out", along, axis, backtest.portfolio, backtest.index, marks if note else (), note)
+    report.table(
+        "summary",
+        "Out of sample",
+        [Column("figure"), Column("value", "long")],
+        [[name.replace("_", " "), Cell(float(value), _figure_format(name))] for name, value in figures.items()],
+        note=f"Tracking errors and differences are per {rhythm.unit}; that called annual is per year.",
+    )
+    if len(backtest.rebalances) > 1:
+        parts = (backtest.names_held, backtest.turnover, backtest.costs, backtest.in_sample_error)
+        kinds = {
+            "from": "day",
+            "names": "whole",
+            "turnover": "percent",
+            "cost": "percent",
+            "error of the fit": "percent",
+        }
+        rows = [
+            [str(plain(start)), *(float(value) for value in values)]
+            for start, *values in zip(backtest.rebalances, *(np.asarray(part) for part in parts), strict=True)
+        ]
+        report.table("rebalances", "Rebalances", [Column(*pair) for pair in kinds.items()], rows)
+
+
+def _figure_format(name: str) -> str:
+    """Return the format of a statistic of a backtest."""
+    if name in ("rows", "rebalances"):
+        return "whole"
+    return "number" if name in ("correlation", "names_held") else "percent"
