@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -173,23 +174,22 @@ class Tree:
         least, most = self.least.copy(), self.most.copy()
         least[-1] = most[-1] = c
         own = [np.flatnonzero(self.leaf == k) for k in range(len(least))]
-        children = [np.flatnonzero(self.parent == k) for k in range(len(least))]
+        children = [np.flatnonzero(self.parent == k).tolist() for k in range(len(least))]
         ends = np.concatenate([lo - z, hi - z])
         reach = 4.0 * (float(np.abs(ends[np.isfinite(ends)]).max(initial=0.0)) + abs(c) + float(np.abs(z).max()) + 1.0)
 
-        def inside(k: int, shifts: Vector) -> Vector:
-            at = own[k][:, None]
-            total: Vector = np.clip(z[at] + shifts, lo[at], hi[at]).sum(axis=0)
-            return total + sum(np.clip(inside(child, shifts), least[child], most[child]) for child in children[k])
+        def inside(k: int, shift: float) -> float:
+            total = float(np.clip(z[own[k]] + shift, lo[own[k]], hi[own[k]]).sum())
+            inner = (min(max(inside(child, shift), least[child]), most[child]) for child in children[k])
+            return total + float(sum(inner))
 
         def crossing(k: int, target: float) -> float:
             """Return the shift at which the sum of a node is the target, by the line between two corners."""
-            sums = np.maximum.accumulate(inside(k, corners[k]))
-            right = min(max(int(np.searchsorted(sums, target)), 1), len(sums) - 1)
-            (low, high), (below, above) = corners[k][right - 1 : right + 1], sums[right - 1 : right + 1]
-            slope, shift = float((above - below) / (high - low)), low
+            right = bisect.bisect_left(corners[k], target, key=lambda shift: inside(k, shift))
+            low, high = corners[k][min(max(right, 1), len(corners[k]) - 1) + np.array([-1, 0])]
+            slope, shift = (inside(k, high) - inside(k, low)) / (high - low), low
             for _ in range(2 if slope > 0.0 else 0):  # the second round removes what rounding left
-                shift = min(max(shift + (target - float(inside(k, np.array([shift]))[0])) / slope, low), high)
+                shift = min(max(shift + (target - inside(k, shift)) / slope, low), high)
             return float(shift)
 
         corners: list[Vector] = []  # of the sum of every node, as a function of the shift
@@ -202,12 +202,12 @@ class Tree:
         x = np.empty(len(z))
 
         def place(k: int, shift: float) -> None:
-            total = float(inside(k, np.array([shift]))[0])
+            total = inside(k, shift)
             target = min(max(total, least[k]), most[k])
             if total != target:
                 total, shift = target, crossing(k, target)
             for child in children[k]:
-                place(int(child), shift)
+                place(child, shift)
             if len(own[k]):
                 # Its own coordinates make up what rounding leaves of the limit.
                 rest = sum(float(x[self.groups[child].members].sum()) for child in children[k])
