@@ -72,10 +72,7 @@ class _LeaveOptimisation(FunctionPass):  # type: ignore[misc]
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class _OfferForLinking(LoweringPass):  # type: ignore[misc]
-    """Let other compiled functions call an inner function that has no machine code of its own.
-
-    Unless it is to be inlined by force, it never is: LLVM would inline long functions wherever they are called.
-    """
+    """Let other compiled functions call an inner function that has no machine code of its own."""
 
     _name = "offer_for_linking"
 
@@ -85,7 +82,7 @@ class _OfferForLinking(LoweringPass):  # type: ignore[misc]
     def run_pass(self, state: Any) -> bool:
         # Numba knows a function by a builtin, which Python would call; here nobody does.
         handle = list[Any]().append
-        if not state.flags.forceinline:
+        if getattr(state.func_id.func, "apart", False):
             state.library.get_function(state.cr.fndesc.llvm_func_name).add_function_attribute("noinline")
         state.targetctx.insert_user_function(handle, state.cr.fndesc, [state.library])
         state["cr"] = state.cr._replace(cfunc=handle)
@@ -118,12 +115,14 @@ class _InnerCompiler(CompilerBase):  # type: ignore[misc]
 
 
 # Inner functions have no wrapper for Python or C, and count no references (``_nrt``): the caller holds all arrays.
+# Without ``forceinline`` they would be inlined by force if the function that calls them first is.
 INNER = {
     "nogil": True,
     "error_model": "numpy",
     "no_cpython_wrapper": True,
     "no_cfunc_wrapper": True,
     "_nrt": False,
+    "forceinline": False,
 }
 
 
@@ -160,6 +159,12 @@ def allocating(function: Function) -> Function:
     return _inner(function, _nrt=True)
 
 
+def apart(function: Function) -> Function:
+    """Keep LLVM from inlining an inner function, which is long and would be compiled wherever it is called."""
+    getattr(function, "py_func", function).apart = True  # type: ignore[attr-defined]
+    return function
+
+
 class _Inner(CPUDispatcher):  # type: ignore[misc]
     """A compiled function without the wrapper that Python needs to call it; a wrapper takes long to compile.
 
@@ -182,7 +187,7 @@ class _Inner(CPUDispatcher):  # type: ignore[misc]
 def verb(stub: Function, allocates: bool = False) -> Function:
     """Turn ``stub`` into a verb; its body is the default, or raises for terms that have no body."""
     bodies: dict[type, Function] = {}
-    options = {**INNER, "_nrt": allocates, "forceinline": not allocates}
+    options = {**INNER, "_nrt": allocates, "forceinline": True}
     default = _inner(stub, **options)
 
     @functools.wraps(stub)

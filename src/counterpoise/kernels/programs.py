@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from counterpoise.kernels.basics import fill, integers, larger, reals, smaller, table
-from counterpoise.kernels.dispatch import allocating, kernel, outlined
+from counterpoise.kernels.dispatch import allocating, apart, kernel, outlined
 
 # The ridge of a convex program, for duplicate columns.
 RIDGE = 1e-10
@@ -82,6 +82,7 @@ def solve_box_sum(H, b, lo, hi, z):
     return violation
 
 
+@apart
 @allocating
 def _walk_box_sum(H, b, lo, hi, z):
     """Make the rounds of :func:`solve_box_sum`."""

@@ -90,7 +90,7 @@ def _turns(q4, q3, q2, q1):
     )
 
 
-@outlined
+@kernel
 def half_angle_minimisers(a, b, c, d):
     """Find the interior local minimisers of P = a cos² + b sin + c cos + d sin cos on [0, π/2].
 

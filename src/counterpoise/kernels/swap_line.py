@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from counterpoise.kernels.basics import fill, flags, integers, larger, reals, smaller, table
-from counterpoise.kernels.dispatch import allocating, entry_point, outlined
+from counterpoise.kernels.dispatch import allocating, apart, entry_point, outlined
 from counterpoise.kernels.groups import invert_definite, make_feasible, share_slopes, solve_box, wanted_transfer
 from counterpoise.kernels.separable import bend_right, separable_change, slope_left, slope_right
 
@@ -47,6 +47,7 @@ class Support(NamedTuple):
     ruled: bool
 
 
+@apart
 @outlined
 def value_on(problem, held, m, z):
     """Return f + h at the point whose m held coordinates are z, relative to x = 0."""
@@ -131,6 +132,7 @@ def trim(problem, held, m, z):
     return kept
 
 
+@apart
 @outlined
 def copy_support(held, z, m, to_held, to_z):
     """Copy the m members of a support and their values."""
@@ -147,6 +149,7 @@ def mark(held, m, is_held):
         is_held[held[a]] = True
 
 
+@apart
 @outlined
 def gradient_at(problem, held, m, z, gradient):
     """Write the slopes of f + the linear part of h; to the right of 0 for the coordinates that are not held."""
