@@ -50,6 +50,8 @@ TIGHT, ANNEALED, ANNEAL_EACH, ANNEAL_SLICE, HOT, COLD = 2, 7_000_000, 200, 1024,
 WALK_SLICE = 256
 # Steps for which a newcomer has to stay, at most and as a share of s, and for which who left has to stay away.
 STAY, STAY_SHARE, AWAY = 5, 0.5, 12
+# Where more than FEW may be held each walk draws both, from the first number up to below the second.
+STAYS, AWAYS = (3, 10), (8, 24)
 
 
 class SparseLine:
@@ -103,6 +105,7 @@ class SparseLine:
         self._unused = np.empty(5)
         # Where bounds are in the way, and with few names under kinks, a step of a walk solves a small program.
         slow = not is_plain(straightened(self.support, nothing) if self.s > FEW else self.support)
+        self.is_swift = not slow
         self.plan, self.steps = plan_of(self.s, problem.n), (short_steps if slow else steps_of)(self.s, problem.n)
         if self.tight:
             self.plan = self.plan._replace(work=LEAST_JOBS)
@@ -320,7 +323,10 @@ def walk(
     """Go from x, in place, to the best support of a walk over exchanges, for many names on a model without knots."""
     n = len(x)
     steps += max(0, s - int(np.count_nonzero(x)))  # to fill up
-    stay, away = max(1, min(STAY, math.ceil(STAY_SHARE * s))), max(1, min(AWAY, (n - s) // 2))
+    away_most = max(1, (n - s) // 2)
+    stay, away = max(1, min(STAY, math.ceil(STAY_SHARE * s))), min(AWAY, away_most)
+    if s > FEW:
+        stay, away = int(rng.integers(*STAYS)), min(int(rng.integers(*AWAYS)), away_most)
     model = straightened(support, x) if s > FEW else support
     if is_plain(model) and s > 1:
         _plain_walk(model, x, s, rng, steps, stay, away, limits or Limits())
