@@ -10,8 +10,9 @@ from scipy.optimize import minimize as scipy_minimize
 
 import counterpoise as cp
 from conftest import parts, scaled
-from counterpoise.kernels import swap_line, tabu_line
+from counterpoise.kernels import swap_line, tabu_line, walk_line
 from counterpoise.problems import SIT
+from counterpoise.solvers.line_walk import new_state, priced, straightened, walk
 from counterpoise.solvers.sparse_line import SparseLine, reduce_to
 
 
@@ -338,6 +339,101 @@ def test_a_walk_never_loses_ground(rng, variant):
         assert sparse_value(problem, x) <= before + 1e-9 * (1.0 + abs(before))
         at_zero = sparse_value(problem, np.zeros(9))
         assert value == pytest.approx(sparse_value(problem, x) - at_zero, rel=1e-9, abs=1e-9)
+
+
+def test_prices_in_single_precision_follow_moves_and_their_gains_are_true(rng):
+    """Weights, prices and gains after exchanges, newcomers and leavers are those made anew and those of SciPy."""
+    n, s, per, followed = 9, 5, 0.01, 0
+    for _ in range(scaled(60, 8)):
+        problem = random_problem(rng, n=n)
+        support, m = SparseLine(problem).support, int(rng.integers(2, 6))
+        now, fresh = new_state(support, per, s), new_state(support, per, s)
+        now.held[1 : m + 1] = rng.choice(n, m, replace=False)
+        value = priced(support, per, now, m)
+        for _ in range(5):
+            kind = int(rng.integers(3))
+            place = int(rng.integers(1, m + 1)) if (kind != 1 and m > 1) or m == s else -1
+            others = np.setdiff1d(np.arange(n), now.held[1 : m + 1])
+            enters = -1 if kind == 2 and place > 0 else int(rng.choice(others))
+            m, gain = walk_line.follow(support.Q, per, now, m, place, enters)
+            value -= gain
+            fresh.held[:] = now.held
+            anew = priced(support, per, fresh, m)
+            size = per * (problem.f.value(np.zeros(n)) + np.diag(support.Q).max())  # of what is added up
+            assert value == pytest.approx(anew, abs=3e-6 * size)
+            pairs = [(now.M[: m + 1, : m + 1], fresh.M[: m + 1, : m + 1]), (now.Z[: m + 1], fresh.Z[: m + 1])]
+            pairs += [(now.z[1 : m + 1], fresh.z[1 : m + 1]), (now.schur, fresh.schur), (now.slope, fresh.slope)]
+            for mine, other in pairs:
+                assert np.abs(mine - other).max() <= 1e-3 * np.abs(other).max() + 1e-9
+            if (now.z[1 : m + 1] > 0.0).all():
+                true = best_on(problem, now.held[1 : m + 1]) - sparse_value(problem, np.zeros(n))
+                assert anew / per == pytest.approx(true, rel=1e-5, abs=1e-5)
+            followed += 1
+    assert followed > 0
+
+
+def test_a_walk_makes_the_best_exchange_that_is_allowed(rng):
+    n, s, per, chosen = 9, 3, 1.0, 0
+    for _ in range(scaled(40, 6)):
+        problem = random_problem(rng, n=n, s=s)
+        support = SparseLine(problem).support
+        now = new_state(support, per, s)
+        held = np.sort(rng.choice(n, s, replace=False))
+        now.held[1 : s + 1], now.is_held[held] = held, True
+        value = priced(support, per, now, s)
+        rests = int(rng.choice(np.setdiff1d(np.arange(n), held)))
+        now.enter_from[rests], now.leave_from[held[0]] = 1, 1
+        place, enters = walk_line.choose(now, s, s, 0)
+        if place < 0:
+            continue
+        assert enters != rests and now.held[place] != held[0] and not now.is_held[enters]
+        gains, fresh = {}, new_state(support, per, s)
+        for a in range(2, s + 1):
+            for k in np.setdiff1d(np.arange(n), [*held, rests]):
+                fresh.held[:] = now.held
+                fresh.held[a] = k
+                anew = priced(support, per, fresh, s)
+                if fresh.z[a] > 0.0:
+                    gains[a, int(k)] = value - anew
+        best = max(gains.values())
+        assert gains[place, enters] == pytest.approx(best, rel=1e-3, abs=1e-4 * (1.0 + abs(value)))
+        chosen += 1
+    assert chosen > 0
+
+
+@pytest.mark.parametrize("scale", [1e-12, 1.0, 1e12])
+def test_walks_keep_the_constraint_and_never_lose_ground(rng, scale):
+    for s in (2, 4, 9, 10):
+        A, y = scale * rng.standard_normal((12, 10)), scale * rng.standard_normal(12)
+        hi = np.where(rng.random(10) < 0.2, 0.0, 1.0)
+        problem = cp.Problem(cp.LeastSquares(A, y), cp.Bounds(0, hi), cp.AtMost(s), cp.Sum(1.0))
+        line = SparseLine(problem)
+        x = line.descend(problem.start(1))
+        before = problem.objective(x)
+        walk(line.support, x, s, np.random.default_rng(0), 40)
+        assert problem.is_feasible(x) and np.count_nonzero(x) <= s and not x[hi == 0.0].any()
+        assert problem.objective(x) <= before + 1e-9 * abs(before)
+        again = line.descend(problem.start(1))
+        walk(line.support, again, s, np.random.default_rng(0), 40)
+        assert np.array_equal(x, again)
+
+
+def test_the_tangent_of_h_is_nowhere_above_it(rng):
+    """The model on which many names under kinks are walked over is a tangent: equal at x, and below elsewhere."""
+    for _ in range(scaled(40, 6)):
+        problem = random_problem(rng, kinks=True, weights=True)
+        line = SparseLine(problem)
+        x = random_support(line, rng)
+        model = straightened(line.support, x)
+        assert not len(model.h.centre)
+
+        def model_value(z, model=model):
+            return z @ (0.5 * model.Q @ z + model.b)
+
+        shift = line._value(x) - model_value(x)
+        for _ in range(10):
+            z = rng.dirichlet(np.ones(7)) * (rng.random(7) < 0.6)
+            assert model_value(z) + shift <= line._value(z) + 1e-9 * (1.0 + abs(line._value(z)))
 
 
 @pytest.mark.compiled

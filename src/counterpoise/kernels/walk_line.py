@@ -1,9 +1,10 @@
 """The walk of :mod:`counterpoise.kernels.tabu_line` where h has no knots and no bound but 0, several times as fast.
 
-The weights on a support are then those of M wherever they are positive; who would have a negative one leaves. M, the
-weights, ρ and the value follow every move in double precision. Z and ς, which are most of the work, choose the moves
-and nothing else; they are in single precision, and made anew from M before every slice of the walk. The letters are
-those of :mod:`counterpoise.kernels.swap_line`, in units of 1/``per``; row 0 of M and Z is that of the sum.
+The weights on a support are then those of M wherever they are positive; who would have a negative one leaves. M and the
+weights follow every move in double precision. Z and ς, which are most of the work, choose the moves; they are in single
+precision, as are changes of ρ and with them the last digits of values, and are made anew before every slice of the
+walk. The best support is solved again in the end. The letters are those of :mod:`counterpoise.kernels.swap_line`, in
+units of 1/``per``; row 0 of M and Z is that of the sum.
 """
 
 from __future__ import annotations
@@ -200,8 +201,8 @@ def walk(Q, per, now, m, s, first, last, stay, away, value, best, best_m, rng):
 
     Returns
     -------
-    m, value, best, best_m
-        The number of members and the value, now and at the best support so far, which is in ``now.best_held``.
+    m, best, best_m
+        The number of members, and the value and the members of the best support so far, which is in ``now.best_held``.
     """
     for step in range(first, last):
         place, enters = choose(now, m, s, step)
@@ -229,4 +230,4 @@ def walk(Q, per, now, m, s, first, last, stay, away, value, best, best_m, rng):
             best, best_m = value, m
             for a in range(1, m + 1):
                 now.best_held[a] = now.held[a]
-    return m, value, best, best_m
+    return m, best, best_m

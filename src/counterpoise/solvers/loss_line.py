@@ -17,18 +17,11 @@ from counterpoise import exactness
 from counterpoise.checks import Vector
 from counterpoise.problem import Problem
 from counterpoise.rules import near_point
+from counterpoise.solvers.line_walk import inverse_with_sum, walk
 from counterpoise.solvers.loss_support import LEAST_CURVATURE, LossSupports, Solved
 from counterpoise.solvers.pool import entering
 from counterpoise.solvers.population import Population
-from counterpoise.solvers.sparse_line import (
-    SparseLine,
-    inverse_with_sum,
-    joined,
-    random_size,
-    reduce_to,
-    short_steps,
-    walk,
-)
+from counterpoise.solvers.sparse_line import SparseLine, joined, random_size, reduce_to, short_steps
 from counterpoise.terms.separable import one_sided_slopes, separable_value
 
 # A support is solved when its gap is at most this share of F, in a search and for a claim.

@@ -19,8 +19,8 @@ from counterpoise.kernels.enter_arc import may_gain, turning_gains
 from counterpoise.problem import Problem
 from counterpoise.registry import strategy_for
 from counterpoise.solvers import components
+from counterpoise.solvers.line_walk import inverse_with_sum
 from counterpoise.solvers.sparse_arc import NegativeGram, serves
-from counterpoise.solvers.sparse_line import inverse_with_sum
 from counterpoise.terms import columns as data_columns
 from counterpoise.terms.separable import as_term, is_gapped, one_sided_slopes, take
 from counterpoise.terms.smooth import LeastSquares, Quadratic

@@ -177,8 +177,8 @@ def search(
     x0 : array of length n, optional
         One more start.
     work : int, optional
-        Number of starts and children. By default 128; for ``TopSum`` on ``Sum``, where each takes longer, 32, or fewer
-        if more than 30 may be held. Without limit if ``max_time`` is given. The same work and seed give the same point
+        Number of starts and children. By default 128; for ``TopSum`` on ``Sum``, where each takes longer, 32, or 4 to
+        80 if more than 30 may be held. Without limit if ``max_time`` is given. The same work and seed give the same point
         for any number of workers.
     n_jobs : int, optional
         Number of workers; -1 for one per core. Threads, or the joblib backend chosen by ``joblib.parallel_config``.
@@ -248,7 +248,7 @@ class _Search:
         points = [run.start.copy()]
         if run.max_time is not None:
             # The first job may take longer than the time limit, so a short descent by pairs comes first.
-            points += _first_points(run)
+            points += _first_points(run, getattr(exact, "is_swift", False))
         # Without a seed each search draws one, so that its jobs still agree with each other.
         self.root = int(np.random.SeedSequence(run.seed).generate_state(1)[0])
         self.exact = exact
@@ -403,8 +403,11 @@ class _Search:
         self.run.keep(x, objective)
 
 
-def _first_points(run: Run) -> list[Vector]:
-    """Return the start, or for TopSum the best single coordinate, and the end of a short descent from it."""
+def _first_points(run: Run, is_swift: bool) -> list[Vector]:
+    """Return the start, or for TopSum the best single coordinate, and the end of a short descent from it.
+
+    Where the first job is swift, and ends in time by itself, there is no such descent.
+    """
     problem, x = run.problem, run.start
     if hasattr(problem.g, "s"):
         c = getattr(problem.u, "c", 1.0)
@@ -413,7 +416,7 @@ def _first_points(run: Run) -> list[Vector]:
         alone[np.argmin(0.5 * c * c * (problem.f.diagonal + problem.separable.bend) + c * slopes)] = c
         x = problem.project(alone)
         run.keep(x, problem.objective(x))
-    return [x, bcd_g(problem, x, tol=1e-6, max_time=FIRST_SHARE * (run.max_time or 0.0)).x]
+    return [x] if is_swift else [x, bcd_g(problem, x, tol=1e-6, max_time=FIRST_SHARE * (run.max_time or 0.0)).x]
 
 
 def _exact_strategy(problem: Problem) -> Strategy | None:

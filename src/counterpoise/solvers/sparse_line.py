@@ -11,10 +11,11 @@ import numpy as np
 from counterpoise import exactness
 from counterpoise.checks import Vector
 from counterpoise.kernels import enumerate as enumeration
-from counterpoise.kernels import swap_line, tabu_line, walk_line
+from counterpoise.kernels import swap_line
 from counterpoise.kernels.anneal_line import anneal
 from counterpoise.problem import Problem
 from counterpoise.rules import near_point
+from counterpoise.solvers.line_walk import FEW, TOL, inverse_with_sum, is_plain, straightened, walk
 from counterpoise.solvers.population import Population
 from counterpoise.supervision import Limits
 from counterpoise.terms.separable import is_gapped, one_sided_slopes, separable_size, separable_value, take
@@ -22,7 +23,6 @@ from counterpoise.terms.separable import is_gapped, one_sided_slopes, separable_
 # Exchanges verified before a support is taken for the end of the way: many for a claim, and several times as many if
 # their promises leave it open; few in a search.
 CLAIM_TRIES, MORE_TRIES, SEARCH_TRIES = 4096, 8, 8
-TOL = 1e-9
 # Values of an enumeration that are closer than this, relative to the size of F's parts, are equal.
 MARGIN = 1e-12
 MOST_SWAPS = 10_000
@@ -39,17 +39,13 @@ KICKS = 0.25
 WALK_WORK, LEAST_STEPS, MOST_STEPS, STEPS_EACH = 3_500_000, 60, 250, 4
 # Where more than FEW may be held, valleys are few and deep: walks have STEPS_HELD steps for each that may be held, as
 # far as LONG_WORK goes, and every child is one of three points without a share of its names between LOST.
-FEW, STEPS_HELD, LONG_WORK, LOST = 30, 7, 24_000_000, (0.15, 0.35)
+STEPS_HELD, LONG_WORK, LOST = 7, 24_000_000, (0.15, 0.35)
 # Exchanges that are scored in all jobs of a search without limits, what small programs count as, times s³, and the
 # fewest and most jobs.
 WORK, SOLVED, LEAST_JOBS, MOST_JOBS = 1_050_000_000, 12, 4, 80
 # Floors are tight if fewer than so many times s names fit into the sum. Then a job is ANNEALED // s² random moves, or
 # so many for each name, in slices, at temperatures that fall from HOT to COLD, in units of the mean rise of a move.
 TIGHT, ANNEALED, ANNEAL_EACH, ANNEAL_SLICE, HOT, COLD = 2, 7_000_000, 200, 1024, 0.15, 0.003
-# Steps of a walk between two looks at the clock.
-WALK_SLICE = 256
-# Steps for which a newcomer has to stay, at most and as a share of s, and for which who left has to stay away.
-STAY, STAY_SHARE, AWAY = 5, 0.5, 12
 
 
 class SparseLine:
@@ -103,7 +99,10 @@ class SparseLine:
         self._unused = np.empty(5)
         # Where bounds are in the way, and with few names under kinks, a step of a walk solves a small program.
         slow = not is_plain(straightened(self.support, nothing) if self.s > FEW else self.support)
+        self.is_swift = not slow
         self.plan, self.steps = plan_of(self.s, problem.n), (short_steps if slow else steps_of)(self.s, problem.n)
+        if slow and self.s > FEW:
+            self.plan = self.plan._replace(work=max(LEAST_JOBS, self.plan.work * 2 // 5))
         if self.tight:
             self.plan = self.plan._replace(work=LEAST_JOBS)
             self.steps = max(min(ANNEALED // self.s**2, ANNEAL_EACH * problem.n), ANNEAL_SLICE)
@@ -314,98 +313,6 @@ def short_steps(s: int, n: int) -> int:
     return min(max(WALK_WORK // (s * n), LEAST_STEPS), MOST_STEPS, STEPS_EACH * n)
 
 
-def walk(
-    support: swap_line.Support, x: Vector, s: int, rng: np.random.Generator, steps: int, limits: Limits | None = None
-) -> None:
-    """Go from x, in place, to the best support of a walk over exchanges, for many names on a model without knots."""
-    n = len(x)
-    steps += max(0, s - int(np.count_nonzero(x)))  # to fill up
-    stay, away = max(1, min(STAY, math.ceil(STAY_SHARE * s))), max(1, min(AWAY, (n - s) // 2))
-    model = straightened(support, x) if s > FEW else support
-    if is_plain(model) and s > 1:
-        _plain_walk(model, x, s, rng, steps, stay, away, limits or Limits())
-    else:
-        tabu_line.walk(support, x, s, steps, stay, away, rng)
-
-
-def straightened(support: swap_line.Support, x: Vector) -> swap_line.Support:
-    """Return a support without the knots of h, which becomes its tangent at x."""
-    h: Any = support.h
-    if not len(h.centre):
-        return support
-    none = np.zeros((0, len(x)))
-    slopes = 0.5 * np.sum(one_sided_slopes(h, x), axis=0)
-    slopes[x == 0.0] = one_sided_slopes(h, x)[1][x == 0.0]
-    return support._replace(b=support.b + slopes, h=h._replace(centre=none, cost=none, curve=none))
-
-
-def is_plain(support: swap_line.Support) -> bool:
-    """Return whether the weights on a support have no bounds in the way but 0, and single precision can price them."""
-    h: Any = support.h
-    u: Any = support.u
-    room = (h.hi >= u.total) | (h.hi <= 0.0)
-    return not (support.ruled or len(h.centre) or bool((h.lo > 0.0).any())) and bool(
-        u.total > 0.0 and room.all() and np.diag(support.Q).max() > 1e-150
-    )
-
-
-def _plain_walk(
-    support: swap_line.Support,
-    x: Vector,
-    s: int,
-    rng: np.random.Generator,
-    steps: int,
-    stay: int,
-    away: int,
-    limits: Limits,
-) -> None:
-    """Walk by :mod:`counterpoise.kernels.walk_line`, with prices made anew by matrix products for every slice."""
-    h: Any = support.h
-    u: Any = support.u
-    Q, n, single = support.Q, len(x), np.float32
-    diagonal, chosen = np.diag(Q), np.argsort(-x, kind="stable")[:s]
-    per, members = 1.0 / float(diagonal.max()), chosen[x[chosen] > 0.0]
-    m, value, best, best_m = len(members), 0.0, math.inf, 0
-    shape, whole = (s + 2, n), np.int64
-    now = walk_line.State(
-        np.zeros(s + 2, whole), np.zeros(s + 2), np.zeros((s + 2, s + 2)), np.zeros(shape, single), np.zeros(n, single),
-        (walk_line.FLAT * per * diagonal).astype(single), np.zeros(n), np.zeros(n, whole), np.zeros(n, whole),
-        np.zeros(n, np.bool_), np.zeros(s + 2, whole), np.zeros(n, single), np.zeros(n, single), np.zeros(s + 2),
-        np.zeros(s + 2), np.zeros(n, single), np.zeros(n, single),
-    )  # fmt: skip
-    now.held[1 : m + 1], now.is_held[members] = members, True
-    now.enter_from[h.hi <= 0.0] = steps
-    for first in range(0, steps, WALK_SLICE):
-        if limits.reached():
-            break
-        value = priced(support, per, now, m)
-        if first == 0 and (now.z[1 : m + 1] > 0.0).all():
-            best, best_m, now.best_held[:] = value, m, now.held
-        last = min(first + WALK_SLICE, steps)
-        m, value, best, best_m = walk_line.walk(Q, per, now, m, s, first, last, stay, away, value, best, best_m, rng)
-    if best_m > 0:
-        end = np.zeros(n)
-        end[now.best_held[1 : best_m + 1]] = u.total / best_m
-        if math.isfinite(swap_line.descend(support, end, s, TOL, 0.0, 0, 1, np.empty(5))[0]):
-            x[:] = end
-
-
-def priced(support: swap_line.Support, per: float, now: walk_line.State, m: int) -> float:
-    """Write weights and prices of the m members of a state, and return the value there, in units of 1/``per``."""
-    u: Any = support.u
-    held = now.held[1 : m + 1]
-    K = np.vstack([np.ones(len(support.b)), per * support.Q[held]])
-    M, b = inverse_with_sum(K[1:, held]), per * support.b
-    M = np.roll(M, 1, axis=(0, 1))  # the sum comes first
-    z = u.total * M[1:, 0] - M[1:, 1:] @ b[held]
-    Z = M.astype(np.float32) @ K.astype(np.float32)
-    now.M[: m + 1, : m + 1], now.z[1 : m + 1], now.Z[: m + 1] = M, z, Z
-    now.schur[:] = per * np.diag(support.Q) - np.einsum("ak,ak->k", K, Z)
-    slope = b + z @ K[1:]
-    now.slope[:] = slope - slope[held].mean()
-    return float(0.5 * z @ (slope[held] + b[held]))
-
-
 def reduce_to(support: swap_line.Support, s: int, chosen: Any, x: Vector) -> int:
     """Reduce the chosen coordinates to s by backward elimination, solve on these, write x; return how many are held.
 
@@ -442,17 +349,6 @@ def reduce_to(support: swap_line.Support, s: int, chosen: Any, x: Vector) -> int
     if math.isinf(swap_line.descend(support, x, s, TOL, 0.0, 0, 1, np.empty(5))[0]):
         x[:] = 0.0
     return int(np.count_nonzero(x))
-
-
-def inverse_with_sum(Q: Any) -> Any:
-    """Return [[Q, 1], [1ᵀ, 0]]⁻¹ with a ridge that keeps it finite."""
-    inverse = np.linalg.inv(Q + (swap_line.RIDGE * float(np.diag(Q).max()) + 1e-100) * np.eye(len(Q)))
-    row = inverse.sum(axis=1)
-    bordered = np.empty((len(Q) + 1, len(Q) + 1))
-    bordered[:-1, :-1] = inverse - np.outer(row, row) / row.sum()
-    bordered[:-1, -1] = bordered[-1, :-1] = row / row.sum()
-    bordered[-1, -1] = -1.0 / row.sum()
-    return bordered
 
 
 def joined(parents: list[Vector], s: int, n: int, rng: np.random.Generator) -> tuple[Any, Any]:
