@@ -23,6 +23,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import counterpoise as cp
 from conftest import parts, scaled
 from counterpoise.estimators import tracking as module
+from counterpoise.estimators import tracking_task
 from counterpoise.estimators.options import price_columns
 from counterpoise.estimators.tracking import IndexTracker
 from counterpoise.problems import SIT
@@ -590,7 +591,7 @@ def test_an_interrupted_fit_is_kept_and_told(rng, monkeypatch):
         result.update(status=cp.Status.INTERRUPTED, success=False)
         return result
 
-    monkeypatch.setattr(module, "minimize", interrupted)
+    monkeypatch.setattr(tracking_task, "minimize", interrupted)
     with pytest.warns(UserWarning, match=r"^The fit was interrupted; the best point so far is kept\.$") as caught:
         model = tracker().fit(*market(rng))
     assert caught[0].filename == __file__

@@ -161,7 +161,7 @@ def allocating(function: Function) -> Function:
 
 def apart(function: Function) -> Function:
     """Keep LLVM from inlining an inner function, which is long and would be compiled wherever it is called."""
-    getattr(function, "py_func", function).apart = True  # type: ignore[attr-defined]
+    getattr(function, "py_func", function).apart = True  # type: ignore[union-attr]
     return function
 
 

@@ -1,0 +1,120 @@
+"""Tables of returns: the same dates, one name a column, numbers only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from counterpoise.checks import (
+    Vector,
+    float_array,
+)
+from counterpoise.estimators.covariates import is_pandas, some
+from counterpoise.extras import require
+
+
+def one_series(returns: Any, index: Any, sample_weight: Any) -> Any:
+    """Return the index as a Series or array, with the dates of the returns if both have dates."""
+    if is_pandas(index, "DataFrame"):
+        if index.shape[1] != 1:
+            raise ValueError(f"index has {index.shape[1]} columns, {some(index.columns)}; it must be one series.")
+        index = index.iloc[:, 0]
+    same_dates(returns, index, "index")
+    same_dates(returns, sample_weight, "sample_weight")
+    if is_pandas(index, "Series") and index.dtype.kind in "fO":
+        missing = np.flatnonzero(index.isna().to_numpy())
+        if len(missing):
+            raise ValueError(
+                f"index is NaN on {some(map(_date, index.index[missing]), 3)}; drop these dates from both or fill them."
+            )
+    return index
+
+
+def column_of(index: Any) -> Vector:
+    """Return a series, or the one column of a table, as an array."""
+    values = np.asarray(index, dtype=np.float64)
+    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
+
+
+def same_dates(returns: Any, other: Any, what: str) -> None:
+    """Refuse two tables of pandas whose rows are not the same, naming the first that differ."""
+    if not (is_pandas(returns, "DataFrame") and is_pandas(other, "Series")) or returns.index.equals(other.index):
+        return
+    lacking = returns.index[~returns.index.isin(other.index)]
+    extra = other.index[~other.index.isin(returns.index)]
+    found = []
+    if len(lacking):
+        found.append(f"{what} lacks {some(map(_date, lacking), 3)}, which returns has")
+    if len(extra):
+        found.append(f"returns lacks {some(map(_date, extra), 3)}, which {what} has")
+    if found:
+        raise ValueError(f"{'; '.join(found)}: give both on the same dates.")
+    if len(returns) != len(other):
+        rows = f"returns has {len(returns)} rows and {what} {len(other)}"
+        raise ValueError(f"{rows}, because dates are duplicated; drop the duplicates.")
+    k = int(np.flatnonzero(np.asarray(returns.index != other.index))[0])
+    dates = _date(returns.index[k]), _date(other.index[k])
+    raise ValueError(
+        f"returns and {what} have the same dates in another order: row {k} is {dates[0]} in the one and {dates[1]} in "
+        "the other; sort both."
+    )
+
+
+def check_frame(returns: Any) -> None:
+    """Refuse columns that have one name, hold words or lack values, by name."""
+    if not returns.columns.is_unique:
+        twice = returns.columns[returns.columns.duplicated()]
+        raise ValueError(f"returns has more than one column {some(twice.unique())}; names must be unique.")
+    types = pandas_for("A DataFrame").api.types
+    for name, column in returns.items():
+        if types.is_object_dtype(column.dtype):
+            _refuse_objects(name, column)
+        elif not types.is_numeric_dtype(column.dtype):
+            raise ValueError(f"Column {name!r} of returns holds {column.dtype}; returns must be numbers.")
+    bad = returns.isna().to_numpy()
+    if not bad.any():
+        return
+    first = [
+        f"{returns.columns[k]!r} on {_date(returns.index[bad[:, k].argmax()])}" for k in np.flatnonzero(bad.any(axis=0))
+    ]
+    raise ValueError(
+        f"returns has {int(bad.sum())} missing values (NaN) in {len(first)} columns, the first of each: "
+        f"{some(first, 3)}; drop these names or dates, or fill them."
+    )
+
+
+def _refuse_objects(name: Any, column: Any) -> None:
+    """Name the first object of a column that is no number; missing ones are told apart."""
+    present = column[column.notna()]
+    try:
+        float_array(present.to_numpy(), "")
+    except (TypeError, ValueError):
+        for date, value in present.items():
+            try:
+                float_array(np.array([value], dtype=object), "")
+            except (TypeError, ValueError):
+                raise ValueError(
+                    f"Column {name!r} of returns holds {value!r} on {_date(date)}, a {type(value).__name__}; returns "
+                    "must be numbers."
+                ) from None
+
+
+def refuse_missing(X: Vector, what: str) -> None:
+    """Name the first NaN or infinity by row and column."""
+    bad = ~np.isfinite(X)
+    if bad.any():
+        row, column = np.argwhere(bad)[0].tolist()
+        raise ValueError(
+            f"{what} contains NaN or infinity: {X[row, column]} in row {row}, column {column} is the first of "
+            f"{int(bad.sum())}; remove or impute them, all entries must be finite."
+        )
+
+
+def _date(label: Any) -> str:
+    return str(label).removesuffix(" 00:00:00")
+
+
+def pandas_for(what: str) -> Any:
+    """Return pandas, or refuse what needs it."""
+    return require(f"{what} needs", "pandas")

@@ -1,0 +1,132 @@
+"""The problem that a portfolio solves, and its solution as users see it."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from counterpoise.checks import (
+    Vector,
+)
+from counterpoise.estimators.callbacks import FRAMES, batches
+from counterpoise.estimators.covariates import some
+from counterpoise.estimators.frames import pandas_for
+from counterpoise.estimators.measures import Measure
+from counterpoise.estimators.tracking_rules import Names, Rules, feasible
+from counterpoise.problem import Problem, Result, Status
+from counterpoise.rules import InfeasibleError
+from counterpoise.solvers import minimize
+from counterpoise.solvers.run import Progress
+from counterpoise.solvers.sparse_line import plan_of
+from counterpoise.tables.native import Native
+from counterpoise.terms.concave import AtMost
+from counterpoise.terms.constraint import Sum
+from counterpoise.terms.separable import AbsoluteDeviation, Bounds, SemiContinuous, SeparableTerm
+
+
+class Task(NamedTuple):
+    """Returns, the index, the weights of the days, the rules, and what is minimised."""
+
+    names: Names
+    frame: bool
+    native: Native | None
+    A: Vector
+    y: Vector
+    weight: Vector
+    rules: Rules
+    measure: Measure
+    options: dict[str, Any]
+
+    def problem(self, size: int) -> Problem | None:
+        """State the problem of at most ``size`` names; refuse rules that contradict each other. None for one name."""
+        rules, n = feasible(self.rules, size, self.names), len(self.names.labels)
+        if n == 1:
+            return None
+        least = np.where(rules.must, 0.0, rules.lo)
+        h: SeparableTerm = Bounds(np.where(rules.must, rules.lo, 0.0), rules.hi)
+        if least.any():
+            h = h + SemiContinuous(least, rules.hi)
+        if rules.cost.any():
+            h = h + AbsoluteDeviation(rules.centre, rules.cost)
+        u = Sum(1.0)
+        if rules.group_names:
+            members = {name: np.flatnonzero(rules.group == k) for k, name in enumerate(rules.group_names)}
+            u = u.within(members, dict(zip(members, zip(rules.least, rules.most, strict=True), strict=True)))
+        # Columns are priced without AᵀA where there are very many, if every name may be left out or held at any weight.
+        gram = True if least.any() or rules.must.any() or rules.group_names else None
+        f = self.measure.term(self.A, self.y, self.weight, gram)
+        return Problem(f, h, AtMost(min(size, n)), u, constant=rules.sold_cost, name="IndexTracker")
+
+    def solve(
+        self, problem: Problem | None, x0: Vector | None = None, callback: Callable[[Progress], Any] | None = None
+    ) -> Result:
+        """Return the weights."""
+        if problem is None:
+            return self._only_name()
+        if x0 is None and problem.is_feasible(self.rules.centre):
+            x0 = self.rules.centre
+        options = {**self.options, "callback": callback}
+        if options["method"] != "search":
+            del options["work"], options["n_jobs"]
+        try:
+            return minimize(problem, x0, **options)
+        except InfeasibleError as error:
+            reason = error.reason.replace("non-zeros", "names").replace("values", "weights")
+            raise ValueError(
+                f"No portfolio of at most {problem.g.s} names keeps all rules together; {reason}."
+            ) from None
+
+    def _only_name(self) -> Result:
+        """Return the portfolio of the one name that there is."""
+        # Terms have two columns at least: the name twice, of which one is held.
+        x, f = np.ones(1), self.measure.term(np.hstack([self.A, self.A]), self.y, self.weight)
+        objective = float(f.value(np.array([1.0, 0.0]))) + float(self.rules.cost @ np.abs(x - self.rules.centre))
+        objective += self.rules.sold_cost
+        status = Status.CERTIFIED
+        fields = {"nit": 0, "nacc": 0, "time": 0.0, "setup_time": 0.0, "cws_gap": 0.0, "tolerance": 0.0}
+        history = np.array([[0.0, 0.0, objective]])
+        return Result(
+            x=x, objective=objective, status=status, success=True, message=status.value, history=history,
+            seed=self.options["seed"], convex_gap=0.0, swap_gap=None, **fields,
+        )  # fmt: skip
+
+    def batches(self, size: int) -> int | None:
+        """Return how often a search of ``size`` names reports at most, None if that is not known."""
+        n = len(self.names.labels)
+        if self.options["method"] != "search":
+            return None
+        return batches(self.options["work"], self.options["max_time"], plan_of(min(size, n), n))
+
+    def tracking_error(self, x: Vector) -> float:
+        """Return the root mean square of the difference."""
+        return math.sqrt(float(self.weight @ (self.A @ x - self.y) ** 2) / float(self.weight.sum()))
+
+    def series(self, x: Vector) -> Any:
+        """Return weights by name, if the names came with a table."""
+        if not self.frame:
+            return x.copy()
+        series = pandas_for("A Series").Series(x, index=self.names.labels, name="weight")
+        return series if self.native is None else self.native.table(series.rename_axis("name").to_frame())
+
+    def table(self, rows: list[Vector], sizes: list[int]) -> Any:
+        """Return one row of weights per size."""
+        if not self.frame:
+            return np.array(rows)
+        pandas = pandas_for("A table")
+        frame = pandas.DataFrame(rows, index=pandas.Index(sizes, name="n_assets"), columns=self.names.labels)
+        return frame if self.native is None else self.native.table(frame)
+
+    def warn(self, x: Vector) -> None:
+        """Tell of weights that are probably not meant: in names that do not vary."""
+        if self.frame and len(self.y) > 1:
+            still = [k for k in np.flatnonzero(x) if np.ptp(self.A[:, k]) == 0.0]
+            if still:
+                warnings.warn(
+                    f"{some(self.names.of(still))} has the same return on every day and is held; exclude it if its "
+                    "prices are missing or were carried forward.",
+                    stacklevel=3 + FRAMES,
+                )
