@@ -64,6 +64,13 @@ def fill(values, value):
 
 
 @kernel
+def assign(values, out):
+    """Write an array of one dimension into another."""
+    for i in range(len(values)):
+        out[i] = values[i]
+
+
+@kernel
 def larger(a, b):
     """Return max(a, b)."""
     return b if b > a else a

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.kernels.basics import fill, integers, larger, reals, smaller, table
+from counterpoise.kernels.basics import assign, fill, integers, larger, reals, smaller, table
 from counterpoise.kernels.dispatch import allocating, entry_point
 from counterpoise.kernels.groups import make_feasible
 from counterpoise.kernels.swap_line import solve_on, value_on
@@ -263,7 +263,7 @@ def signs_from(Q, b, base, reach, ups, first, value, x):
                 found = values[depth] + reach * (slopes[depth, i] + 0.5 * reach * Q[i, i])
                 if found < value:
                     value = found
-                    x[:] = base
+                    assign(base, x)
                     for a in range(depth):
                         x[chosen[a]] += reach
                     x[i] += reach

@@ -153,7 +153,8 @@ def polish_block(H, z, m, precision, signed, product, residual, direction, turne
     """
     _power_phase(H, z, m, signed, product)
     rho, before, length, conjugate = 0.0, 0.0, 0.0, False
-    residual[:m] = 0.0
+    for a in range(m):
+        residual[a] = 0.0
     for _ in range(20 * m + 50):
         rho, square, change = _residual(z, product, m, signed, residual)
         if square <= precision * rho * rho:
@@ -239,7 +240,9 @@ def _keep_largest(held, z, m, most):
     """Keep the ``most`` largest coordinates, scaled to length 1; return how many are held."""
     if m <= most:
         return m
-    taken, sizes = flags(m, False), np.abs(z[:m])
+    taken, sizes = flags(m, False), reals(m)
+    for a in range(m):
+        sizes[a] = abs(z[a])
     for _ in range(most):
         taken[largest(sizes, taken)] = True
     square, kept = 0.0, 0

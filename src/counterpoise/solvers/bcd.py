@@ -185,11 +185,12 @@ def _descend_by_blocks(
 ) -> Result:
     if working_set not in (None, "support", "random"):
         raise ValueError(f'working_set is {working_set!r}; for blocks it must be "support" or "random".')
-    support_aware, patience = working_set != "random", idle_blocks * run.problem.n
+    how, patience = block.UNIFORM if working_set == "random" else block.SUPPORT, idle_blocks * run.problem.n
+    chosen, z = np.zeros(k, dtype=np.int64), np.zeros(k)
 
     def advance(terms: Terms, tol: float, level: Vector, trials: int, age: Any) -> tuple[int, int, bool]:
-        where = (terms, run.start, k, kind, support_aware, theta)
-        moved: tuple[int, int, bool] = block.block_epoch(*where, tol, level, trials, patience, run.rng, age)
+        where = (terms, run.start, chosen, z, how, kind, theta)
+        moved: tuple[int, int, bool] = block.block_epoch(*where, tol, level, trials, patience, run.rng, age)[:3]
         return moved
 
     by_faces = None if kind == block.LINEARISED or theta > 0.0 else False

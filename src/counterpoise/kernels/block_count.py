@@ -1,0 +1,130 @@
+"""States of blocks under AtMost: which coordinates of a block may be non-zero."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterpoise.kernels.arc import Arc
+from counterpoise.kernels.basics import integers, larger, reals, smaller, table
+from counterpoise.kernels.block_states import STAYS, concave_change, enumerate_states, propose, solve_state
+from counterpoise.kernels.concave import AtMost
+from counterpoise.kernels.dispatch import allocating, implements, kernel, verb
+from counterpoise.kernels.line import Line
+
+
+@implements(concave_change, AtMost)
+def _change_count(g, x, block, z):
+    count = g.count[0]
+    for a in range(len(block)):
+        count += int(z[a] != 0.0) - int(x[block[a]] != 0.0)
+    return 0.0 if count <= g.s else np.inf
+
+
+@verb
+def refill(u, lo, hi, here, z):
+    """Move z, some coordinates of a block that is to become 0 elsewhere, to where it keeps u; return whether it can."""
+    raise NotImplementedError
+
+
+@implements(refill, Line)
+def _refill_line(u, lo, hi, here, z):
+    rest, size = 0.0, 0.0
+    for a in range(len(here)):
+        rest += here[a]
+        size += abs(here[a])
+    for a in range(len(z)):
+        rest -= z[a]
+    for a in range(len(z)):
+        moved = smaller(larger(z[a] + rest, lo[a]), hi[a])
+        rest -= moved - z[a]
+        z[a] = moved
+    return abs(rest) <= STAYS * size
+
+
+@implements(refill, Arc)
+def _refill_arc(u, lo, hi, here, z):
+    wanted, square = 0.0, 0.0
+    for a in range(len(here)):
+        wanted += here[a] * here[a]
+    for a in range(len(z)):
+        square += z[a] * z[a]
+    if square == 0.0:
+        z[0], square = 1.0, 1.0
+    for a in range(len(z)):
+        z[a] *= np.sqrt(wanted / square)
+    return True
+
+
+@allocating
+def solve_part(u, x, block, H, b, lo, hi, free, m, z):
+    """Write the candidate whose first m coordinates of ``free`` may be non-zero; x itself if they cannot keep u."""
+    k = len(z)
+    part, tilt, low, high, point = table(m, m), reals(m), reals(m), reals(m), reals(m)
+    here = reals(k)
+    for a in range(k):
+        here[a] = x[block[a]]
+    for a in range(m):
+        i = free[a]
+        tilt[a], low[a], high[a], point[a] = b[i], lo[i], hi[i], z[i]
+        for c in range(m):
+            part[a, c] = H[i, free[c]]
+    kept = m > 0 and refill(u, low, high, here, point)
+    if kept:
+        solve_state(u, part, tilt, low, high, point)
+    for a in range(k):
+        z[a] = 0.0 if kept else here[a]
+    for a in range(m if kept else 0):
+        z[free[a]] = point[a]
+
+
+@kernel
+def _places_of_block(g, x, block):
+    """Return how many coordinates of a block may be non-zero."""
+    places = g.s - g.count[0]
+    for a in range(len(block)):
+        places += int(x[block[a]] != 0.0)
+    return places
+
+
+@implements(propose, AtMost)
+def _propose_count(g, u, x, block, H, b, lo, hi, ranking, state, z):
+    """State t: the first min(k, places) − t of the ranking may be non-zero; state −1: those that are."""
+    k = len(z)
+    most = smaller(k, _places_of_block(g, x, block))
+    if state >= most:
+        return False
+    free, m = integers(k), 0
+    if state < 0:
+        for a in range(k):
+            if x[block[a]] != 0.0:
+                free[m] = a
+                m += 1
+    else:
+        m = most - state
+        if state > 0:
+            smallest = m
+            for a in range(m):
+                if abs(z[ranking[a]]) < abs(z[ranking[smallest]]):
+                    smallest = a
+            ranking[smallest], ranking[m] = ranking[m], ranking[smallest]
+        for a in range(m):
+            free[a] = ranking[a]
+    solve_part(u, x, block, H, b, lo, hi, free, m, z)
+    return True
+
+
+@implements(enumerate_states, AtMost)
+def _enumerate_count(g, u, x, block, H, b, lo, hi, state, z):
+    """All sets of as many coordinates as may be non-zero, or of fewer."""
+    k = len(z)
+    if state >= 1 << k:
+        return -1
+    free, m = integers(k), 0
+    for a in range(k):
+        if state >> a & 1:
+            free[m] = a
+            m += 1
+    if m > _places_of_block(g, x, block):
+        return 0
+    solve_part(u, x, block, H, b, lo, hi, free, m, z)
+    return 1

@@ -1,0 +1,337 @@
+"""States of blocks: the programs of the constraints, and what TopSum and the smooth concave terms propose.
+
+A *state* replaces g by a linear function of the block's new values z, as :mod:`.block` explains.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterpoise.kernels.arc import Arc
+from counterpoise.kernels.basics import copied, integers, larger, reals, smaller, table
+from counterpoise.kernels.concave import ConcaveQuadratic, Norm2, TopSum, subslope
+from counterpoise.kernels.dispatch import allocating, allocating_verb, implements, kernel, outlined, verb
+from counterpoise.kernels.line import Line
+from counterpoise.kernels.programs import solve_box_sum, solve_on_sphere
+
+# By so much, relative to its size, rounding may take a block off the constraint.
+STAYS = 1e-13
+
+
+# The program of a state.
+
+
+@verb
+def is_signed(u):
+    """Return whether blocks have signs, and h a part Σ evenᵢ|xᵢ|."""
+    return False
+
+
+@implements(is_signed, Arc)
+def _is_signed_arc(u):
+    return u.signed
+
+
+@verb
+def solve_state(u, H, b, lo, hi, z):
+    """Minimise ½zᵀHz + bᵀz over the block's part of the feasible set, from a feasible z, in place."""
+    raise NotImplementedError
+
+
+@implements(solve_state, Line)
+def _solve_state_line(u, H, b, lo, hi, z):
+    solve_box_sum(H, b, lo, hi, z)
+
+
+@implements(solve_state, Arc)
+def _solve_state_arc(u, H, b, lo, hi, z):
+    solve_on_sphere(H, b, z)
+
+
+@verb
+def stays(u, lo, hi, here, z):
+    """Return whether a block that goes from ``here`` to z stays on u(x) = 0 and within its bounds, but for rounding."""
+    raise NotImplementedError
+
+
+@implements(stays, Line)
+def _stays_line(u, lo, hi, here, z):
+    total, size = 0.0, 0.0
+    for a in range(len(z)):
+        if not lo[a] <= z[a] <= hi[a]:
+            return False
+        total += z[a] - here[a]
+        size += abs(z[a]) + abs(here[a])
+    return abs(total) <= STAYS * size
+
+
+@implements(stays, Arc)
+def _stays_arc(u, lo, hi, here, z):
+    total, size = 0.0, 0.0
+    for a in range(len(z)):
+        if not z[a] >= 0.0:
+            return False
+        total += (z[a] - here[a]) * (z[a] + here[a])
+        size += here[a] * here[a]
+    return abs(total) <= STAYS * size
+
+
+# How g changes over a block, and what its states propose.
+
+
+@allocating_verb
+def concave_change(g, x, block, z):
+    """Return g(x with x_B = z) − g(x)."""
+    raise NotImplementedError
+
+
+@allocating_verb
+def propose(g, u, x, block, H, b, lo, hi, ranking, state, z):
+    """Write the candidate of one state into z, which holds a feasible start; return whether there was such a state.
+
+    ``ranking`` orders the block by the solution without g, largest first. State −1 is the state of x itself.
+    """
+    raise NotImplementedError
+
+
+@allocating_verb
+def enumerate_states(g, u, x, block, H, b, lo, hi, state, z):
+    """Write the candidate of one of all states into z; return 1, 0 if the state is empty, −1 after the last state."""
+    raise NotImplementedError
+
+
+@kernel
+def _outside(g, block, k, values):
+    """Fill ``values`` with the magnitudes of ranks s−K+1 … s among the coordinates outside the block, K = min(k, s)."""
+    K = smaller(k, g.s)
+    taken, r = 0, 0
+    while taken < g.s and r < len(g.order):
+        inside = False
+        for a in range(k):
+            if block[a] == g.order[r]:
+                inside = True
+        if not inside:
+            if taken >= g.s - K:
+                values[taken - (g.s - K)] = g.key[r]
+            taken += 1
+        r += 1
+    for a in range(larger(taken - (g.s - K), 0), K):
+        values[a] = 0.0
+    return K
+
+
+@outlined
+def _top_of_both(outside, K, sizes):
+    """Return the sum of the K largest of ``outside`` (descending) and ``sizes`` (sorted here, descending) together."""
+    k = len(sizes)
+    for a in range(1, k):
+        value, c = sizes[a], a
+        while c > 0 and sizes[c - 1] < value:
+            sizes[c] = sizes[c - 1]
+            c -= 1
+        sizes[c] = value
+    total, a, c = 0.0, 0, 0
+    for _ in range(K):
+        if c < k and sizes[c] >= outside[a]:
+            total += sizes[c]
+            c += 1
+        else:
+            total += outside[a]
+            a += 1
+    return total
+
+
+@implements(concave_change, TopSum)
+def _change_top(g, x, block, z):
+    k = len(block)
+    outside, before, after = reals(k), reals(k), reals(k)
+    K = _outside(g, block, k, outside)
+    for a in range(k):
+        before[a], after[a] = abs(x[block[a]]), abs(z[a])
+    return g.lam * (_top_of_both(outside, K, before) - _top_of_both(outside, K, after))
+
+
+@kernel
+def _block_rise(x, block, z):
+    rise = 0.0
+    for a in range(len(block)):
+        rise += (z[a] - x[block[a]]) * (z[a] + x[block[a]])
+    return rise
+
+
+@implements(concave_change, ConcaveQuadratic)
+def _change_square(g, x, block, z):
+    return -g.lam * _block_rise(x, block, z)
+
+
+@implements(concave_change, Norm2)
+def _change_norm(g, x, block, z):
+    rise, square = _block_rise(x, block, z), g.square[0]
+    total = np.sqrt(square) + np.sqrt(larger(square + rise, 0.0))
+    return -g.lam * rise / total if total > 0.0 else 0.0
+
+
+@implements(propose, TopSum)
+def _propose_top(g, u, x, block, H, b, lo, hi, ranking, state, z):
+    """State t: the first p = min(k, s) − t of the ranking are among the s largest.
+
+    Each state drops from the ranking the coordinate that the last one left smallest: backward elimination.
+    """
+    k, lam, s = len(z), g.lam, g.s
+    most = smaller(k, s)
+    if state > most:
+        return False
+    tilted = copied(b)
+    if state < 0:
+        for a in range(k):
+            tilted[a] -= lam if g.rank[block[a]] < s else 0.0
+    else:
+        p = most - state
+        if state > 0:
+            smallest = p
+            for a in range(p):
+                if z[ranking[a]] < z[ranking[smallest]]:
+                    smallest = a
+            ranking[smallest], ranking[p] = ranking[p], ranking[smallest]
+        for a in range(p):
+            tilted[ranking[a]] -= lam
+    solve_state(u, H, tilted, lo, hi, z)
+    return True
+
+
+@verb
+def fill_vertex(u, lo, hi, ranking, z):
+    """Write the vertex of the feasible set that ``ranking`` names; return whether the set has one."""
+    return False
+
+
+@implements(fill_vertex, Line)
+def _fill_vertex(u, lo, hi, ranking, z):
+    """Raise the coordinates to their upper bounds in the order of ``ranking`` until the block's sum is spent."""
+    spare = 0.0
+    for a in range(len(z)):
+        spare += z[a] - lo[a]
+    if not np.isfinite(spare):
+        return False
+    for a in range(len(z)):
+        i = ranking[a]
+        rise = smaller(spare, hi[i] - lo[i])
+        z[i] = hi[i] if rise >= hi[i] - lo[i] else lo[i] + rise
+        spare -= rise
+    return True
+
+
+@implements(propose, ConcaveQuadratic)
+@implements(propose, Norm2)
+def _propose_vertex(g, u, x, block, H, b, lo, hi, ranking, state, z):
+    """The sum leaves one state: the first of the ranking at their upper bounds, the rest at the lower."""
+    if state > 0:
+        return False
+    if state == 0:
+        return fill_vertex(u, lo, hi, ranking, z)
+    tilted = copied(b)
+    for a in range(len(z)):
+        tilted[a] += subslope(g, x, block[a])
+    solve_state(u, H, tilted, lo, hi, z)
+    return True
+
+
+@implements(enumerate_states, TopSum)
+def _enumerate_top(g, u, x, block, H, b, lo, hi, state, z):
+    """All 2ᵏ sets S of block coordinates among the s largest: g is the least of their linear functions (x ≥ 0)."""
+    k, lam = len(z), g.lam
+    if state >= 1 << k:
+        return -1
+    tilted, count = copied(b), 0
+    for a in range(k):
+        if state >> a & 1:
+            tilted[a] -= lam
+            count += 1
+    if count > g.s:
+        return 0
+    solve_state(u, H, tilted, lo, hi, z)
+    return 1
+
+
+@allocating
+def stationary_on_face(H, b, lo, hi, state, most_free, z):
+    """Write the stationary point of ½zᵀHz + bᵀz on a face of the box with 1ᵀz as it is; return whether it is inside.
+
+    The base-3 digits of ``state`` put each coordinate on lo, on hi, or set it free. Gaussian elimination with pivoting
+    on the bordered system; a singular face is passed over, because its minimum recurs on a smaller face.
+    """
+    k, spare, m, reach = len(z), np.sum(z), 0, 0.0
+    free = integers(k)
+    for a in range(k):
+        digit = state % 3
+        state //= 3
+        if digit == 2:
+            free[m] = a
+            m += 1
+        else:
+            z[a] = lo[a] if digit == 0 else hi[a]
+            if not np.isfinite(z[a]):
+                return False  # there is no such face; where the sum is the limit, the others are at their bounds
+            spare -= z[a]
+            reach += abs(z[a])
+    if m == 0 or m > most_free:
+        return m == 0 and abs(spare) <= STAYS * reach
+    system = table(m + 1, m + 2)
+    size = 0.0
+    for a in range(m):
+        right = -b[free[a]]
+        for c in range(k):
+            inside = False
+            for e in range(m):
+                if free[e] == c:
+                    inside = True
+            if not inside:
+                right -= H[free[a], c] * z[c]
+        for c in range(m):
+            system[a, c] = H[free[a], free[c]]
+            size = larger(size, abs(system[a, c]))
+        system[a, m], system[m, a], system[a, m + 1] = 1.0, 1.0, right
+    system[m, m + 1] = spare
+    for column in range(m + 1):
+        pivot = column
+        for row in range(column + 1, m + 1):
+            if abs(system[row, column]) > abs(system[pivot, column]):
+                pivot = row
+        if abs(system[pivot, column]) <= 1e-13 * larger(size, 1e-300) and m > 1:
+            return False
+        for c in range(column, m + 2):
+            system[column, c], system[pivot, c] = system[pivot, c], system[column, c]
+        for row in range(m + 1):
+            if row != column:
+                ratio = system[row, column] / system[column, column]
+                for c in range(column, m + 2):
+                    system[row, c] -= ratio * system[column, c]
+    # The last free coordinate takes what the sum leaves, so that a poorly conditioned face is still on the sum.
+    for a in range(m):
+        value, i = (system[a, m + 1] / system[a, a] if a + 1 < m else spare), free[a]
+        slack = 1e-14 * larger(abs(lo[i]), abs(hi[i])) if np.isfinite(lo[i]) and np.isfinite(hi[i]) else 0.0
+        if not lo[i] - slack <= value <= hi[i] + slack:
+            return False
+        z[i] = smaller(larger(value, lo[i]), hi[i])
+        spare -= z[i]
+    return True
+
+
+@implements(enumerate_states, ConcaveQuadratic)
+def _enumerate_square(g, u, x, block, H, b, lo, hi, state, z):
+    """All 3ᵏ faces: the least of a quadratic on a polytope is stationary on the face that holds it."""
+    k, lam = len(z), g.lam
+    if state >= 3**k:
+        return -1
+    bent = H.copy()
+    for a in range(k):
+        bent[a, a] -= 2.0 * lam
+    return 1 if stationary_on_face(bent, b, lo, hi, state, k, z) else 0
+
+
+@implements(enumerate_states, Norm2)
+def _enumerate_norm(g, u, x, block, H, b, lo, hi, state, z):
+    """All vertices, with at most one coordinate off its bounds: enough in the exact regime, where two never pay."""
+    if state >= 3 ** len(z):
+        return -1
+    return 1 if stationary_on_face(H, b, lo, hi, state, 1, z) else 0
