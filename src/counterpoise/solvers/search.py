@@ -177,8 +177,8 @@ def search(
     x0 : array of length n, optional
         One more start.
     work : int, optional
-        Number of starts and children. By default 128; for ``TopSum`` on ``Sum``, where each takes longer, 32, or 4 to
-        80 if more than 30 may be held. Without limit if ``max_time`` is given. The same work and seed give the same
+        Number of starts and children. By default 128; for ``TopSum`` on ``Sum``, where each takes longer, 4 to 80,
+        depending on how many may be held. Without limit if ``max_time`` is given. The same work and seed give the same
         point for any number of workers.
     n_jobs : int, optional
         Number of workers; -1 for one per core. Threads, or the joblib backend chosen by ``joblib.parallel_config``.

@@ -42,7 +42,9 @@ WALK_WORK, LEAST_STEPS, MOST_STEPS, STEPS_EACH = 3_500_000, 60, 250, 4
 STEPS_HELD, LONG_WORK, LOST = 7, 24_000_000, (0.15, 0.35)
 # Exchanges that are scored in all jobs of a search without limits, what small programs count as, times s³, and the
 # fewest and most jobs.
-WORK, SOLVED, LEAST_JOBS, MOST_JOBS = 1_050_000_000, 12, 4, 80
+WORK, SOLVED, LEAST_JOBS, MOST_JOBS = 1_300_000_000, 16, 4, 80
+# The share of these jobs where every step of a walk solves a small program.
+SLOW_SHARE = 0.58
 # Floors are tight if fewer than so many times s names fit into the sum. Then a job is ANNEALED // s² random moves, or
 # so many for each name, in slices, at temperatures that fall from HOT to COLD, in units of the mean rise of a move.
 TIGHT, ANNEALED, ANNEAL_EACH, ANNEAL_SLICE, HOT, COLD = 2, 7_000_000, 200, 1024, 0.15, 0.003
@@ -51,7 +53,7 @@ TIGHT, ANNEALED, ANNEAL_EACH, ANNEAL_SLICE, HOT, COLD = 2, 7_000_000, 200, 1024,
 class SparseLine:
     """Supports of at most s coordinates, f + h minimised on each: the problem of ``TopSum`` with a large λ."""
 
-    plan = Population(first=4, size=6, stale=24, batch=4, work=32)
+    plan = Population(first=4, size=6, stale=24, batch=4, work=56)
 
     has_supports = True
     for_losses = "counterpoise.solvers.loss_line:LossLine"
@@ -101,8 +103,8 @@ class SparseLine:
         slow = not is_plain(straightened(self.support, nothing) if self.s > FEW else self.support)
         self.is_swift = not slow
         self.plan, self.steps = plan_of(self.s, problem.n), (short_steps if slow else steps_of)(self.s, problem.n)
-        if slow and self.s > FEW:
-            self.plan = self.plan._replace(work=max(LEAST_JOBS, self.plan.work * 2 // 5))
+        if slow:
+            self.plan = self.plan._replace(work=max(LEAST_JOBS, int(SLOW_SHARE * self.plan.work)))
         if self.tight:
             self.plan = self.plan._replace(work=LEAST_JOBS)
             self.steps = max(min(ANNEALED // self.s**2, ANNEAL_EACH * problem.n), ANNEAL_SLICE)
