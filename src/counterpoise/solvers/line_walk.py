@@ -57,7 +57,7 @@ def is_plain(support: swap_line.Support) -> bool:
     u: Any = support.u
     room = (h.hi >= u.total) | (h.hi <= 0.0)
     return not (support.ruled or len(h.centre) or bool((h.lo > 0.0).any())) and bool(
-        room.all() and np.diag(support.Q).max() > 1e-150
+        u.total > 0.0 and room.all() and np.diag(support.Q).max() > 1e-150
     )
 
 
