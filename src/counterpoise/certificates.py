@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.checks import Vector, number, vector, whole_number
-from counterpoise.kernels import block, sweep
+from counterpoise.kernels import block, block_states, sweep
 from counterpoise.kernels.dispatch import has_body
 from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem
@@ -319,7 +319,7 @@ def exactness_threshold(problem: Problem, theta: float = 0.0) -> float | None:
 def check_blocks(problem: Problem) -> None:
     """Refuse what block steps do not know."""
     kernel_type = type(problem.g.kernel(problem.separable.lo, problem.separable.hi))
-    if not has_body(block.propose, kernel_type):
+    if not has_body(block_states.propose, kernel_type):
         raise TypeError(
             f"{type(problem.g).__name__} has no block step: register bodies of `concave_change` and `propose` "
             f"for {kernel_type.__name__} with counterpoise.kernels.dispatch.implements."
@@ -331,7 +331,7 @@ def check_blocks(problem: Problem) -> None:
     if problem.u.groups:
         raise ValueError("block steps take no limits of groups, which would cut the block; use bcd-g with k = 2.")
     u_type = type(problem.u.kernel(problem.separable))
-    for needed in (block.solve_state, block.stays):
+    for needed in (block_states.solve_state, block_states.stays):
         if not has_body(needed, u_type):
             raise TypeError(
                 f"{type(problem.u).__name__} has no block step: register a body of `{needed.__name__}` for "
