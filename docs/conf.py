@@ -48,13 +48,15 @@ html_title = "counterpoise"
 html_static_path = ["_static"]
 html_css_files = ["wide.css"]
 html_theme_options = {
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 5,
     "navigation_with_keys": False,
     "show_prev_next": False,
     "footer_start": ["copyright"],
     "footer_end": [],
 }
 html_show_sourcelink = False
+# Pages without pages below them have no use for a list of these.
+html_sidebars = {page: [] for page in ("start", "choose", "proved", "compare", "commands", "fuzz")}
 
 sphinx_gallery_conf = {
     "examples_dirs": "../examples",

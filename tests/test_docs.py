@@ -7,6 +7,7 @@ import doctest
 import importlib
 import pkgutil
 import re
+import tomllib
 from pathlib import Path
 
 import numpy as np
@@ -34,6 +35,21 @@ def test_links_inside_lead_somewhere():
     for name in ("README.md", "CONTRIBUTING.md"):
         for target in re.findall(r"\]\(([^)#:]+)\)", (ROOT / name).read_text()):
             assert (ROOT / target).exists(), f"{name} links to {target}"
+
+
+def test_the_release_has_one_version():
+    version = counterpoise.__version__
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    assert re.search(r"^## (\S+) \((\S+)\)", (ROOT / "CHANGELOG.md").read_text(), re.M).group(1) == version
+
+
+def test_workflows_and_classifiers_name_the_same_pythons():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = re.findall(r"Python :: (3\.\d+)", "\n".join(project["classifiers"]))
+    assert project["requires-python"] == f">={named[0]}"
+    for name in ("tests.yml", "wheels.yml"):
+        text = (ROOT / ".github" / "workflows" / name).read_text()
+        assert re.search(r"python: \[(.*)\]", text).group(1) == ", ".join(f'"{each}"' for each in named), name
 
 
 def table_of_methods():

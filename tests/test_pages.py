@@ -15,11 +15,14 @@ DOCS = ROOT / "docs"
 # sphinx-gallery writes this one beside the pages.
 PAGES = sorted(path for path in DOCS.glob("*.rst") if path.name != "sg_execution_times.rst")
 # Whole estimators, which take minutes as plain Python.
-SLOW = {"guide_quant", "guide_data_scientist", "guide_sparse_pca", "guide_experimenter", "guide_researcher", "start"}
+SLOW = {page.stem for page in PAGES if page.stem.startswith("guide_")} | {"index", "start", "proved"}
+# Columns of code that fit on a page.
+WIDTH = 88
 
 
 def test_there_are_pages():
-    assert {"index", "start", "theory", "errata", "api", *SLOW} <= {page.stem for page in PAGES}
+    found = {"index", "start", "choose", "proved", "compare", "commands", "performance", "theory", "errata", "api"}
+    assert found <= {page.stem for page in PAGES} and len(SLOW) >= 9
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
@@ -34,6 +37,17 @@ def test_what_a_page_shows_is_printed(page):
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
 def test_python_that_can_run_is_a_doctest(page):
     assert not re.search(r"^\.\. code-block:: (python|pycon)|::\s*$\n\n    >>>", page.read_text(encoding="utf-8"), re.M)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.stem)
+def test_code_fits_the_width(page):
+    lines = re.findall(r"^ *(?:>>>|\.\.\.) .*$", page.read_text(encoding="utf-8"), re.M)
+    assert [line for line in lines if len(line) > WIDTH] == []
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("guide_*.rst")), ids=lambda path: path.stem)
+def test_guides_show_results_and_no_assertions(page):
+    assert not re.search(r"^(True|\(.*\bTrue\b.*\))$", page.read_text(encoding="utf-8"), re.M)
 
 
 def labels():
@@ -97,14 +111,28 @@ def test_commands_exist(page):
         assert not unknown, f"{page.name} shows counterpoise {name} with {unknown}"
 
 
-def test_figures_on_performance_stand_in_the_readme():
-    text, readme = ((ROOT / name).read_text(encoding="utf-8") for name in ("docs/performance.rst", "README.md"))
-    # Figures on the number of names stand on that page alone.
-    text = re.sub(r"^Number of names\n.*?(?=^Against other programs)", "", text, flags=re.M | re.S)
-    figures = re.findall(r"[\d.]+ / [\d.]+|\d+ of \d+|[\d.]+ to \d+ (?:%|s)|[\d.]+ %", text)
+FIGURE = r"[\d.]+ / [\d.]+|\d+ of \d+ cells|[\d.]+ to \d+ (?:%|s)\b|[\d.]+ % above|[\d.]+ %, [\d.]+ s"
+
+
+def test_figures_on_performance_name_their_command_and_stand_nowhere_else():
+    text = (DOCS / "performance.rst").read_text(encoding="utf-8")
+    sections = re.split(r"\n(?=[^\n]+\n-{4,}\n)", text)
+    measured = [section for section in sections if re.search(FIGURE, section)]
+    assert len(measured) >= 4
+    for section in measured:
+        command = re.search(r"``(make bench\S*|python benchmarks/\S+|counterpoise reproduce \S+)", section)
+        assert command, f"{section.split()[0]} names no command"
+    figures = set(re.findall(FIGURE, text))
     assert len(figures) > 20
-    for figure in figures:
-        assert figure in readme, f"the README does not say {figure}"
+    for page in (ROOT / "README.md", *PAGES):
+        if page.stem != "performance":
+            again = figures.intersection(re.findall(FIGURE, page.read_text(encoding="utf-8")))
+            assert not again, f"{page.name} repeats {again}"
+
+
+def test_times_of_first_calls_stand_on_one_page():
+    pages = [page.stem for page in (ROOT / "README.md", *PAGES) if "benchmarks/startup.py`" in page.read_text("utf-8")]
+    assert [stem for stem in pages if stem != "layout"] == ["start"]
 
 
 def python_names(text):
