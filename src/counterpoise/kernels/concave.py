@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from counterpoise.kernels.basics import larger, smaller
-from counterpoise.kernels.dispatch import implements, kernel, outlined, verb
+from counterpoise.kernels.dispatch import implements, outlined, verb
 from counterpoise.kernels.roots import half_angle_minimisers
 from counterpoise.kernels.smooth import load
 from counterpoise.kernels.topsum import others, reposition, sort_by_magnitude, top_tail
@@ -370,69 +370,3 @@ def _slope_floor_concave(g, x, i):
 @implements(curvature_floor, ConcaveQuadratic)
 def _curvature_floor_concave(g):
     return -4.0 * g.lam
-
-
-# At most s non-zeros
-
-
-@kernel
-def spare_places(g, x, i, j):
-    """Return how many of the two coordinates of a pair may be non-zero."""
-    return g.s - g.count[0] + int(x[i] != 0.0) + int(x[j] != 0.0)
-
-
-@implements(load, AtMost)
-def _load_count(g, x):
-    g.count[0] = 0
-    for value in x:
-        g.count[0] += int(value != 0.0)
-
-
-@implements(repositioned, AtMost)
-def _repositioned_count(g, i, old, new):
-    g.count[0] += int(new != 0.0) - int(old != 0.0)
-
-
-@implements(change, AtMost)
-def _change_count(g, x, i, new_i, j, new_j):
-    return 0.0 if int(new_i != 0.0) + int(new_j != 0.0) <= spare_places(g, x, i, j) else np.inf
-
-
-@implements(minimise_on_line, AtMost)
-def _line_count(g, x, i, j, alpha, beta, low, high):
-    """The parabola's own minimiser where both may be non-zero, otherwise the better of the points where one is 0."""
-    if spare_places(g, x, i, j) >= 2:
-        if alpha > 0.0:
-            return smaller(larger(-beta / alpha, low), high)
-        return low if (0.5 * alpha * low + beta) * low <= (0.5 * alpha * high + beta) * high else high
-    best, least = low, np.inf
-    for eta in (-x[i], x[j]):
-        value = (0.5 * alpha * eta + beta) * eta
-        if low <= eta <= high and value < least:
-            best, least = eta, value
-    return best
-
-
-@implements(minimise_on_arc, AtMost)
-def _arc_count(g, x, i, j, a, b, c, d, v):
-    """Between the ends of the arc both coordinates are non-zero."""
-    t0, t1 = -1.0, -1.0
-    if spare_places(g, x, i, j) >= 2:
-        t0, t1 = half_angle_minimisers(a, b, c, d)
-    return t0, t1, -1.0, -1.0, -1.0, -1.0, -1.0, -1.0
-
-
-@implements(slope_floor, AtMost)
-def _slope_floor_count(g, x, i):
-    return 0.0, 0.0
-
-
-@implements(barrier, AtMost)
-def _barrier_count(g, x, j, capacity):
-    """Without a spare place a zero coordinate takes all of xⱼ or nothing."""
-    return UNBOUNDED if g.count[0] >= g.s and x[j] != 0.0 and capacity == x[j] else 0.0
-
-
-@implements(arc_floor, AtMost)
-def _arc_floor_count(g, x, j):
-    return 0.0, UNBOUNDED if g.count[0] >= g.s and x[j] != 0.0 else 0.0

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from counterpoise.kernels import count  # noqa: F401  (it registers the bodies of AtMost)
 from counterpoise.kernels.concave import change, repositioned
 from counterpoise.kernels.dispatch import kernel, verb
 from counterpoise.kernels.separable import separable_change

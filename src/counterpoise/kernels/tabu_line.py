@@ -13,18 +13,8 @@ import numpy as np
 from counterpoise.kernels.basics import fill, flags, integers, larger, reals, smaller, table
 from counterpoise.kernels.dispatch import entry_point, kernel, outlined
 from counterpoise.kernels.groups import keeps_limits
-from counterpoise.kernels.swap_line import (
-    FLAT,
-    copy_support,
-    excess_slopes,
-    exchange,
-    gradient_at,
-    load,
-    price,
-    reprice,
-    unload,
-    value_on,
-)
+from counterpoise.kernels.price_line import FLAT, excess_slopes, price, reprice
+from counterpoise.kernels.swap_line import copy_support, exchange, gradient_at, load, unload, value_on
 
 
 @outlined

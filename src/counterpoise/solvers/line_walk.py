@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.checks import Vector
-from counterpoise.kernels import swap_line, tabu_line, walk_line
+from counterpoise.kernels import price_line, swap_line, tabu_line, walk_line
 from counterpoise.supervision import Limits
 from counterpoise.terms.separable import one_sided_slopes
 
@@ -119,7 +119,7 @@ def priced(support: swap_line.Support, per: float, now: walk_line.State, m: int)
 
 def inverse_with_sum(Q: Any) -> Any:
     """Return [[Q, 1], [1ᵀ, 0]]⁻¹ with a ridge that keeps it finite."""
-    inverse = np.linalg.inv(Q + (swap_line.RIDGE * float(np.diag(Q).max()) + 1e-100) * np.eye(len(Q)))
+    inverse = np.linalg.inv(Q + (price_line.RIDGE * float(np.diag(Q).max()) + 1e-100) * np.eye(len(Q)))
     row = inverse.sum(axis=1)
     bordered = np.empty((len(Q) + 1, len(Q) + 1))
     bordered[:-1, :-1] = inverse - np.outer(row, row) / row.sum()

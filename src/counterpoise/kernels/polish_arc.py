@@ -1,0 +1,155 @@
+"""Stationary points on one support of the sphere: power steps, then conjugate gradients along arcs."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterpoise.kernels.basics import larger
+from counterpoise.kernels.dispatch import kernel, outlined
+
+NONE = -1
+
+
+@outlined
+def _multiply(H, z, m, product):
+    """Write Hz into ``product``; H is symmetric, and its rows are added because sums of rows vectorise."""
+    for a in range(m):
+        product[a] = 0.0
+    for a in range(m):
+        if z[a] != 0.0:
+            weight = z[a]
+            for c in range(m):
+                product[c] += weight * H[a, c]
+
+
+@outlined
+def _power_phase(H, z, m, signed, product):
+    """Take steps z ← max(Hz, 0)/‖max(Hz, 0)‖, which do not lower zᵀHz, until they keep the same coordinates at zero.
+
+    Each step may drop or return many coordinates at once; what remains is smooth. With signs z ← Hz/‖Hz‖, once.
+    ``product`` ends as Hz.
+    """
+    least = -np.inf if signed else 0.0
+    _multiply(H, z, m, product)
+    for _ in range(m + 2):
+        square = 0.0
+        for a in range(m):
+            square += larger(product[a], least) ** 2
+        if not square > 0.0:
+            return
+        scale, settled = 1.0 / np.sqrt(square), True
+        for a in range(m):
+            value = scale * larger(product[a], least)
+            if not signed and (value == 0.0) != (z[a] == 0.0):
+                settled = False
+            z[a] = value
+        _multiply(H, z, m, product)
+        if settled:
+            return
+
+
+@kernel
+def _residual(z, product, m, signed, residual):
+    """Scale z to length 1 and write r = Hz − ρz into ``residual``; return ρ = zᵀHz, ‖r‖² and rᵀ(r − r before).
+
+    Coordinates at zero that would become negative are not free: their residual is 0.
+    """
+    rho, length = 0.0, 0.0
+    for a in range(m):
+        rho += z[a] * product[a]
+        length += z[a] * z[a]
+    scale, rho = 1.0 / np.sqrt(length), rho / length
+    square, change = 0.0, 0.0
+    for a in range(m):
+        z[a] *= scale
+        product[a] *= scale
+        value = product[a] - rho * z[a] if z[a] > 0.0 or product[a] > 0.0 or signed else 0.0
+        change += value * (value - residual[a])
+        square += value * value
+        residual[a] = value
+    return rho, square, change
+
+
+@kernel
+def _turn_direction(z, residual, beta, m, signed, direction):
+    """Replace d by r + βd on the free coordinates, at a right angle to z and of length 1.
+
+    Return its rise dᵀr and the length it had before; zeros, and d is of no use, if it does not point uphill.
+    """
+    along = 0.0
+    for a in range(m):
+        free = z[a] > 0.0 or residual[a] > 0.0 or signed
+        direction[a] = (residual[a] + beta * direction[a] if beta > 0.0 else residual[a]) if free else 0.0
+        along += direction[a] * z[a]
+    rise, square = 0.0, 0.0
+    for a in range(m):
+        direction[a] -= along * z[a]
+        rise += direction[a] * residual[a]
+        square += direction[a] * direction[a]
+    if not rise > 0.0:
+        return 0.0, 0.0
+    length = np.sqrt(square)
+    for a in range(m):
+        direction[a] /= length
+    return rise / length, length
+
+
+@kernel
+def _longest_turn(z, direction, m):
+    """Return the largest tan t with z cos t + d sin t ≥ 0, and the coordinate that blocks it or −1."""
+    longest, blocking = np.inf, NONE
+    for a in range(m):
+        if direction[a] < 0.0 and z[a] < -direction[a] * longest:
+            longest, blocking = z[a] / -direction[a], a
+    return longest, blocking
+
+
+@kernel
+def _turn(z, product, direction, turned, rho, rise, m, signed):
+    """Go to the best feasible point z cos t + d sin t, tan 2t = 2zᵀHd/(ρ − dᵀHd); return whether none blocked."""
+    curvature = 0.0
+    for a in range(m):
+        curvature += direction[a] * turned[a]
+    # On free coordinates d is at a right angle to z, so zᵀHd = dᵀr.
+    angle = 0.5 * np.arctan2(2.0 * rise, rho - curvature)
+    cosine, sine = np.cos(angle), np.sin(angle)
+    longest, blocking = _longest_turn(z, direction, m) if not signed else (np.inf, NONE)
+    blocked, least = blocking >= 0 and sine > longest * cosine, -np.inf if signed else 0.0
+    if blocked:
+        cosine = 1.0 / np.sqrt(1.0 + longest * longest)
+        sine = longest * cosine
+    for a in range(m):
+        z[a] = larger(cosine * z[a] + sine * direction[a], least)
+        product[a] = cosine * product[a] + sine * turned[a]
+    if blocked:
+        z[blocking] = 0.0
+    return not blocked
+
+
+@outlined
+def polish_block(H, z, m, precision, signed, product, residual, direction, turned):
+    """Climb to a stationary point of zᵀHz on {‖z‖ = 1, z ≥ 0 unless signed}, in place; return zᵀHz. Monotone for H ⪰ 0.
+
+    Power steps settle which coordinates are zero. Conjugate gradients with the best angle on each arc do the rest:
+    they converge by the root of the gap between eigenvalues, where power steps go by the gap itself.
+    """
+    _power_phase(H, z, m, signed, product)
+    rho, before, length, conjugate = 0.0, 0.0, 0.0, False
+    for a in range(m):
+        residual[a] = 0.0
+    for _ in range(20 * m + 50):
+        rho, square, change = _residual(z, product, m, signed, residual)
+        if square <= precision * rho * rho:
+            break
+        # Polak and Ribière's β; ``length`` undoes the scaling of d.
+        beta = larger(change / before, 0.0) * length if conjugate else 0.0
+        rise, length = _turn_direction(z, residual, beta, m, signed, direction)
+        before = square
+        if rise > 0.0:
+            _multiply(H, direction, m, turned)
+            conjugate = _turn(z, product, direction, turned, rho, rise, m, signed)
+        elif conjugate:
+            conjugate = False
+        else:
+            break
+    return rho

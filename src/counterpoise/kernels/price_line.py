@@ -1,0 +1,183 @@
+"""Prices of all exchanges on the line: M, Z, ς and ρ of :mod:`.swap_line`, made anew or following an exchange."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterpoise.kernels.basics import larger, reals, smaller, table
+from counterpoise.kernels.dispatch import allocating, outlined
+from counterpoise.kernels.groups import invert_definite, share_slopes
+from counterpoise.kernels.separable import slope_left, slope_right
+
+# Shares of the diagonal: below the first a Schur complement is rounding, the second keeps factors positive.
+FLAT, RIDGE = 1e-9, 1e-11
+
+
+@allocating
+def inverse_with_sum(Q, free, m, M):
+    """Write M = [[Q_FF, 1], [1ᵀ, 0]]⁻¹ for the m free coordinates F into the leading (m + 1)² of M."""
+    size = 0.0
+    for a in range(m):
+        size = larger(size, Q[free[a], free[a]])
+    P = table(m, m)
+    for a in range(m):
+        for e in range(m):
+            P[a, e] = Q[free[a], free[e]]
+        P[a, a] += RIDGE * size + 1e-100
+    inverse = invert_definite(P)
+    total = 0.0
+    for a in range(m):
+        row = 0.0
+        for e in range(m):
+            row += inverse[a, e]
+        M[a, m] = row
+        total += row
+    for a in range(m):
+        for e in range(m):
+            M[a, e] = inverse[a, e] - M[a, m] * M[e, m] / total
+    for a in range(m):
+        M[a, m] /= total
+        M[m, a] = M[a, m]
+    M[m, m] = -1.0 / total
+
+
+@allocating
+def excess_slopes(problem, held, m, z, gradient, slope):
+    """Write ρ of :mod:`.swap_line` for all coordinates; of held ones it is that to their right."""
+    h, right, left = problem.h, reals(m), reals(m)
+    for a in range(m):
+        i = held[a]
+        right[a] = gradient[i]
+        left[a] = gradient[i]
+        if len(h.centre):
+            left[a] += slope_left(h, i, z[a]) - slope_right(h, i, z[a])
+    share_slopes(problem.u, h, held, m, z, right, left, slope)
+    for k in range(len(slope)):
+        slope[k] = gradient[k] - slope[k]
+
+
+@allocating
+def price(problem, held, m, M, Z, schur):
+    """Write M, Z (its last row that of the sum) and ς of :mod:`.swap_line` for all coordinates."""
+    Q = problem.Q
+    n = len(schur)
+    inverse_with_sum(Q, held, m, M)
+    for a in range(m + 1):
+        for k in range(n):
+            Z[a, k] = M[a, m]
+        # Four rows at a time: what limits this product is the traffic of Z.
+        e = 0
+        while e + 3 < m:
+            w0, w1, w2, w3 = M[a, e], M[a, e + 1], M[a, e + 2], M[a, e + 3]
+            i0, i1, i2, i3 = held[e], held[e + 1], held[e + 2], held[e + 3]
+            for k in range(n):
+                Z[a, k] += w0 * Q[i0, k] + w1 * Q[i1, k] + w2 * Q[i2, k] + w3 * Q[i3, k]
+            e += 4
+        while e < m:
+            weight, i = M[a, e], held[e]
+            for k in range(n):
+                Z[a, k] += weight * Q[i, k]
+            e += 1
+    for k in range(n):
+        schur[k] = Q[k, k] - Z[m, k]
+    for a in range(m):
+        i = held[a]
+        for k in range(n):
+            schur[k] -= Q[i, k] * Z[a, k]
+
+
+@allocating
+def reprice(problem, held, m, place, enters, M, Z, schur, entry):
+    """Let M, Z and ς follow an exchange at one place, in O(mn) instead of O(m²n); held has the newcomer already.
+
+    Returns whether they could: a pivot that is rounding asks for :func:`price`.
+    """
+    Q, n = problem.Q, len(schur)
+    pivot = M[place, place]
+    if not pivot > 0.0 or schur[enters] + Z[place, enters] * Z[place, enters] / pivot <= FLAT * Q[enters, enters]:
+        return False
+    # entry = Q_i − kᵢᵀZ after the leaver has gone: the newcomer's row before it is scaled.
+    inverse = 1.0 / pivot
+    along = M[m, place]
+    for k in range(n):
+        entry[k] = Q[enters, k] - Z[m, k]
+    for a in range(m):
+        if a != place:
+            weight = Q[held[a], enters]
+            along += weight * M[a, place]
+            for k in range(n):
+                entry[k] -= weight * Z[a, k]
+    along *= inverse
+    for k in range(n):
+        entry[k] += along * Z[place, k]
+    scale = 1.0 / entry[enters]
+    # Both parts of the change in one pass, along the leaver's row and the newcomer's.
+    leaver, newcomer = Z[place, enters] * inverse, reals(m + 1)
+    for a in range(m + 1):
+        newcomer[a] = Z[a, enters] - M[a, place] * leaver
+    for a in range(m + 1):
+        if a != place:
+            out, into = M[a, place] * inverse, newcomer[a] * scale
+            for e in range(m + 1):
+                if e != place:
+                    M[a, e] += into * newcomer[e] - out * M[place, e]
+            for k in range(n):
+                Z[a, k] -= out * Z[place, k] + into * entry[k]
+    for a in range(m + 1):
+        M[a, place] = -newcomer[a] * scale
+        M[place, a] = M[a, place]
+    M[place, place] = scale
+    for k in range(n):
+        schur[k] += Z[place, k] * Z[place, k] * inverse - entry[k] * entry[k] * scale
+        Z[place, k] = entry[k] * scale
+    return True
+
+
+@outlined
+def _promises(slope, schur, row, shift, inverse, cost, reach, closed, gain):
+    """Write what every coordinate may gain in the place of one member, whose row of Z is given; no branch inside."""
+    for k in range(len(gain)):
+        descent = larger(row[k] * shift - slope[k], 0.0)
+        bend = schur[k] + row[k] * row[k] * inverse
+        # No more than all of the mass can go to k, which matters where the bend is rounding.
+        inner = 0.5 * descent * descent / larger(bend, 1e-300)
+        outer = descent * reach[k] - 0.5 * larger(bend, 0.0) * reach[k] * reach[k]
+        gain[k] = (inner if bend * reach[k] > descent else outer) - cost - closed[k]
+
+
+@allocating
+def score(problem, held, m, z, room, gradient, is_held, M, Z, schur, least, best, out, into):
+    """Fill the lists of the most promising moves, best first: gain, place of the leaver (−1: none), who enters.
+
+    With ``room`` a coordinate enters and none leaves; otherwise, and under floors, which may not admit one more, one
+    held leaves for each that enters. Promises of at most ``least`` are left out.
+    """
+    n, count, most = len(gradient), 0, len(best)
+    slope, reach, closed, gain = reals(n), reals(n), reals(n), reals(n)
+    excess_slopes(problem, held, m, z, gradient, slope)
+    for k in range(n):
+        reach[k] = smaller(problem.u.total, problem.h.hi[k])
+        closed[k] = np.inf if is_held[k] or problem.h.hi[k] <= 0.0 else 0.0
+    for a in range(-1 if room else 0, 0 if room and not problem.ruled else m):
+        # The sum alone fixes a single member: all of it changes hands, at no cost that its row would tell.
+        shift, inverse, cost = 0.0, 0.0, 0.0
+        if a >= 0:
+            if problem.h.lo[held[a]] > 0.0:
+                continue
+            if m > 1:
+                inverse = 1.0 / larger(M[a, a], 1e-300)
+                shift = z[a] * inverse
+                cost = 0.5 * z[a] * shift
+            if problem.h.floor[held[a]] > problem.h.lo[held[a]]:
+                cost -= larger(slope[held[a]], 0.0) * z[a]  # at its floor it would rather have less
+        _promises(slope, schur, Z[larger(a, 0)], shift, inverse, cost, reach, closed, gain)
+        for k in range(n):
+            if gain[k] <= least or (count == most and gain[k] <= best[most - 1]):
+                continue
+            place = smaller(count, most - 1)
+            while place > 0 and best[place - 1] < gain[k]:
+                best[place], out[place], into[place] = best[place - 1], out[place - 1], into[place - 1]
+                place -= 1
+            best[place], out[place], into[place] = gain[k], a, k
+            count = smaller(count + 1, most)
+    return count
