@@ -5,7 +5,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from counterpoise.cli import base, track
+from counterpoise.cli import base, portfolio, track
 from counterpoise.estimators import callbacks
 from counterpoise.estimators.binary import BinaryLeastSquares
 from counterpoise.estimators.pca import NonnegativeSparsePCA
@@ -185,9 +185,9 @@ def test_the_command_says_the_objective_and_the_time_left(max_time, split, monke
     X, y = data()
     said, left = [], []
     line = base.Line(lambda text: (said.append(text), left.append(line.left()) if len(said) > 1 else None))
-    tables = track._Data(pandas.DataFrame(X).add_prefix("N"), pandas.Series(y), "index", False, [])
+    tables = portfolio.Data(pandas.DataFrame(X).add_prefix("N"), pandas.Series(y), "index", False, [])
     tracker = IndexTracker(3, max_time=max_time, random_state=0)
-    track._fit(tracker, tables, split, None, 0.0, line)
+    track._fit(tracker, tables, split, None, False, line)
     assert said[1] == "3 of 12 names …"
     assert said[2].startswith("3 of 12 names: objective ")
     about = "about " if max_time is None else ""
