@@ -66,6 +66,8 @@ class _LeaveOptimisation(FunctionPass):  # type: ignore[misc]
         library = state.library
         library._optimize_final_module = lambda: None
         library._finalize_final_module = lambda: _finish_without_machine_code(library)
+        if getattr(state.func_id.func, "apart", False):
+            library.add_ir_module = functools.partial(_add_apart, library.add_ir_module)
         state.flags.no_compile = True
         return False
 
@@ -82,11 +84,16 @@ class _OfferForLinking(LoweringPass):  # type: ignore[misc]
     def run_pass(self, state: Any) -> bool:
         # Numba knows a function by a builtin, which Python would call; here nobody does.
         handle = list[Any]().append
-        if getattr(state.func_id.func, "apart", False):
-            state.library.get_function(state.cr.fndesc.llvm_func_name).add_function_attribute("noinline")
         state.targetctx.insert_user_function(handle, state.cr.fndesc, [state.library])
         state["cr"] = state.cr._replace(cfunc=handle)
         return False
+
+
+def _add_apart(add: Function, module: Any) -> None:
+    for function in module.functions:
+        if not function.is_declaration:
+            function.attributes.add("noinline")
+    add(module)
 
 
 def _finish_without_machine_code(library: Any) -> None:
