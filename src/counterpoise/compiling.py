@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 # Roughly what the first fit of a tracker compiles for, by benchmarks/startup.py.
-SECONDS = 15
+SECONDS = 10
 
 logger = logging.getLogger("counterpoise")
 _listeners: list[Callable[[str], object]] = []

@@ -96,7 +96,7 @@ class Links(NamedTuple):
 
 
 def read_links(together: Any, apart: Any, index: Any, codes: Labels, groups: int) -> Links:
-    """Return the rules of units with these numbers of strata, for so many groups."""
+    """Return the rules of units with these numbers of strata, for a number of groups."""
     n = len(codes)
     linked: list[tuple[int, int]] = []
     for units in _sets(together, index, n, "together"):

@@ -25,7 +25,7 @@ ALTERNATIVES = ("two-sided", "greater", "less")
 SIDES: dict[str, Callable[[Any], Any]] = {"two-sided": np.abs, "greater": np.positive, "less": np.negative}
 # Statistics closer than this, relative to the largest, are equal: a tie counts against the alternative.
 TIE = 1e-10
-# So many splits are taken for the one that was drawn, to compute power, in blocks of so many at a time.
+# Splits that are taken for the one drawn, to compute power, and how many of them at a time.
 MOST_TRUTHS, BLOCK = 2000, 128
 
 
