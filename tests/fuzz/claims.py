@@ -294,7 +294,7 @@ class Examiner:
         else:
             return
         if point is not None:
-            room = bound * (1 + 1e-9) + noise + case.noise(point)
+            room = bound * (1 + 1e-9) + noise + case.noise(point) + case.sum_noise(x)
             self.made(
                 "convex_gap",
                 value - best <= room,

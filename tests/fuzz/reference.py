@@ -186,6 +186,10 @@ class Case:
         """
         return ROUNDINGS * EPS * self.slopes(x) * float(np.abs(x).max())
 
+    def sum_noise(self, x):
+        """What F may differ by between points whose sums differ by rounding, where slopes are steep."""
+        return (32 + self.n) * EPS * self.extent * self.slopes(x) if self.on_line else 0.0
+
     def violation(self, x):
         """How far x is from the bounds and from u(x) = 0, relative to the size of x; what has to be 0 is 0."""
         wide = np.asarray(x, dtype=WIDE)

@@ -177,7 +177,7 @@ class LossLine(LossSupports):
             walk(model, others, self.s, rng, short_steps(self.s, len(members)))
             end[members] = others
             found = self.solve(end, self._held(end), SOLVED, at.value)
-            if found is None or found.value >= at.value - TOL * abs(at.value):
+            if found is None or found.value >= at.value - TOL * abs(at.value) - self.noise:
                 break
             at = found
         return self._improved(at, SEARCH_TRIES, MOST_SWAPS, self.noise, TOL)[0].x

@@ -73,7 +73,8 @@ def _on_supports(run: Run, supports: Any) -> Result:
         report = run.stage(_exchanges(run, supports, at))
         if report.status is not Status.SWAP_OPTIMAL:
             break
-        bound, proved, reached = report.gap, report.gap <= supports.tolerance(at, run.tol), run.objective
+        # The bound is exact up to rounding on a support, which may exceed the rounding of F(x) that the result allows.
+        bound, proved, reached = report.gap, report.gap <= min(supports.tolerance(at, run.tol), run.tolerance), run.objective
         report, more = _pairs(run, at)
         # Exchanges continue only from an s-sparse point that the pairs have improved, so every round lowers F.
         if run.objective >= reached - run.tolerance or np.count_nonzero(at) > supports.s:
