@@ -30,17 +30,19 @@ check: lint compile
 	$(BIN)/pytest -q -n $(WORKERS) -m "not slow" $(CHECKS:%=tests/test_%.py)
 
 # All tests but those marked slow, which `make test-slow` runs and `make test-all` adds. Tests of kernels run twice: as
-# plain Python, where coverage sees them, and compiled, with all others. The last line is that of the compiled run.
+# plain Python, where an index out of bounds is an error, and compiled, with all others. COVERAGE=yes, as in continuous
+# integration, measures the coverage of both, which takes a third longer. The last line is that of the compiled run.
 KERNELS := pair_steps roots topsum smooth blocks bcd certificates sparse_line sparse_arc binary_search search pool rules \
 	dispatch
+COVERAGE ?=
+PYTEST := $(if $(COVERAGE),$(BIN)/coverage run -m pytest,$(BIN)/pytest)
 test: lint compile
 	rm -f .coverage .coverage.* build/failed
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -n $(WORKERS) -m "not compiled and not slow" $(KERNELS:%=tests/test_%.py)
+	NUMBA_DISABLE_JIT=1 $(PYTEST) -q -n $(WORKERS) -m "not compiled and not slow" $(KERNELS:%=tests/test_%.py)
 	mkdir -p build
-	{ $(BIN)/coverage run -m pytest -n $(WORKERS) -m "not slow" || touch build/failed; } | tee build/test.log
+	{ $(PYTEST) -n $(WORKERS) -m "not slow" || touch build/failed; } | tee build/test.log
 	@if [ -e build/failed ]; then rm build/failed; exit 1; fi
-	$(BIN)/coverage combine --quiet
-	$(BIN)/coverage report
+	$(if $(COVERAGE),$(BIN)/coverage combine --quiet && $(BIN)/coverage report)
 	@tail -n 1 build/test.log
 
 # Empty caches, killed processes, clusters, benchopt, long fuzz samples: about five minutes.
