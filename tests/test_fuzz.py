@@ -64,6 +64,7 @@ def test_small_problems_against_brute_force(chunk):
     assert not found, "\n".join(found)
 
 
+@pytest.mark.slow
 @pytest.mark.compiled
 def test_problems_at_which_something_was_found():
     found = [line for seed, k, plain in FOUND for line in told(small.examine(seed, k, plain, False), f"{seed}, {k}")]
