@@ -178,12 +178,12 @@ def held_only(h: Separable, held: Any) -> Separable:
     return h._replace(lo=least, hi=most, floor=least)
 
 
-def near_point(problem: Any, x: Vector, seconds: float = PROOF_SECONDS) -> Vector:
+def near_point(problem: Any, x: Vector) -> Vector:
     """Return a feasible point near x; raise :class:`InfeasibleError` if there is none."""
     if not problem.u.is_line:
         return sparse_unit(problem, x)
     rules = rules_of(problem)
-    held = rules.names_near(x) or rules.any_names(seconds)
+    held = rules.names_near(x) or rules.any_names(PROOF_SECONDS)
     if held is None:
         raise InfeasibleError(rules.s, rules.in_the_way())
     point: Vector = problem.u.project(x, held_only(problem.separable, held))
