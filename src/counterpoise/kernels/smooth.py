@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterpoise.kernels.dispatch import implements, kernel, verb
+from counterpoise.kernels.dispatch import entry_point, implements, kernel, verb
 
 
 class Gram(NamedTuple):
@@ -272,3 +272,19 @@ def _load_row_sparse(f, j):
     for k in range(f.indptr[j], f.indptr[j + 1]):
         f.column[f.indices[k]] = 0.0
     return 0
+
+
+@entry_point
+def column_products(data, indices, indptr, which, dense, out):
+    """Write AₖᵀD into one row of ``out`` for each column k in ``which`` of a sparse A.
+
+    In double precision whatever the data's own; SciPy would cast all data first, and copy every slice.
+    """
+    width = dense.shape[1]
+    for row in range(len(which)):
+        for c in range(width):
+            out[row, c] = 0.0
+        for position in range(indptr[which[row]], indptr[which[row] + 1]):
+            value, r = np.float64(data[position]), indices[position]
+            for c in range(width):
+                out[row, c] += value * dense[r, c]
