@@ -180,21 +180,12 @@ def turning_gains(problem, x, begin, slope, diagonal, cross, best):
         for c in range(width):
             v, slope_j, even_j, first, second = held[c, 0], held[c, 1], held[c, 2], held[c, 3], held[c, 4]
             j, q_kj = begin + c, held[c, 5] * cross[k, c]
+            q_jj = f.diagonal[j]
             for quarter in range(4 if problem.u.signed else 1):
                 slope_k, turned = (rising + slope[k], q_kj) if quarter < 2 else (falling - slope[k], -q_kj)
+                crosses = quarter % 2 == 1
                 if not _cannot_gain(
-                    slope_k,
-                    slope_j,
-                    even_j,
-                    q_kk,
-                    f.diagonal[j],
-                    turned,
-                    v,
-                    quarter % 2 == 1,
-                    first,
-                    second,
-                    g.lam,
-                    largest,
+                    slope_k, slope_j, even_j, q_kk, q_jj, turned, v, crosses, first, second, g.lam, largest
                 ):
                     f.Q[last, j] = cross[k, c]
                     largest = larger(largest, pair_step(problem.u, problem, x, last, j, 0.0)[2])

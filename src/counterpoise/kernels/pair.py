@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterpoise.kernels import count  # noqa: F401  (it registers the bodies of AtMost)
-from counterpoise.kernels.concave import change, repositioned
-from counterpoise.kernels.dispatch import kernel, verb
+from counterpoise.kernels.concave import ConcaveQuadratic, Norm2, change, repositioned
+from counterpoise.kernels.dispatch import implements, kernel, verb
 from counterpoise.kernels.separable import separable_change
 from counterpoise.kernels.smooth import curvature, load, moved, slope
 
@@ -110,8 +110,13 @@ def closing_pair(g, problem, x, theta, floor, best, row):
     return screened_best_pair(problem.u, problem, x, theta, floor)
 
 
-def good_pair(g, problem, x, theta, floor, best, row):
-    """Return a good pair unless the ``best`` is asked for: for g without corners, where it does as well."""
+@implements(closing_pair, Norm2)
+@implements(closing_pair, ConcaveQuadratic)
+def _good_pair(g, problem, x, theta, floor, best, row):
+    """Return a good pair unless the ``best`` is asked for, found in a row or two.
+
+    Near the end very many pairs of a smooth g gain nearly the same small amount.
+    """
     if best:
         return screened_best_pair(problem.u, problem, x, theta, floor)
     return next_good_pair(problem.u, problem, x, theta, floor, row)

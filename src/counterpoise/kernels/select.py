@@ -12,9 +12,8 @@ from typing import NamedTuple
 import numpy as np
 
 from counterpoise.kernels.arc import Arc
-from counterpoise.kernels.concave import ConcaveQuadratic, Norm2
 from counterpoise.kernels.dispatch import implements, kernel, verb
-from counterpoise.kernels.pair import closing_pair, good_pair, is_live, pair_step, violating_pair
+from counterpoise.kernels.pair import closing_pair, is_live, pair_step, violating_pair
 
 # The most violating pair while it helps, then the pair with the largest decrease, until there is none.
 HYBRID = 0
@@ -29,10 +28,6 @@ SEMI_GREEDY = 4
 # The most violating pair while it helps: where F is convex, what it leaves is for steps on a whole face.
 VIOLATING = 5
 OPENING = 1000.0
-
-# Near the end very many pairs of a smooth g gain alike and very little: a good pair is found in a row or two.
-implements(closing_pair, Norm2)(good_pair)
-implements(closing_pair, ConcaveQuadratic)(good_pair)
 
 
 class Rule(NamedTuple):
