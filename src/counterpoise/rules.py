@@ -8,7 +8,6 @@ set; where they do not, an integer program finds one or proves that there is non
 from __future__ import annotations
 
 import itertools
-import math
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
@@ -56,11 +55,6 @@ class Rules(NamedTuple):
         except ValueError:
             return False
         return low <= self.u.c + slack and high >= self.u.c - slack
-
-    def count_sets(self) -> int:
-        """Return how many sets of coordinates there are to choose from."""
-        others = int(np.sum(self._open & ~self.must))
-        return sum(math.comb(others, k) for k in range(self.s - int(self.must.sum()) + 1))
 
     def all_sets(self) -> Iterator[list[int]]:
         """Yield every set of coordinates, the smallest first."""
@@ -130,8 +124,9 @@ class Rules(NamedTuple):
 
     def any_names(self, seconds: float) -> list[int] | None:
         """Return coordinates that can keep all rules, None if there are none; refuse what takes too long to decide."""
-        if self.count_sets() <= FEW_SETS:
-            return next((held for held in self.all_sets() if self.can_hold(held)), None)
+        sets = list(itertools.islice(self.all_sets(), FEW_SETS + 1))
+        if len(sets) <= FEW_SETS:
+            return next((held for held in sets if self.can_hold(held)), None)
         return _IntegerProgram(self).names(seconds)
 
     def in_the_way(self) -> str:
@@ -165,10 +160,9 @@ class InfeasibleError(ValueError):
 def rules_of(problem: Any) -> Rules:
     """Return the rules of a problem on ``Sum``."""
     h = problem.separable
-    s = min(problem.g.s, problem.n) if hasattr(problem.g, "violation") else problem.n
     must = (h.lo > 0.0) | (h.hi < 0.0)
     least = np.where(h.floor > h.lo, h.floor, h.lo)
-    return Rules(least, np.asarray(h.hi), must, s, problem.u, problem.scale)
+    return Rules(least, np.asarray(h.hi), must, problem.most_nonzeros, problem.u, problem.scale)
 
 
 def held_only(h: Separable, held: Any) -> Separable:
@@ -208,37 +202,24 @@ class _IntegerProgram:
 
     def __init__(self, rules: Rules) -> None:
         import scipy.sparse as sp
+        from scipy.optimize import Bounds, LinearConstraint
 
-        self.rules, n = rules, rules.n
+        self.rules, n, c = rules, rules.n, rules.u.c
         scale = PROGRAM_SCALE / max(rules.size, 1e-300)
-        most, groups, c = np.minimum(rules.most, rules.size), rules.u.groups, rules.u.c
+        most = np.minimum(rules.most, rules.size)
         nothing, some = sp.csr_array((1, n)), sp.csr_array(np.ones((1, n)))
-        inside = np.zeros((len(groups), n))
-        for k, group in enumerate(groups):
-            inside[k, group.members] = 1.0
-        rows = sp.csr_array(inside)
-        self.rows = [
-            sp.hstack([sp.eye_array(n), sp.diags_array(-scale * rules.least)]),
-            sp.hstack([sp.eye_array(n), sp.diags_array(-scale * most)]),
-            sp.hstack([some, nothing]),
-            sp.hstack([nothing, some]),
-            sp.hstack([rows, sp.csr_array(rows.shape)]),
+        self.constraints = [
+            LinearConstraint(sp.hstack([sp.eye_array(n), sp.diags_array(-scale * rules.least)]), 0.0, np.inf),
+            LinearConstraint(sp.hstack([sp.eye_array(n), sp.diags_array(-scale * most)]), -np.inf, 0.0),
+            LinearConstraint(sp.hstack([some, nothing]), scale * c, scale * c),
+            LinearConstraint(sp.hstack([nothing, some]), -np.inf, float(rules.s)),
         ]
-        self.low: list[Any] = [
-            np.zeros(n),
-            np.full(n, -np.inf),
-            [scale * c],
-            [-np.inf],
-            scale * np.array([group.least for group in groups]),
-        ]
-        self.high: list[Any] = [
-            np.full(n, np.inf),
-            np.zeros(n),
-            [scale * c],
-            [float(rules.s)],
-            scale * np.array([group.most for group in groups]),
-        ]
-        self.bounds = (
+        for group in rules.u.groups:
+            inside = np.zeros((1, n))
+            inside[0, group.members] = 1.0
+            row = sp.hstack([sp.csr_array(inside), nothing])
+            self.constraints.append(LinearConstraint(row, scale * group.least, scale * group.most))
+        self.bounds = Bounds(
             np.concatenate([scale * np.minimum(rules.least, 0.0), rules.must.astype(np.float64)]),
             np.concatenate([scale * np.maximum(most, 0.0), np.ones(n)]),
         )
@@ -264,27 +245,22 @@ class _IntegerProgram:
         )
 
     def _solve(self, seconds: float) -> Any:
-        from scipy.optimize import Bounds, LinearConstraint, milp
-        from scipy.sparse import vstack
+        from scipy.optimize import milp
 
-        n, limits = self.rules.n, (np.concatenate(self.low), np.concatenate(self.high))
+        nothing, integrality = np.zeros(2 * self.rules.n), np.repeat([0, 1], self.rules.n)
+        options = {"time_limit": seconds}
         return milp(
-            np.zeros(2 * n),
-            integrality=np.repeat([0, 1], n),
-            bounds=Bounds(*self.bounds),
-            constraints=LinearConstraint(vstack(self.rows, format="csc"), *limits),
-            options={"time_limit": seconds},
+            nothing, integrality=integrality, bounds=self.bounds, constraints=self.constraints, options=options
         )
 
     def _cut_off(self, held: list[int]) -> None:
         """Ask for another set: Σ_{i∈held} zᵢ − Σ_{i∉held} zᵢ ≤ |held| − 1."""
-        from scipy.sparse import csr_array
+        from scipy.optimize import LinearConstraint
 
         signs = np.full(self.rules.n, -1.0)
         signs[held] = 1.0
-        self.rows.append(csr_array(np.concatenate([np.zeros(self.rules.n), signs])[None, :]))
-        self.low.append([-np.inf])
-        self.high.append([len(held) - 1.0])
+        row = np.concatenate([np.zeros(self.rules.n), signs])[None, :]
+        self.constraints.append(LinearConstraint(row, -np.inf, len(held) - 1.0))
 
 
 def _in_a_thread(solve: Any, seconds: float) -> Any:
