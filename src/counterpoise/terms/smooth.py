@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -42,7 +42,25 @@ COUNTED = 1_000_000
 SEMIDEFINITE = 1e-13
 
 
-class LeastSquares(DataTerm):
+class QuadraticTerm:
+    """What every quadratic f answers to solvers that ask for quadratic forms and models of it."""
+
+    @property
+    def quadratic(self) -> Self:
+        """The exact quadratic form of f: f itself."""
+        return self
+
+    @property
+    def majorant(self) -> Self:
+        """A quadratic with the matrix Q of assumption (ii): f itself."""
+        return self
+
+    def model(self, x: Vector, mix: float = 1.0) -> tuple[Self, float]:
+        """Return a quadratic model of f at x, and the constant that it leaves out: f itself, and 0."""
+        return self, 0.0
+
+
+class LeastSquares(DataTerm, QuadraticTerm):
     """f(x) = ½σ Σₜ vₜ(Ax − y)ₜ².
 
     Parameters
@@ -97,20 +115,6 @@ class LeastSquares(DataTerm):
             other.__dict__.pop(name, None)
         other.may_keep_sparse, other._shares = False, None
         return other
-
-    @property
-    def quadratic(self) -> LeastSquares:
-        """The exact quadratic form of f: f itself."""
-        return self
-
-    @property
-    def majorant(self) -> LeastSquares:
-        """A quadratic with the matrix Q of assumption (ii): f itself."""
-        return self
-
-    def model(self, x: Vector, mix: float = 1.0) -> tuple[LeastSquares, float]:
-        """Return a quadratic model of f at x, and the constant that it leaves out: f itself, and 0."""
-        return self, 0.0
 
     @cached_property
     def unweighted(self) -> LeastSquares:
@@ -262,7 +266,7 @@ def _free_memory() -> float:
         return math.inf
 
 
-class Quadratic:
+class Quadratic(QuadraticTerm):
     """f(x) = ½xᵀQx + pᵀx with a symmetric Q, definite or not.
 
     Parameters
@@ -294,20 +298,6 @@ class Quadratic:
     def cost(self) -> int:
         """How many numbers a gradient reads."""
         return int(self.n) ** 2
-
-    @property
-    def quadratic(self) -> Quadratic:
-        """The exact quadratic form of f: f itself."""
-        return self
-
-    @property
-    def majorant(self) -> Quadratic:
-        """A quadratic with the matrix Q of assumption (ii): f itself."""
-        return self
-
-    def model(self, x: Vector, mix: float = 1.0) -> tuple[Quadratic, float]:
-        """Return a quadratic model of f at x, and the constant that it leaves out: f itself, and 0."""
-        return self, 0.0
 
     def value(self, x: Vector) -> float:
         """Return ½xᵀQx + pᵀx."""
