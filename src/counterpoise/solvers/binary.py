@@ -170,9 +170,34 @@ class Binary:
 
     def enumeration(self) -> tuple[str, int, Callable[[Vector], Iterator[int]]]:
         """Return what is enumerated, how many there are, and what goes through them, improving x in place."""
-        ups, spare = _signs_wanted(self.problem)
-        count = math.comb(self.n - (spare > 0.0), ups) * (self.n if spare > 0.0 else 1)
-        return "sign vectors", count, lambda x: _all_signs(self.problem, x)
+        count = math.comb(self.n, self.ones)
+        if self.fraction is not None:
+            count = self.n * math.comb(self.n - 1, self.ones)
+        return "sign vectors", count, self._all_signs
+
+    def _all_signs(self, x: Vector) -> Iterator[int]:
+        """Improve x in place by all binary points; yield how many were examined, part by part."""
+        value = self.value(x)
+        for odd in (None,) if self.fraction is None else range(self.n):
+            # The coordinate that is neither up nor down, if there must be one, is folded into the slopes.
+            free, slopes, offset = np.arange(self.n), self.p, 0.0
+            if odd is not None and self.fraction is not None:
+                free = np.delete(free, odd)
+                slopes = self.p[free] + self.Q[free, odd] * self.fraction
+                offset = self.fraction * float(0.5 * self.fraction * self.Q[odd, odd] + self.p[odd])
+            # From −1 some are raised, or from 1 some are lowered: the fewer of the two, but at least one.
+            downs = len(free) - self.ones
+            raised = downs == 0 or 0 < self.ones <= downs
+            base, step, count = (-1.0, 2.0, self.ones) if raised else (1.0, -2.0, downs)
+            H, best = np.ascontiguousarray(self.Q[np.ix_(free, free)]), np.empty(len(free))
+            for first in range(len(free) - count + 1):
+                before, start = value - offset, np.full(len(free), base)
+                after, looked = enumeration.signs_from(H, slopes, start, step, count, first, before, best)
+                if after < before:
+                    value, x[free] = after + offset, self.b * best
+                    if odd is not None:
+                        x[odd] = self.b * self.fraction
+                yield int(looked)
 
     def _homotopy(self, rng: np.random.Generator) -> Vector:
         steps = max(FEWEST_STEPS, min(HOMOTOPY_STEPS, HOMOTOPY_WORK // self.n**2))
@@ -216,48 +241,3 @@ def _curvature(Q: Vector, rng: np.random.Generator) -> float:
             return 1.0
         v /= size
     return 1.1 * size
-
-
-def _signs_wanted(problem: Problem) -> tuple[int, float]:
-    """Return how many coordinates are up, and what is left for one that is neither up nor down."""
-    reach = float(problem.separable.hi[0])
-    ups = (problem.u.c / reach + problem.n) / 2.0
-    whole = math.floor(ups + 1e-9)
-    rest = ups - whole
-    return whole, (rest if rest > 1e-9 else 0.0)
-
-
-def _all_signs(problem: Problem, x: Vector) -> Iterator[int]:
-    n, b, Q = problem.n, problem.f.p + problem.separable.weight, problem.f.Q
-    reach = float(problem.separable.hi[0])
-    ups, spare = _signs_wanted(problem)
-    value = float(0.5 * x @ Q @ x + b @ x)
-    for odd in range(n) if spare else (None,):
-        # The coordinate that is neither up nor down, if there must be one, is folded into the slopes.
-        free = np.array([i for i in range(n) if i != odd])
-        at = -reach + 2.0 * reach * spare
-        slopes = b[free] + (Q[free, odd] * at if odd is not None else 0.0)
-        offset = 0.0 if odd is None else float(0.5 * at * at * Q[odd, odd] + at * b[odd])
-        few = ups <= len(free) - ups
-        base = np.full(len(free), -reach if few else reach)
-        step, count = (2.0 * reach, ups) if few else (-2.0 * reach, len(free) - ups)
-        H, best = np.ascontiguousarray(Q[np.ix_(free, free)]), np.empty(len(free))
-        if count == 0:
-            found = offset + float(0.5 * base @ H @ base + slopes @ base)
-            if found < value:
-                value, x[free] = found, base
-                _put_odd(x, odd, at)
-            yield 1
-            continue
-        for first in range(len(free) - count + 1):
-            before = value - offset
-            after, looked = enumeration.signs_from(H, slopes, base, step, count, first, before, best)
-            if after < before:
-                value, x[free] = after + offset, best
-                _put_odd(x, odd, at)
-            yield int(looked)
-
-
-def _put_odd(x: Vector, odd: int | None, at: float) -> None:
-    if odd is not None:
-        x[odd] = at
