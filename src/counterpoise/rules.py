@@ -249,9 +249,7 @@ class _IntegerProgram:
 
         nothing, integrality = np.zeros(2 * self.rules.n), np.repeat([0, 1], self.rules.n)
         options = {"time_limit": seconds}
-        return milp(
-            nothing, integrality=integrality, bounds=self.bounds, constraints=self.constraints, options=options
-        )
+        return milp(nothing, integrality=integrality, bounds=self.bounds, constraints=self.constraints, options=options)
 
     def _cut_off(self, held: list[int]) -> None:
         """Ask for another set: Σ_{i∈held} zᵢ − Σ_{i∉held} zᵢ ≤ |held| − 1."""

@@ -9,7 +9,7 @@ A term g of your own is a NamedTuple with bodies for ``change`` and for ``minimi
 ``minimise_on_arc(g, x, i, j, a, b, c, d, v)``
                                candidates tan(α/2) among which lies a global minimiser of a cos²α + b sin α + c cos α +
                                d sin α cos α + g on the arc |xᵢ| = v sin α, |xⱼ| = v cos α, 0 ≤ α ≤ π/2
-``load(g, x)``                   recompute what g keeps of x
+``load(g, x)``                   rebuild the cached state of g from x
 ``repositioned(g, i, old, new)``  follow xᵢ: old → new
 ``slope_floor(g, x, i)``         (ρ, σ) with g(x + η(eᵢ − eⱼ)) − g(x) ≥ (ρᵢ − σⱼ)η + ½κη² for η ≥ 0
 ``curvature_floor(g)``           that κ
@@ -83,7 +83,7 @@ def minimise_on_arc(g, x, i, j, a, b, c, d, v):
 
 @verb
 def repositioned(g, i, old, new):
-    """Follow the move xᵢ: old → new; a term that keeps nothing of x does nothing."""
+    """Follow the move xᵢ: old → new; by default there is no state to update."""
 
 
 @verb
@@ -114,7 +114,7 @@ def arc_floor(g, x, j):
 
 @verb
 def subslope(g, x, i):
-    """Return coordinate i of a subgradient of g; it steers the choice of pairs, no claim rests on it."""
+    """Return coordinate i of a subgradient of g; it only guides the choice of pairs; certificates do not use it."""
     return 0.0
 
 

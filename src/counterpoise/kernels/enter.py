@@ -85,8 +85,8 @@ def _cannot_gain(slope_k, slope_j, even_j, q_kk, q_jj, q_kj, v, crosses, first, 
         λu, λw           2λv(t + t³), λv(1 − t⁴)
         λp, λq           times 1 + 2t² + t⁴
 
-    so no turn gains more than ``most`` if all four sums are ≥ −most. That is necessary as well; what is lost is lost by
-    Bernstein's coefficients alone.
+    so no turn gains more than ``most`` if all four sums are ≥ −most. That is also necessary; only Bernstein's
+    coefficients make the test conservative.
     """
     in_top = v >= second
     pull = lam if in_top else 0.0
@@ -132,7 +132,7 @@ def may_gain(problem, x, slope, diagonal, mixed, out):
         _held(problem, x, j, last, held[j])
     rising, falling = outward(h, last, 1.0), outward(h, last, -1.0)
     for k in range(len(slope)):
-        # Q_kj is bounded alike on all quarters, so that of the two directions of k the steeper one suffices.
+        # The bound of Q_kj is the same on all quarters, so the steeper of the two directions of k suffices.
         slope_k, q_kk = rising + slope[k], diagonal[k]
         if signed:
             slope_k = smaller(slope_k, falling - slope[k])

@@ -17,7 +17,7 @@ from counterpoise.kernels.pair import closing_pair, is_live, pair_step, violatin
 
 # The most violating pair while it helps, then the pair with the largest decrease, until there is none.
 HYBRID = 0
-# All pairs in order, again and again; pairs that cannot move are passed over.
+# All pairs in order, again and again; pairs that cannot move are skipped.
 CYCLIC = 1
 # A pair drawn uniformly.
 RANDOM = 2
@@ -25,7 +25,7 @@ RANDOM = 2
 GREEDY = 3
 # The paper's Algorithms 2 and 3: a random pair and the most violating pair in turn.
 SEMI_GREEDY = 4
-# The most violating pair while it helps: where F is convex, what it leaves is for steps on a whole face.
+# The most violating pair while it helps: where F is convex, steps on a whole face do the rest.
 VIOLATING = 5
 OPENING = 1000.0
 
@@ -51,7 +51,7 @@ def opens_at_random(u):
 
 @implements(opens_at_random, Arc)
 def _opens_at_random_arc(u):
-    """On the arc it does (randn 256, s = 30, λ = 1000: −308 against −298 in the mean), and a scan is dear there."""
+    """On the arc it does (randn 256, s = 30, λ = 1000: −308 instead of −298 on average), and scans are slow there."""
     return True
 
 

@@ -1,9 +1,9 @@
 """f in kernels: a quadratic kept as its Gram matrix, dense or sparse, or as columns with a residual.
 
-Each form carries the data of f and its moving part: the gradient (:class:`Gram`, :class:`SparseGram`) or the residual
-Ax − y (:class:`Columns`, :class:`SparseColumns`). The verbs are
+Each form carries the data of f and cached state that follows x: the gradient (:class:`Gram`, :class:`SparseGram`) or
+the residual Ax − y (:class:`Columns`, :class:`SparseColumns`). The verbs are
 
-``load(f, x)``            recompute the moving part from x
+``load(f, x)``            rebuild the cached state from x
 ``moved(f, i, di, j, dj)``  follow the step x + di·eᵢ + dj·eⱼ: O(n), O(m) or the non-zeros of two rows or columns
 ``slope(f, i)``           ∇ᵢf(x)
 ``load_slopes(f)``        bring ``f.gradient`` to ∇f(x), to be read before the next step
@@ -71,12 +71,12 @@ class SparseColumns(NamedTuple):
 
 @verb
 def load(term, x):
-    """Recompute the moving part of a term from x; a term without one does nothing."""
+    """Rebuild the cached state of a term from x; by default there is none."""
 
 
 @verb
 def moved(term, i, di, j, dj):
-    """Update the moving part of f after x + di·eᵢ + dj·eⱼ."""
+    """Update the cached state of f after x + di·eᵢ + dj·eⱼ."""
 
 
 @verb
@@ -87,7 +87,7 @@ def slope(f, i):
 
 @verb
 def load_slopes(f):
-    """Bring ``f.gradient`` to ∇f(x), where it does not follow every step."""
+    """Bring ``f.gradient`` to ∇f(x), for f whose gradient does not follow every step."""
 
 
 @verb
@@ -167,7 +167,7 @@ def _load_row_sparse_gram(f, j):
 
 @kernel
 def dot(a, b):
-    """Return aᵀb in double precision whatever the arrays' own."""
+    """Return aᵀb in double precision, also for single-precision arrays."""
     total = 0.0
     for r in range(len(a)):
         total += a[r] * b[r]
@@ -278,7 +278,7 @@ def _load_row_sparse(f, j):
 def column_products(data, indices, indptr, which, dense, out):
     """Write AₖᵀD into one row of ``out`` for each column k in ``which`` of a sparse A.
 
-    In double precision whatever the data's own; SciPy would cast all data first, and copy every slice.
+    In double precision, also for single-precision data; SciPy would cast all data first, and copy every slice.
     """
     width = dense.shape[1]
     for row in range(len(which)):
