@@ -267,7 +267,7 @@ def critical_residual(problem: Problem, x: Vector) -> float:
     left, right = one_sided_slopes(h, x)
     concave = problem.g.subgradient(x, gradient + right)
     zero = x == 0.0
-    full = np.count_nonzero(x) >= problem.most_nonzeros
+    full = bool(np.count_nonzero(x) >= problem.most_nonzeros)
     if problem.u.is_line:
         stays = zero & ((h.floor > h.lo) | full)
         falls, rises = (x > np.maximum(h.lo, h.floor)) & ~stays, (x < h.hi) & ~stays

@@ -251,6 +251,7 @@ def choice(value: Any, name: str, options: Iterable[str], quoted: bool = True) -
 
 def callback_function(value: Any) -> Callable[..., Any] | None:
     """Return a callback, or None."""
-    if value is None or callable(value):
-        return value
-    raise TypeError(f"callback is {value!r}; it must be a function, or None.")
+    if value is not None and not callable(value):
+        raise TypeError(f"callback is {value!r}; it must be a function, or None.")
+    function: Callable[..., Any] | None = value
+    return function

@@ -247,9 +247,14 @@ class _IntegerProgram:
     def _solve(self, seconds: float) -> Any:
         from scipy.optimize import milp
 
-        nothing, integrality = np.zeros(2 * self.rules.n), np.repeat([0, 1], self.rules.n)
-        options = {"time_limit": seconds}
-        return milp(nothing, integrality=integrality, bounds=self.bounds, constraints=self.constraints, options=options)
+        n = self.rules.n
+        return milp(
+            np.zeros(2 * n),
+            integrality=np.repeat([0, 1], n),
+            bounds=self.bounds,
+            constraints=self.constraints,
+            options={"time_limit": seconds},
+        )
 
     def _cut_off(self, held: list[int]) -> None:
         """Ask for another set: Σ_{i∈held} zᵢ − Σ_{i∉held} zᵢ ≤ |held| − 1."""

@@ -177,14 +177,12 @@ class Binary:
 
     def _all_signs(self, x: Vector) -> Iterator[int]:
         """Improve x in place by all binary points; yield how many were examined, part by part."""
-        value = self.value(x)
-        for odd in (None,) if self.fraction is None else range(self.n):
+        value, whole, fraction = self.value(x), self.fraction is None, self.fraction or 0.0
+        for odd in range(1 if whole else self.n):
             # The coordinate that is neither up nor down, if there must be one, is folded into the slopes.
-            free, slopes, offset = np.arange(self.n), self.p, 0.0
-            if odd is not None and self.fraction is not None:
-                free = np.delete(free, odd)
-                slopes = self.p[free] + self.Q[free, odd] * self.fraction
-                offset = self.fraction * float(0.5 * self.fraction * self.Q[odd, odd] + self.p[odd])
+            free = np.delete(np.arange(self.n), [] if whole else odd)
+            slopes = self.p[free] + fraction * self.Q[free, odd]
+            offset = fraction * float(0.5 * fraction * self.Q[odd, odd] + self.p[odd])
             # From −1 some are raised, or from 1 some are lowered: the fewer of the two, but at least one.
             downs = len(free) - self.ones
             raised = downs == 0 or 0 < self.ones <= downs
@@ -194,9 +192,7 @@ class Binary:
                 before, start = value - offset, np.full(len(free), base)
                 after, looked = enumeration.signs_from(H, slopes, start, step, count, first, before, best)
                 if after < before:
-                    value, x[free] = after + offset, self.b * best
-                    if odd is not None:
-                        x[odd] = self.b * self.fraction
+                    value, x[odd], x[free] = after + offset, self.b * fraction, self.b * best
                 yield int(looked)
 
     def _homotopy(self, rng: np.random.Generator) -> Vector:
