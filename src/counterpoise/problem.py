@@ -93,7 +93,7 @@ class Problem:
         self.n, self.constant, self.name = f.n, number(constant, "constant"), name
         self.separable, self._separable_constant = compile_separable(h, self.n)
         if g is None and is_gapped(self.separable):
-            self.g = AtMost(self.n)  # exchanges know who may be 0
+            self.g = AtMost(self.n)  # for its exchanges, which know that coordinates may be 0
         if self.u.weights is not None:
             _ = self.unweighted
             return
@@ -136,7 +136,7 @@ class Problem:
                 )
         if verb is None and g.lam != 0.0:
             raise TypeError(
-                f"{u} has no `step_verb`, the verb of g that its pair step calls, so that its steps know no g; leave g "
+                f"{u} has no `step_verb`, the verb of g that its pair step calls, so that its steps ignore g; leave g "
                 f"out, it is {type(g).__name__}."
             )
         for needed in (verb, concave_kernels.change):

@@ -1,8 +1,8 @@
 """Feasible points under floors, a number of non-zeros and groups, or the proof that there is none.
 
 ``SemiContinuous`` and ``AtMost`` leave a set that is not convex. Once it is known which coordinates are held, that is
-may be non-zero, what is left is a box, a sum and limits of groups. Simple orders of the coordinates mostly find such a
-set; where they do not, an integer program finds one or proves that there is none.
+may be non-zero, only a box, a sum and limits of groups remain. Simple orders of the coordinates find such a set in most
+cases; otherwise an integer program finds one or proves that there is none.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from counterpoise.checks import Vector
 from counterpoise.kernels.separable import Separable
 from counterpoise.terms.constraint import Sum
 
-# What rounding may leave of a limit, relative to the size of x.
+# Tolerance of limits for rounding, relative to the size of x.
 ROUNDING = 1e-12
-# Up to so many sets of coordinates are all tried; beyond that the integer program decides.
+# Up to this many sets of coordinates are all tried; beyond that the integer program decides.
 FEW_SETS = 500
-# Seconds of the integer program, and of each look at which rule is in the way.
+# Seconds of the integer program, and of each attempt to find out which rule is in the way.
 PROOF_SECONDS, REASON_SECONDS = 60.0, 1.0
 # x is scaled to this size for the integer program, whose tolerances are absolute and around 1e-6.
 PROGRAM_SCALE = 1e3

@@ -32,11 +32,11 @@ PAPER_STEP, PAPER_STAGES = 0.01, 10
 # The stronger ones: PSG tries each of these; MSCR solves to this optimality residual, relative to max|G|.
 STEP_GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 INNER_TOL, INNER_LIMIT = 1e-10, 20_000
-# pDCAe forgets its momentum at the latest after so many iterations (Wen, Chen and Pong 2018).
+# pDCAe restarts its momentum at the latest after this many iterations (Wen, Chen and Pong 2018).
 RESTART_PERIOD = 200
 # Limits of a call without limits: PSG has no natural stop, the others nearly always have.
 PSG_MAX_ITER, MAX_ITER = 10_000, 100_000
-# PSG ends after so many steps in a row that do not move; points are also scored that often, or more often if slow.
+# PSG ends after this many steps in a row without a move; points are scored as often, or more often if steps are slow.
 WINDOW, WINDOW_COST = 16, 1e8
 # Up to this side a matrix is decomposed densely.
 DENSE_SIDE = 500

@@ -1,9 +1,9 @@
 """Starts and children for a search over binary points: binary least squares with a fixed sum.
 
 On the vertices of {−b ≤ x ≤ b, 1ᵀx = c} the concave term of DCPB1 and DCPB2 is constant, so the search minimises
-½xᵀQx + pᵀx alone, by exchanges of two entries. What pays depends on the columns: where they are alike, as Gaussian ones
-are, tabu search is far ahead; where their norms differ by orders of magnitude, as those of pixels do, annealing is.
-Children draw one of the two by lot, the likelier one more often: a call spent on the wrong one costs little.
+½xᵀQx + pᵀx alone, by exchanges of two entries. Which method is best depends on the columns: on similar ones, such as
+Gaussian columns, tabu search is far ahead; if their norms differ by orders of magnitude, as those of pixels do,
+annealing is. Children choose one of the two at random, more often the one that suits the columns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TABU_STEPS, TABU_WORK = 20, 5_000_000
 PROPOSALS, MOST_PROPOSALS = 300, 150_000
 HOMOTOPY_STEPS, HOMOTOPY_WORK = 200, 40_000_000
 FEWEST_STEPS = 20
-# Exchanges between two looks at the clock: so many, divided by n²; a net for descents inside a search.
+# Exchanges between two checks of the clock, times n²; a safeguard for descents inside a search.
 ADVANCE_WORK, MOST_EXCHANGES = 20_000_000, 10**9
 
 
@@ -63,7 +63,7 @@ class Binary:
 
     @staticmethod
     def pool_for(problem: Problem) -> Any:
-        """Return None: binary points have no few columns to price."""
+        """Return None: binary points hold all columns."""
         return None
 
     def __init__(self, problem: Problem) -> None:
@@ -105,7 +105,7 @@ class Binary:
         return self.b * self._search_by_tabu(z, rng)
 
     def child(self, parents: list[Vector], rng: np.random.Generator) -> Vector:
-        """Return the better of two parents drawn by lot, warmed up and annealed, or shaken and searched by tabu."""
+        """Return the better of two random parents, reheated and annealed, or perturbed and improved by tabu search."""
         drawn = [parents[int(k)] for k in rng.integers(len(parents), size=2)]
         z = self._round(min(drawn, key=self.value))
         if rng.random() < self.annealed_share:

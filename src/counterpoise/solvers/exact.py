@@ -136,9 +136,9 @@ def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0
     problem.require_quadratic("prove")
     strategy = strategy_of(problem, "prove")
     if not problem.u.is_line:
-        raise ValueError("prove knows problems on Sum; on Sphere f is concave, use method 'exact' for small ones.")
+        raise ValueError("prove takes problems on Sum only; on Sphere f is concave, use method 'exact' for small ones.")
     if is_gapped(problem.separable) or problem.u.groups or problem.separable.bend.any():
-        raise ValueError("prove does not know SemiContinuous, Ridge and limits of groups yet; leave them out.")
+        raise ValueError("prove does not support SemiContinuous, Ridge or limits of groups; leave them out.")
     if number(max_time, "max_time", 0.0) <= 0.0:
         raise ValueError("max_time is 0; a proof needs a positive budget.")
     _require_exactness(problem, "prove")
@@ -179,7 +179,7 @@ def _scip(model: Any, total: Any, problem: Problem, strategy: Any, x: Vector) ->
     """State the problem, with t ≥ ½‖Ax − y‖² as an epigraph, solve it, and return a point and a bound on F."""
     h, n, f = problem.separable, problem.n, problem.f
     if len(h.centre):
-        raise ValueError("prove does not know AbsoluteDeviation yet; leave the turnover term out.")
+        raise ValueError("prove does not support AbsoluteDeviation; leave the turnover term out.")
     sparse = strategy.has_supports
     weights = f.p + h.weight
     upper = np.minimum(h.hi, problem.u.c).tolist()

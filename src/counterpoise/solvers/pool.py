@@ -374,7 +374,7 @@ class ArcPool(Pool):
 
 
 def largest(values: Vector, count: int) -> Any:
-    """Return the places of so many of the largest values."""
+    """Return the places of the ``count`` largest values."""
     return np.argpartition(-values, min(count, len(values) - 1))[:count]
 
 

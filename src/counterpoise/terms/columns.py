@@ -16,7 +16,7 @@ from counterpoise.checks import Vector, is_sparse, matrix, refuse_extreme, sprea
 from counterpoise.kernels.smooth import column_products
 
 GRAM_LIMIT = 6000
-# Columns at a time where all are gone through.
+# Columns at a time in loops over all of them.
 BLOCK = 8192
 
 

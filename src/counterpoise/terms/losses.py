@@ -162,7 +162,7 @@ def _ends(values: Any) -> Vector:
 
 
 def _check_loss(phi: ScalarLoss, y: Vector) -> None:
-    """Refuse what is no convex loss with its slope and bound, as far as a sample of z can tell.
+    """Refuse a loss that is not convex, or whose slope or bound is wrong, at a sample of z.
 
     0 ≤ φ(z + e) − φ(z) − φ′(z)e ≤ ½Le² for all z and e is convexity and the upper bound at once.
     """

@@ -187,7 +187,7 @@ class LeastSquares(DataTerm, QuadraticTerm):
 
     @cached_property
     def Q(self) -> Vector:
-        """The Hessian σAᵀVA, dense; the clock of runs stands still while it is formed for the first time."""
+        """The Hessian σAᵀVA, dense; the clock of runs is stopped while it is formed for the first time."""
         if self._shares is not None:
             return self._shares.Q
         needed, free = 8.0 * self.n * self.n, _free_memory()
@@ -227,7 +227,7 @@ class LeastSquares(DataTerm, QuadraticTerm):
         return Q
 
     def kernel(self) -> Gram | SparseGram | Columns | SparseColumns:
-        """Return f for kernels, with moving parts of its own."""
+        """Return f for kernels, with cached state of its own."""
         if self.gram:
             return Gram(self.Q, self.p, np.ascontiguousarray(np.diag(self.Q)), np.empty(self.n))
         if self.sparse_Q is not None:
