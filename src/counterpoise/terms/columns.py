@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -31,12 +31,17 @@ class DataTerm:
         self.weights = None if weights is None else _row_weights(weights, self.m)
         self.gram = self.n <= GRAM_LIMIT if gram is None else bool(gram)
 
-    def scaled(self, d: Vector) -> Any:
+    def scaled(self, d: Vector) -> Self:
         """Return the function of z = A·diag(d)x − y."""
+        other = self._anew()
+        other.A = self.A.multiply(d[None, :]).tocsc() if is_sparse(self.A) else self.A * d.astype(self.A.dtype)
+        return other
+
+    def _anew(self) -> Self:
+        """Return a shallow copy without what was computed of A, y and the weights."""
         other = copy.copy(self)
         for name in [name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)]:
             del other.__dict__[name]
-        other.A = self.A.multiply(d[None, :]).tocsc() if is_sparse(self.A) else self.A * d.astype(self.A.dtype)
         return other
 
     @property

@@ -14,7 +14,7 @@ import itertools
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -70,6 +70,11 @@ class Loss(DataTerm):
         self.phi = phi
         _check_loss(phi, self.y)
         self._seen: tuple[Vector, Vector] | None = None
+
+    def _anew(self) -> Self:
+        other = super()._anew()
+        other._seen = None
+        return other
 
     def _residual_of(self, x: Vector) -> Vector:
         """Return Ax − y; a product just made is not repeated."""

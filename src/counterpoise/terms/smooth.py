@@ -6,7 +6,6 @@ None, for ``majorant``, a quadratic with the matrix Q of assumption (ii) of the 
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -95,9 +94,7 @@ class LeastSquares(DataTerm, QuadraticTerm):
 
     def around(self, y: Vector, weights: Vector | None = None) -> LeastSquares:
         """Return f with another y and, if given, other weights; without them both share Q and all that comes of it."""
-        other = copy.copy(self)
-        for name in ("Q", "p", "diagonal", "reach", "sparse_Q", "unweighted", "value_at_zero"):
-            other.__dict__.pop(name, None)
+        other = self._anew()
         other.y = y
         if weights is None:
             other._shares = self._shares or self
@@ -110,9 +107,7 @@ class LeastSquares(DataTerm, QuadraticTerm):
         """The same f without a sparse AᵀA, so that its columns are priced; f itself if it keeps none."""
         if self.gram or self.sparse_Q is None:
             return self
-        other = copy.copy(self)
-        for name in ("sparse_Q", "unweighted"):
-            other.__dict__.pop(name, None)
+        other = self._anew()
         other.may_keep_sparse, other._shares = False, None
         return other
 
