@@ -1,14 +1,8 @@
 """f in kernels: a quadratic kept as its Gram matrix, dense or sparse, or as columns with a residual.
 
 Each form carries the data of f and cached state that follows x: the gradient (:class:`Gram`, :class:`SparseGram`) or
-the residual Ax − y (:class:`Columns`, :class:`SparseColumns`). The verbs are
-
-``load(f, x)``            rebuild the cached state from x
-``moved(f, i, di, j, dj)``  follow the step x + di·eᵢ + dj·eⱼ: O(n), O(m) or the non-zeros of two rows or columns
-``slope(f, i)``           ∇ᵢf(x)
-``load_slopes(f)``        bring ``f.gradient`` to ∇f(x), to be read before the next step
-``curvature(f, i, j)``    Q_ij
-``load_row(f, j)``        bring the row Q_j into ``f.Q`` and return its place there, to be read before the next verb
+the residual Ax − y (:class:`Columns`, :class:`SparseColumns`). To follow a step costs O(n),
+O(m) or the non-zeros of two rows or columns.
 """
 
 from __future__ import annotations
@@ -87,7 +81,7 @@ def slope(f, i):
 
 @verb
 def load_slopes(f):
-    """Bring ``f.gradient`` to ∇f(x), for f whose gradient does not follow every step."""
+    """Bring ``f.gradient`` to ∇f(x), to be read before the next step."""
 
 
 @verb
@@ -98,7 +92,7 @@ def curvature(f, i, j):
 
 @verb
 def load_row(f, j):
-    """Bring the row Q_j into ``f.Q``; return its place there."""
+    """Bring the row Q_j into ``f.Q`` and return its place there, to be read before the next verb."""
     return j
 
 
