@@ -232,8 +232,8 @@ class _IntegerProgram:
                 return None
             if found.x is None:
                 raise ValueError(
-                    f"in {seconds:.3g} seconds no point with at most {self.rules.s} non-zeros that keeps all bounds "
-                    "and limits was found, and no proof that there is none; loosen them, or give more time."
+                    f"{seconds:.3g} seconds neither found a point with at most {self.rules.s} non-zeros that keeps all "
+                    "bounds and limits nor proved that there is none; loosen them."
                 )
             held = [int(i) for i in np.flatnonzero(found.x[self.rules.n :] > 0.5)]
             if self.rules.can_hold(held):

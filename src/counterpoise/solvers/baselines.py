@@ -341,11 +341,11 @@ def _steps(step: Any) -> tuple[float, ...]:
     """Return the step sizes that ``step`` names, the largest first."""
     if isinstance(step, str):
         if step != "grid":
-            raise ValueError(f"step is {step!r}; it must be 'grid', or a number or several.")
+            raise ValueError(f"step is {step!r}; it must be 'grid', a number or several numbers.")
         step = STEP_GRID
     sizes = [number(size, "step", 0.0) for size in (step if np.ndim(step) else (step,))]
     if not sizes or min(sizes) == 0.0:
-        raise ValueError(f"step is {step!r}; it must be a positive number, or at least one of them.")
+        raise ValueError(f"step is {step!r}; it must be a positive number or several of them.")
     return tuple(sorted(sizes, reverse=True))
 
 

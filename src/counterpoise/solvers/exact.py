@@ -76,8 +76,8 @@ def exact(
     expected = candidates / SPEED[kind]
     if expected > number(longest, "longest", 0.0):
         raise ValueError(
-            f"method 'exact' would look at {candidates:.3g} {kind}, some {_duration(expected)}; "
-            f"that is more than longest = {longest:g} seconds. method 'search' needs no proof."
+            f"method 'exact' would examine {candidates:.3g} {kind} in about {_duration(expected)}, more than "
+            f"longest = {longest:g} seconds; method 'search' finds good points without a proof."
         )
     run = Run(problem, x0, TOL, None, max_time, seed, callback)
     found = search(problem, run.start if x0 is not None else None, work=INCUMBENT_WORK, max_time=max_time, seed=seed)
@@ -108,7 +108,7 @@ def _require_exactness(problem: Problem, method: str) -> None:
         said = "no theorem covers this problem" if threshold is None else f"that takes λ > {threshold:.6g}"
         raise ValueError(
             f"method {method!r} enumerates sparse or binary points, but with λ = {problem.g.lam:g} the best point may "
-            f"be another; {said}."
+            f"be neither; {said}."
         )
 
 

@@ -249,12 +249,12 @@ class LossLine(LossSupports):
         count = self._exchanges(x)
         if count > PROVED:
             raise ValueError(
-                f"{type(self.problem.f).__name__} is not quadratic, so that all {count} exchanges would have to be "
-                f"verified one by one, which is done up to {PROVED}; certify the pairs, level='pair'."
+                f"{type(self.problem.f).__name__} is not quadratic, so all {count} exchanges would have to be "
+                f"verified one by one, more than the limit of {PROVED}; use level='pair'."
             )
         found = self.solve(x, self._held(x), CLAIMED)
         if found is None:
-            raise ValueError(f"What x holds cannot have the sum {self.problem.u.c:g} within its bounds.")
+            raise ValueError(f"the non-zeros of x cannot have the sum {self.problem.u.c:g} within their bounds.")
         h = self.problem.separable
         value = self._sum(h, x, self.problem.f.residual(x)) - separable_value(h, np.zeros(len(x)))
         own, look = max(value - found.value, 0.0), self._verified(found)

@@ -261,7 +261,7 @@ def feasible_start(problem: Problem, x0: Any) -> Vector:
     if distance > max(FAR * size, ROUNDING * unit):
         raise ValueError(
             f"x0 is infeasible by {violation:.3g} and {distance:.3g} away from the nearest feasible point; "
-            "give problem.project(x0) if that point is meant."
+            "give problem.project(x0) to start from that point."
         )
     if violation > ROUNDING * unit:
         warn(
