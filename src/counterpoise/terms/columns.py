@@ -112,9 +112,7 @@ class DataTerm:
         def square(first: int, last: int) -> None:
             block = self.A[:, first:last]
             if is_sparse(block):
-                places = np.repeat(np.arange(last - first), np.diff(block.indptr))
-                entries = np.square(self.rooted(block).data, dtype=np.float64)
-                squares[first:last] = np.bincount(places, entries, last - first)
+                squares[first:last] = self.rooted(block).astype(np.float64).power(2).T @ np.ones(self.m)
             elif self.weights is None:
                 squares[first:last] = np.einsum("ij,ij->j", block, block, dtype=np.float64)
             else:
