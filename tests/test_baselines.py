@@ -14,7 +14,7 @@ from conftest import make_problem, scaled
 from counterpoise.certificates import critical_residual
 from counterpoise.problems import NNSPCA, SIT
 from counterpoise.solvers import baselines, drive
-from counterpoise.solvers.baselines import STEP_GRID, Model, greedy_fill, mscr, pdca, psg
+from counterpoise.solvers.baselines import STEP_GRID, Model, cheapest_point, mscr, pdca, psg
 from naive import case_of, concave_slope, mscr_points, pdca_points, project_line, psg_points
 
 NAMES = ["SIT", "NNSPCA", "DCPB1", "DCPB2"]
@@ -131,7 +131,7 @@ def test_exact_subproblems_are_optimal(name, n, m, lam, rng):
 
 
 @pytest.mark.parametrize("trial", range(8))
-def test_greedy_fill_solves_the_linear_program(trial, rng):
+def test_cheapest_point_solves_the_linear_program(trial, rng):
     n = 9
     lo, hi = -rng.random(n) * 2, rng.random(n) * 2
     if trial % 4 == 1:
@@ -142,12 +142,12 @@ def test_greedy_fill_solves_the_linear_program(trial, rng):
     c = lo.sum() + 0.4 * (hi - lo).sum() if trial % 4 == 0 or trial % 4 == 3 else 0.3
     G = rng.integers(-2, 3, n).astype(float) if trial % 4 == 3 else rng.standard_normal(n)
     problem = cp.Problem(cp.LeastSquares(np.eye(n), 0.0), cp.Bounds(lo, hi), u=cp.Sum(c))
-    z = greedy_fill(G, problem.separable, c, np.zeros(n))
+    z = cheapest_point(G, problem.separable, problem.u, np.zeros(n))
     solved = scipy.optimize.linprog(G, A_eq=np.ones((1, n)), b_eq=[c], bounds=list(zip(lo, hi, strict=True)))
     assert solved.success
     assert G @ z == pytest.approx(solved.fun, abs=1e-9)
     assert problem.violation(z) <= 1e-12
-    np.testing.assert_allclose(greedy_fill(G, problem.separable, c, z), z, atol=1e-12)
+    np.testing.assert_allclose(cheapest_point(G, problem.separable, problem.u, z), z, atol=1e-12)
 
 
 @pytest.mark.parametrize("below", [False, True])
@@ -416,9 +416,9 @@ class TestBadInput:
             (psg, {"step": 0.0}, r"step is 0\.0; it must be a positive number"),
             (psg, {"step": -1.0}, r"step is -1; it must be finite and at least 0"),
             (psg, {"step": ()}, r"step is \(\); it must be a positive number, or at least one"),
-            (psg, {"step": "best"}, r"step is 'best'; it must be 'grid', or a number or several"),
-            (mscr, {"inner": "fast"}, r"inner is 'fast'; it must be 'paper' or 'exact'\."),
-            (mscr, {"split": "dc"}, r"split is 'dc'; it must be 'paper' or 'convex'\."),
+            (psg, {"step": "best"}, r"step is 'best'; it must be 'grid', a number or several numbers"),
+            (mscr, {"inner": "fast"}, r"inner is 'fast'; it must be one of 'paper', 'exact'\."),
+            (mscr, {"split": "dc"}, r"split is 'dc'; it must be one of 'paper', 'convex'\."),
             (pdca, {"lipschitz": -1}, r"lipschitz is -1; it must be finite and at least 0"),
             (pdca, {"lipschitz": 0}, r"lipschitz is 0, but f is not concave"),
             (pdca, {"max_iter": 0}, r"max_iter is 0; it must be at least 1"),

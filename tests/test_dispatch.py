@@ -192,7 +192,7 @@ def test_the_examples_own_constraint_is_solved_globally_over_pairs(rng):
                 assert problem.objective(moved) >= result.objective - result.tolerance - 1e-12
         assert cp.minimize(problem, method="pdca").objective >= result.objective - 1.0
     for method in ("swap", "search", "exact"):
-        with pytest.raises(ValueError, match=f"method '{method}' knows TopSum and AtMost"):
+        with pytest.raises(ValueError, match=f"method '{method}' takes TopSum and AtMost"):
             cp.minimize(problem, method=method)
     with pytest.raises(TypeError, match="Ellipsoid has no `step_verb`"):
         cp.Problem(problem.f, problem.h, cp.AtMost(2), problem.u)

@@ -514,6 +514,17 @@ def test_bad_input(make_bad, sentence):
         make_bad()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_problem_with_the_same_f_has_values_of_its_own(kind, rng):
+    """f keeps the last product Ax; a sum with weights rescales A."""
+    A, y, v = data(kind, rng)
+    f, x, a = make(kind, A, y, v), rng.dirichlet(np.ones(8)), rng.uniform(0.5, 2.0, 8)
+    f.gradient(x)
+    problem = cp.Problem(f, cp.Bounds(0, np.inf), u=cp.Sum(1, weights=a))
+    assert problem.unweighted.objective(x) == pytest.approx(loss_sum(kind, A / a, y, v, x, DELTA), rel=1e-12, abs=1e-13)
+    assert problem.objective(x) == pytest.approx(loss_sum(kind, A, y, v, x, DELTA), rel=1e-12, abs=1e-13)
+
+
 @pytest.mark.parametrize("method", ["exact"])
 def test_methods_that_need_a_quadratic_f_say_so(method, rng):
     problem, _ = problem_of("huber", rng, cp.TopSum(3, 1e3))

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 import counterpoise as cp
 from conftest import scaled
-from counterpoise.kernels import enter_arc, sweep
+from counterpoise.kernels import enter, sweep
 from counterpoise.registry import pool_for
 from counterpoise.solvers import pool as pools
 from counterpoise.solvers.pool import ArcPool, Pool
@@ -330,13 +330,13 @@ def test_a_pair_that_is_bounded_does_not_gain(rng):
         change += (slope_j - even_j) * step + even_j * (w - v)
         change += lam * (max(v, second) - after)
         waiting = first, second, lam, most
-        says = enter_arc._cannot_gain(slope_k, slope_j, even_j, q_kk, q_jj, q_kj, v, crosses, *waiting)
+        says = enter._cannot_gain(slope_k, slope_j, even_j, q_kk, q_jj, q_kj, v, crosses, *waiting)
         nothing = change.min() >= -most - 1e-12 * (1.0 + lam)
         assert nothing or not says
         bounded, idle = bounded + bool(says), idle + bool(nothing)
     assert bounded > 0.8 * idle > 0
     # Only where u + w − q is the least does this one gain.
-    assert not enter_arc._cannot_gain(0.0, -49.0, 0.0, -50.0, -50.0, -1.0, 1.0, False, 1.0, 1.0, 1.0, 0.0)
+    assert not enter._cannot_gain(0.0, -49.0, 0.0, -50.0, -50.0, -1.0, 1.0, False, 1.0, 1.0, 1.0, 0.0)
 
 
 @pytest.mark.compiled

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.checks import Vector, number, vector, whole_number
+from counterpoise.checks import Vector, choice, number, vector, whole_number
 from counterpoise.kernels import block, block_states, sweep
 from counterpoise.kernels.dispatch import has_body
 from counterpoise.kernels.pair import Terms
@@ -113,10 +113,8 @@ def certify(
     """
     if not isinstance(problem, Problem):
         raise TypeError(f"problem is a {type(problem).__name__}; it must be a counterpoise.Problem.")
-    if level not in ("pair", "swap"):
-        raise ValueError(f'level is {level!r}; it must be "pair" or "swap".')
-    if scan not in ("pruned", "all"):
-        raise ValueError(f'scan is {scan!r}; it must be "pruned" or "all".')
+    choice(level, "level", ("pair", "swap"))
+    choice(scan, "scan", ("pruned", "all"))
     x = vector(x, "x", problem.n)
     if problem.u.weights is not None:
         a = problem.u.weights
@@ -269,7 +267,7 @@ def critical_residual(problem: Problem, x: Vector) -> float:
     left, right = one_sided_slopes(h, x)
     concave = problem.g.subgradient(x, gradient + right)
     zero = x == 0.0
-    full = hasattr(problem.g, "violation") and int((~zero).sum()) >= problem.g.s
+    full = bool(np.count_nonzero(x) >= problem.most_nonzeros)
     if problem.u.is_line:
         stays = zero & ((h.floor > h.lo) | full)
         falls, rises = (x > np.maximum(h.lo, h.floor)) & ~stays, (x < h.hi) & ~stays

@@ -20,9 +20,9 @@ LARGEST_SINGLE, SMALLEST_SINGLE = 1e15, 1e-15
 LARGEST_SQUARE, SMALLEST_SQUARE = 1e90, 1e-90
 
 
-def real_array(values: Any, name: str, keep_single: bool = False) -> npt.NDArray[Any]:
+def real_array(values: Any, name: str) -> npt.NDArray[Any]:
     """Return ``values`` as a float array, refusing complex, text, masked and non-finite entries."""
-    result = float_array(values, name, keep_single)
+    result = float_array(values, name)
     refuse_non_finite(result, name)
     return result
 
@@ -204,33 +204,34 @@ def number(value: Any, name: str, least: float | None = None, most: float | None
 
 def whole_number(value: Any, name: str, least: int, most: int | None = None) -> int:
     """Return an int inside [least, most]."""
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} is {value!r}; it must be a whole number.")
-    if value < least or (most is not None and value > most):
+    result = _whole(value, name, "a whole number")
+    if result < least or (most is not None and result > most):
         bound = f"at least {least}" if most is None else f"between {least} and {most}"
         raise ValueError(f"{name} is {value}; it must be {bound}.")
+    return result
+
+
+def _whole(value: Any, name: str, wanted: str) -> int:
+    """Return an int, of Python or of NumPy, but not a bool."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} is {value!r}; it must be {wanted}.")
     return int(value)
 
 
 def random_seed(value: Any, name: str = "seed") -> int | None:
     """Return a whole number of at least 0, or None for a seed drawn from the system."""
-    if value is None:
-        return None
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} is {value!r}; it must be a whole number of at least 0, or None.")
-    if value < 0:
-        raise ValueError(f"{name} is {value}; it must be a whole number of at least 0, or None.")
-    return int(value)
+    wanted = "a whole number of at least 0, or None"
+    if value is not None and _whole(value, name, wanted) < 0:
+        raise ValueError(f"{name} is {value}; it must be {wanted}.")
+    return None if value is None else int(value)
 
 
-def worker_count(value: Any, name: str = "n_jobs") -> int | None:
-    """Return a number of workers as joblib counts them, −1 for one per core, or None."""
+def worker_count(value: Any) -> int | None:
+    """Return ``n_jobs``, a number of workers as joblib counts them, −1 for one per core, or None."""
     if value is None:
         return None
-    if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} is {value!r}; it must be a whole number of workers, -1 for one per core, or None.")
-    if value == 0:
-        raise ValueError(f"{name} is 0; it must be a positive number of workers, -1 for one per core, or None.")
+    if _whole(value, "n_jobs", "a whole number of workers, -1 for one per core, or None") == 0:
+        raise ValueError("n_jobs is 0; it must be a positive number of workers, -1 for one per core, or None.")
     return int(value)
 
 
@@ -248,9 +249,9 @@ def choice(value: Any, name: str, options: Iterable[str], quoted: bool = True) -
     return value
 
 
-def callback_function(value: Any, name: str = "callback") -> Callable[..., Any] | None:
-    """Return a callable, or None."""
+def callback_function(value: Any) -> Callable[..., Any] | None:
+    """Return a callback, or None."""
     if value is not None and not callable(value):
-        raise TypeError(f"{name} is {value!r}; it must be a function, or None.")
+        raise TypeError(f"callback is {value!r}; it must be a function, or None.")
     function: Callable[..., Any] | None = value
     return function

@@ -1,4 +1,4 @@
-"""The clock of all runs: it stands still while kernels are compiled and while AᵀA is formed for the first time.
+"""The clock of all runs, which is stopped while kernels are compiled and while AᵀA is formed for the first time.
 
 It also notices when the compilation of kernels takes long enough to tell the user.
 """
@@ -100,7 +100,7 @@ def paused_seconds() -> float:
 
 @contextmanager
 def paused() -> Iterator[None]:
-    """Let the clock stand still."""
+    """Stop the clock."""
     _pauses.on_start(None)
     try:
         yield

@@ -93,7 +93,7 @@ class Problem:
         self.n, self.constant, self.name = f.n, number(constant, "constant"), name
         self.separable, self._separable_constant = compile_separable(h, self.n)
         if g is None and is_gapped(self.separable):
-            self.g = AtMost(self.n)  # exchanges know who may be 0
+            self.g = AtMost(self.n)  # for its exchanges, which know that coordinates may be 0
         if self.u.weights is not None:
             _ = self.unweighted
             return
@@ -136,7 +136,7 @@ class Problem:
                 )
         if verb is None and g.lam != 0.0:
             raise TypeError(
-                f"{u} has no `step_verb`, the verb of g that its pair step calls, so that its steps know no g; leave g "
+                f"{u} has no `step_verb`, the verb of g that its pair step calls, so that its steps ignore g; leave g "
                 f"out, it is {type(g).__name__}."
             )
         for needed in (verb, concave_kernels.change):
@@ -165,9 +165,14 @@ class Problem:
         return float(max(missed, self.g.violation(x))) if hasattr(self.g, "violation") else missed
 
     @cached_property
+    def most_nonzeros(self) -> int:
+        """How many coordinates may be non-zero: n, or fewer if g is a constraint on their number."""
+        return int(min(self.g.s, self.n)) if hasattr(self.g, "violation") else self.n
+
+    @cached_property
     def is_convex_set(self) -> bool:
         """Whether the bounds and a g that is a constraint leave a convex part of {u(x) = 0}."""
-        return not is_gapped(self.separable) and bool(not hasattr(self.g, "violation") or self.g.s >= self.n)
+        return self.most_nonzeros == self.n and not is_gapped(self.separable)
 
     def project(self, x: Any) -> Vector:
         """Return the feasible point nearest to x, or with ``AtMost``, ``SemiContinuous`` or weights a nearby one."""
@@ -219,13 +224,10 @@ class Problem:
     def is_feasible(self, x: Vector) -> bool:
         """Return whether x is within its bounds and u(x) = 0, up to the rounding error of a sum of n terms."""
         # What has to be 0 is 0, not small.
-        if not self.is_convex_set and not (keeps_floors(self.separable, x) and self._keeps_number(x)):
+        if np.count_nonzero(x) > self.most_nonzeros or not keeps_floors(self.separable, x):
             return False
         # A sum of n terms rounds by about √n·ε of their total: 4e-16 of it is far above what exact steps leave.
         return self.violation(x) <= FEASIBLE * max(self.scale, 4e-4 * float(np.abs(x).sum()))
-
-    def _keeps_number(self, x: Vector) -> bool:
-        return bool(not hasattr(self.g, "violation") or np.count_nonzero(x) <= self.g.s)
 
     def variant(self, **changes: float) -> Problem:
         """Return the same problem with other constants of g, such as ``s`` or ``lam``; f and its AᵀA are shared.

@@ -1,4 +1,4 @@
-"""Which strategy knows the structure of a pair (g, u): solvers and certificates ask here, never for types.
+"""Which strategy serves a pair (g, u): solvers and certificates ask here instead of testing for types.
 
 A *strategy* is a class whose instances are made from a problem. What it must have depends on what is asked of it:
 
@@ -59,7 +59,7 @@ def serving(problem: Any, method: str) -> Any:
     if strategy is None:
         g = f"g is {type(problem.g).__name__}" if problem.g.lam > 0.0 else "there is no g"
         raise ValueError(
-            f"method {method!r} knows TopSum and AtMost on Sum or Sphere, and Norm2 and ConcaveQuadratic on Sum; here "
+            f"method {method!r} takes TopSum and AtMost on Sum or Sphere, and Norm2 and ConcaveQuadratic on Sum; here "
             f"{g} and u is {type(problem.u).__name__}. "
             "counterpoise.registry.register adds more."
         )

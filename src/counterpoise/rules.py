@@ -1,14 +1,13 @@
 """Feasible points under floors, a number of non-zeros and groups, or the proof that there is none.
 
 ``SemiContinuous`` and ``AtMost`` leave a set that is not convex. Once it is known which coordinates are held, that is
-may be non-zero, what is left is a box, a sum and limits of groups. Simple orders of the coordinates mostly find such a
-set; where they do not, an integer program finds one or proves that there is none.
+may be non-zero, only a box, a sum and limits of groups remain. Simple orders of the coordinates find such a set in most
+cases; otherwise an integer program finds one or proves that there is none.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future, wait
@@ -21,11 +20,11 @@ from counterpoise.checks import Vector
 from counterpoise.kernels.separable import Separable
 from counterpoise.terms.constraint import Sum
 
-# What rounding may leave of a limit, relative to the size of x.
+# Tolerance of limits for rounding, relative to the size of x.
 ROUNDING = 1e-12
-# Up to so many sets of coordinates are all tried; beyond that the integer program decides.
+# Up to this many sets of coordinates are all tried; beyond that the integer program decides.
 FEW_SETS = 500
-# Seconds of the integer program, and of each look at which rule is in the way.
+# Seconds of the integer program, and of each attempt to find out which rule is in the way.
 PROOF_SECONDS, REASON_SECONDS = 60.0, 1.0
 # x is scaled to this size for the integer program, whose tolerances are absolute and around 1e-6.
 PROGRAM_SCALE = 1e3
@@ -56,11 +55,6 @@ class Rules(NamedTuple):
         except ValueError:
             return False
         return low <= self.u.c + slack and high >= self.u.c - slack
-
-    def count_sets(self) -> int:
-        """Return how many sets of coordinates there are to choose from."""
-        others = int(np.sum(self._open & ~self.must))
-        return sum(math.comb(others, k) for k in range(self.s - int(self.must.sum()) + 1))
 
     def all_sets(self) -> Iterator[list[int]]:
         """Yield every set of coordinates, the smallest first."""
@@ -130,8 +124,9 @@ class Rules(NamedTuple):
 
     def any_names(self, seconds: float) -> list[int] | None:
         """Return coordinates that can keep all rules, None if there are none; refuse what takes too long to decide."""
-        if self.count_sets() <= FEW_SETS:
-            return next((held for held in self.all_sets() if self.can_hold(held)), None)
+        sets = list(itertools.islice(self.all_sets(), FEW_SETS + 1))
+        if len(sets) <= FEW_SETS:
+            return next((held for held in sets if self.can_hold(held)), None)
         return _IntegerProgram(self).names(seconds)
 
     def in_the_way(self) -> str:
@@ -165,10 +160,9 @@ class InfeasibleError(ValueError):
 def rules_of(problem: Any) -> Rules:
     """Return the rules of a problem on ``Sum``."""
     h = problem.separable
-    s = min(problem.g.s, problem.n) if hasattr(problem.g, "violation") else problem.n
     must = (h.lo > 0.0) | (h.hi < 0.0)
     least = np.where(h.floor > h.lo, h.floor, h.lo)
-    return Rules(least, np.asarray(h.hi), must, s, problem.u, problem.scale)
+    return Rules(least, np.asarray(h.hi), must, problem.most_nonzeros, problem.u, problem.scale)
 
 
 def held_only(h: Separable, held: Any) -> Separable:
@@ -178,12 +172,12 @@ def held_only(h: Separable, held: Any) -> Separable:
     return h._replace(lo=least, hi=most, floor=least)
 
 
-def near_point(problem: Any, x: Vector, seconds: float = PROOF_SECONDS) -> Vector:
+def near_point(problem: Any, x: Vector) -> Vector:
     """Return a feasible point near x; raise :class:`InfeasibleError` if there is none."""
     if not problem.u.is_line:
         return sparse_unit(problem, x)
     rules = rules_of(problem)
-    held = rules.names_near(x) or rules.any_names(seconds)
+    held = rules.names_near(x) or rules.any_names(PROOF_SECONDS)
     if held is None:
         raise InfeasibleError(rules.s, rules.in_the_way())
     point: Vector = problem.u.project(x, held_only(problem.separable, held))
@@ -208,37 +202,24 @@ class _IntegerProgram:
 
     def __init__(self, rules: Rules) -> None:
         import scipy.sparse as sp
+        from scipy.optimize import Bounds, LinearConstraint
 
-        self.rules, n = rules, rules.n
+        self.rules, n, c = rules, rules.n, rules.u.c
         scale = PROGRAM_SCALE / max(rules.size, 1e-300)
-        most, groups, c = np.minimum(rules.most, rules.size), rules.u.groups, rules.u.c
+        most = np.minimum(rules.most, rules.size)
         nothing, some = sp.csr_array((1, n)), sp.csr_array(np.ones((1, n)))
-        inside = np.zeros((len(groups), n))
-        for k, group in enumerate(groups):
-            inside[k, group.members] = 1.0
-        rows = sp.csr_array(inside)
-        self.rows = [
-            sp.hstack([sp.eye_array(n), sp.diags_array(-scale * rules.least)]),
-            sp.hstack([sp.eye_array(n), sp.diags_array(-scale * most)]),
-            sp.hstack([some, nothing]),
-            sp.hstack([nothing, some]),
-            sp.hstack([rows, sp.csr_array(rows.shape)]),
+        self.constraints = [
+            LinearConstraint(sp.hstack([sp.eye_array(n), sp.diags_array(-scale * rules.least)]), 0.0, np.inf),
+            LinearConstraint(sp.hstack([sp.eye_array(n), sp.diags_array(-scale * most)]), -np.inf, 0.0),
+            LinearConstraint(sp.hstack([some, nothing]), scale * c, scale * c),
+            LinearConstraint(sp.hstack([nothing, some]), -np.inf, float(rules.s)),
         ]
-        self.low: list[Any] = [
-            np.zeros(n),
-            np.full(n, -np.inf),
-            [scale * c],
-            [-np.inf],
-            scale * np.array([group.least for group in groups]),
-        ]
-        self.high: list[Any] = [
-            np.full(n, np.inf),
-            np.zeros(n),
-            [scale * c],
-            [float(rules.s)],
-            scale * np.array([group.most for group in groups]),
-        ]
-        self.bounds = (
+        for group in rules.u.groups:
+            inside = np.zeros((1, n))
+            inside[0, group.members] = 1.0
+            row = sp.hstack([sp.csr_array(inside), nothing])
+            self.constraints.append(LinearConstraint(row, scale * group.least, scale * group.most))
+        self.bounds = Bounds(
             np.concatenate([scale * np.minimum(rules.least, 0.0), rules.must.astype(np.float64)]),
             np.concatenate([scale * np.maximum(most, 0.0), np.ones(n)]),
         )
@@ -251,8 +232,8 @@ class _IntegerProgram:
                 return None
             if found.x is None:
                 raise ValueError(
-                    f"in {seconds:.3g} seconds no point with at most {self.rules.s} non-zeros that keeps all bounds "
-                    "and limits was found, and no proof that there is none; loosen them, or give more time."
+                    f"{seconds:.3g} seconds neither found a point with at most {self.rules.s} non-zeros that keeps all "
+                    "bounds and limits nor proved that there is none; loosen them."
                 )
             held = [int(i) for i in np.flatnonzero(found.x[self.rules.n :] > 0.5)]
             if self.rules.can_hold(held):
@@ -264,27 +245,25 @@ class _IntegerProgram:
         )
 
     def _solve(self, seconds: float) -> Any:
-        from scipy.optimize import Bounds, LinearConstraint, milp
-        from scipy.sparse import vstack
+        from scipy.optimize import milp
 
-        n, limits = self.rules.n, (np.concatenate(self.low), np.concatenate(self.high))
+        n = self.rules.n
         return milp(
             np.zeros(2 * n),
             integrality=np.repeat([0, 1], n),
-            bounds=Bounds(*self.bounds),
-            constraints=LinearConstraint(vstack(self.rows, format="csc"), *limits),
+            bounds=self.bounds,
+            constraints=self.constraints,
             options={"time_limit": seconds},
         )
 
     def _cut_off(self, held: list[int]) -> None:
         """Ask for another set: Σ_{i∈held} zᵢ − Σ_{i∉held} zᵢ ≤ |held| − 1."""
-        from scipy.sparse import csr_array
+        from scipy.optimize import LinearConstraint
 
         signs = np.full(self.rules.n, -1.0)
         signs[held] = 1.0
-        self.rows.append(csr_array(np.concatenate([np.zeros(self.rules.n), signs])[None, :]))
-        self.low.append([-np.inf])
-        self.high.append([len(held) - 1.0])
+        row = np.concatenate([np.zeros(self.rules.n), signs])[None, :]
+        self.constraints.append(LinearConstraint(row, -np.inf, len(held) - 1.0))
 
 
 def _in_a_thread(solve: Any, seconds: float) -> Any:

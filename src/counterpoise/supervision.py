@@ -25,7 +25,7 @@ from counterpoise.problem import Result, Status
 GRACE, GRACE_SHARE = 0.03, 0.05
 # Seconds that a method gets to stop after Ctrl-C.
 INTERRUPT_GRACE = 0.1
-# Seconds between two looks of a method that waits for an answer at whether anybody will give it.
+# Seconds after which a method that waits for an answer checks whether the caller is still there.
 PATIENCE = 0.5
 
 P = ParamSpec("P")
@@ -118,7 +118,7 @@ class Supervisor:
             self.requests.put(_LOOK_AGAIN)
 
     def ask(self, function: Callable[[Any], Any], argument: Any) -> Any:
-        """Call a function in the supervising thread; return its value, or None if nobody waits there any more."""
+        """Call a function in the supervising thread; return its value, or None if the caller has left."""
         answer: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self.requests.put((function, argument, answer))
         while not self.gone:

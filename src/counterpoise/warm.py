@@ -23,7 +23,7 @@ import numpy as np
 
 import counterpoise as cp
 
-# What a process is asked for in the end, instead of another recipe.
+# Asks a process for its report, instead of another recipe.
 REPORT = "report"
 RULES = ("hybrid", "cyclic", "random", "greedy", "semi-greedy")
 
@@ -215,7 +215,7 @@ def compile_kernels(jobs: int | None = None, progress: Callable[[str, int], obje
         workers = [stack.enter_context(_Worker()) for _ in range(count)]
         for each in [threads.submit(work, worker) for worker in workers]:
             each.result()
-        # One after the other, because only now nobody else writes to the cache.
+        # One after the other, now that no other process writes to the cache.
         reports = [worker.ask(REPORT) for worker in workers]
     ready = {kernel: False for report in reports for kernel in report["loaded"]}
     ready |= {kernel: True for report in reports for kernel in report["compiled"]}

@@ -45,7 +45,7 @@ def outward(h, i, sign):
 
 @kernel
 def is_dominated(b, c, d, other_b, other_c):
-    """Whether another quarter has P no larger at every angle, so that this one need not be looked at.
+    """Whether another quarter has P no larger at every angle, so that this one can be skipped.
 
     ``other_b`` and ``other_c`` are b and c with xᵢ and xⱼ of the other sign, for which d changes its sign, too. Two
     quarters differ in two of b, c and d: where two are worse than their alternatives, the alternative dominates.

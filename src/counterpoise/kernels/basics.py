@@ -40,7 +40,7 @@ def integers(n):
 
 @allocating
 def flags(n, value):
-    """Return n times True or False."""
+    """Return n copies of True or of False."""
     out = np.empty(n, np.bool_)
     for i in range(n):
         out[i] = value
@@ -49,7 +49,7 @@ def flags(n, value):
 
 @allocating
 def copied(values):
-    """Return a copy of an array of one dimension."""
+    """Return a copy of a one-dimensional array."""
     out = np.empty(len(values), values.dtype)
     for i in range(len(values)):
         out[i] = values[i]
@@ -58,14 +58,14 @@ def copied(values):
 
 @kernel
 def fill(values, value):
-    """Set all of an array of one dimension to a number."""
+    """Set all entries of a one-dimensional array to a number."""
     for i in range(len(values)):
         values[i] = value
 
 
 @kernel
 def assign(values, out):
-    """Write an array of one dimension into another."""
+    """Copy a one-dimensional array into another."""
     for i in range(len(values)):
         out[i] = values[i]
 

@@ -1,19 +1,7 @@
 """g in kernels: how each concave term changes over a pair, and where it is least on a line or an arc.
 
 A term g of your own is a NamedTuple with bodies for ``change`` and for ``minimise_on_line`` or
-``minimise_on_arc``; the other verbs have defaults.
-
-``change(g, x, i, a, j, b)``     g(x with xᵢ = a, xⱼ = b) − g(x), in O(1)
-``minimise_on_line(g, x, i, j, alpha, beta, low, high)``
-                               a global minimiser of ½αη² + βη + g(x + η(eᵢ − eⱼ)) on [low, high]
-``minimise_on_arc(g, x, i, j, a, b, c, d, v)``
-                               candidates tan(α/2) among which lies a global minimiser of a cos²α + b sin α + c cos α +
-                               d sin α cos α + g on the arc |xᵢ| = v sin α, |xⱼ| = v cos α, 0 ≤ α ≤ π/2
-``load(g, x)``                   recompute what g keeps of x
-``repositioned(g, i, old, new)``  follow xᵢ: old → new
-``slope_floor(g, x, i)``         (ρ, σ) with g(x + η(eᵢ − eⱼ)) − g(x) ≥ (ρᵢ − σⱼ)η + ½κη² for η ≥ 0
-``curvature_floor(g)``           that κ
-``barrier(g, x, j, capacity)``   b ≥ 0 with g(x + η(eᵢ − eⱼ)) − g(x) ≥ b·min(η, capacity − η) for every zero i
+``minimise_on_arc``; the other verbs, among them ``load`` of :mod:`counterpoise.kernels.smooth`, have defaults.
 """
 
 from __future__ import annotations
@@ -65,7 +53,7 @@ class AtMost(NamedTuple):
 
 @verb
 def change(g, x, i, new_i, j, new_j):
-    """Return g(x with xᵢ = new_i, xⱼ = new_j) − g(x)."""
+    """Return g(x with xᵢ = new_i, xⱼ = new_j) − g(x), in O(1)."""
     raise NotImplementedError
 
 
@@ -77,30 +65,36 @@ def minimise_on_line(g, x, i, j, alpha, beta, low, high):
 
 @verb
 def minimise_on_arc(g, x, i, j, a, b, c, d, v):
-    """Return t = tan(angle/2) of candidates, −1 for none; the ends of the arc are always tried as well."""
+    """Return candidates t = tan(α/2), −1 for none; one of them, or an end of the arc, must be a global minimiser.
+
+    That is of a cos²α + b sin α + c cos α + d sin α cos α + g on |xᵢ| = v sin α, |xⱼ| = v cos α, 0 ≤ α ≤ π/2.
+    """
     raise NotImplementedError
 
 
 @verb
 def repositioned(g, i, old, new):
-    """Follow the move xᵢ: old → new; a term that keeps nothing of x does nothing."""
+    """Follow the move xᵢ: old → new; by default there is no state to update."""
 
 
 @verb
 def slope_floor(g, x, i):
-    """Return slopes that bound g's change over a pair from below; by default a bound that rules nothing out."""
+    """Return (ρᵢ, σᵢ) with g(x + η(eᵢ − eⱼ)) − g(x) ≥ (ρᵢ − σⱼ)η + ½κη² for η ≥ 0.
+
+    By default a bound that rules nothing out.
+    """
     return -UNBOUNDED, 0.0
 
 
 @verb
 def curvature_floor(g):
-    """Return the curvature of that lower bound."""
+    """Return κ, the curvature of the bound of :func:`slope_floor`."""
     return 0.0
 
 
 @verb
 def barrier(g, x, j, capacity):
-    """Return the height per unit of the hill between j and any zero coordinate that might replace it."""
+    """Return b ≥ 0 with g(x + η(eᵢ − eⱼ)) − g(x) ≥ b·min(η, capacity − η) for every zero i."""
     return 0.0
 
 
@@ -114,7 +108,7 @@ def arc_floor(g, x, j):
 
 @verb
 def subslope(g, x, i):
-    """Return coordinate i of a subgradient of g; it steers the choice of pairs, no claim rests on it."""
+    """Return coordinate i of a subgradient of g; it only guides the choice of pairs; certificates do not use it."""
     return 0.0
 
 

@@ -82,7 +82,7 @@ class _OfferForLinking(LoweringPass):  # type: ignore[misc]
         LoweringPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
-        # Numba knows a function by a builtin, which Python would call; here nobody does.
+        # Numba identifies a function by a builtin that Python would call; here it is never called.
         handle = list[Any]().append
         state.targetctx.insert_user_function(handle, state.cr.fndesc, [state.library])
         state["cr"] = state.cr._replace(cfunc=handle)
@@ -267,7 +267,7 @@ INHERITED = ("nrt", "error_model", "fastmath", "forceinline")
 def _remembering(context: Any) -> Iterator[None]:
     """Look up each signature once, and collect no garbage: Numba makes millions of small objects that it keeps.
 
-    Without that it tries all that it knows about ``+`` or ``[]`` again wherever they stand, a sixth of its time.
+    Otherwise it tries every known signature of ``+`` or ``[]`` again at each use, a sixth of its time.
     """
     if "resolve_function_type" in vars(context):  # an entry point within another
         yield

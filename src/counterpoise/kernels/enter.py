@@ -1,11 +1,16 @@
-"""Pricing on the line: what moving mass from a held coordinate to one at 0 gains, for very many of the latter."""
+"""Pricing: what moving or turning a held coordinate towards one at 0 gains, for very many of the latter."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.kernels.basics import larger, smaller
-from counterpoise.kernels.dispatch import entry_point
+from counterpoise.kernels.arc import least_coefficient, outward, turning_polynomial
+from counterpoise.kernels.basics import larger, smaller, table
+from counterpoise.kernels.dispatch import entry_point, kernel
+from counterpoise.kernels.pair import pair_step
+from counterpoise.kernels.topsum import others
+
+# On the line: mass moves.
 
 
 @entry_point
@@ -58,4 +63,131 @@ def entering_gains(slope, diagonal, cross, top, held_slope, held_diagonal, mass,
                 gain = -eta * (beta + 0.5 * alpha * eta) + lam * (new_top - old_top)
                 if gain > largest:
                     largest = gain
+        best[k] = largest
+
+
+# On the arc: a pair turns.
+
+
+@kernel
+def _cannot_gain(slope_k, slope_j, even_j, q_kk, q_jj, q_kj, v, crosses, first, second, lam, most):
+    """Whether no turn of a held j towards a zero k lowers F by more than ``most``, without finding the best turn.
+
+    With |xₖ| = u = v sin α, |xⱼ| = w = v cos α and t = tan(α/2) ∈ [0, 1], slopes of f + h, and p ≥ q the (s−1)-th and
+    s-th largest of the others, F changes by
+
+        σₖu − σⱼ(v − w) + ½Q_kk u² + ½Q_jj(v − w)² − Q_kj u(v − w) + λ·min(u, w, p, u + w − q),    σ = slope − λ,
+
+    if v ≥ q: ‖x‖_[s] rises by max(u, w, q, u + w − p) − v. If v < q it does not rise, for u, w ≤ v < q ≤ p: then σ is
+    the slope itself and nothing is added to the quadratic; if j ``crosses`` 0 see :func:`turning_polynomial`. Each of
+    the four, times (1 + t²)², is a polynomial:
+
+        λu, λw           2λv(t + t³), λv(1 − t⁴)
+        λp, λq           times 1 + 2t² + t⁴
+
+    so no turn gains more than ``most`` if all four sums are ≥ −most. That is also necessary; only Bernstein's
+    coefficients make the test conservative.
+    """
+    in_top = v >= second
+    pull = lam if in_top else 0.0
+    c0, c1, c2, c3, c4 = turning_polynomial(slope_k - pull, slope_j - pull, even_j - pull, q_kk, q_jj, q_kj, v, crosses)
+    if not in_top:
+        return least_coefficient(c0, c1, c2, c3, c4, 0.0) >= -most
+    # u and w do not exceed v, so p need not; for s = 1 it is infinite.
+    rise, hill, bar = 2.0 * lam * v, lam * smaller(first, v), lam * second
+    return (
+        least_coefficient(c0, c1 + rise, c2, c3 + rise, c4, 0.0) >= -most
+        and least_coefficient(c0 + 0.5 * rise, c1, c2, c3, c4 - 0.5 * rise, 0.0) >= -most
+        and least_coefficient(c0, c1, c2, c3, c4, 0.0) >= -most - hill
+        and (
+            second == 0.0  # then u + w − q is never the least
+            or least_coefficient(c0 + 0.5 * rise, c1 + rise, c2, c3 + rise, c4 - 0.5 * rise, 0.0) >= bar - most
+        )
+    )
+
+
+@kernel
+def _held(problem, x, j, last, column):
+    """Write into ``column`` what the bounds ask of a held j: |xⱼ|, its slope, the even part of that, and p, q."""
+    f, h = problem.f, problem.h
+    side = 1.0 if x[j] > 0.0 else -1.0
+    column[0], column[1] = abs(x[j]), side * f.gradient[j] + outward(h, j, side)
+    column[2] = 0.5 * (outward(h, j, 1.0) + outward(h, j, -1.0))
+    column[3], column[4] = others(problem.g, last, j)
+    column[5] = side
+
+
+@entry_point
+def may_gain(problem, x, slope, diagonal, mixed, out):
+    """Write for each coordinate k at 0 whether turning some held j towards it may gain, whatever Q_kj = σAₖᵀAⱼ is.
+
+    A gain grows with the Q_kj of the quarter, of which the change has the term −Q_kj u(v ∓ w). It is at most
+    √(Q_kk Q_jj), and for σ < 0 and x ≥ 0 at most 0 if no entry of A is negative (``mixed`` is false). So no product of
+    columns is needed for those that λ keeps out. ``problem``, x and the arrays over k are those of
+    :func:`turning_gains`.
+    """
+    f, h, g, signed, last = problem.f, problem.h, problem.g, problem.u.signed, len(x) - 1
+    held = table(last, 6)
+    for j in range(last):
+        _held(problem, x, j, last, held[j])
+    rising, falling = outward(h, last, 1.0), outward(h, last, -1.0)
+    for k in range(len(slope)):
+        # The bound of Q_kj is the same on all quarters, so the steeper of the two directions of k suffices.
+        slope_k, q_kk = rising + slope[k], diagonal[k]
+        if signed:
+            slope_k = smaller(slope_k, falling - slope[k])
+        out[k] = False
+        for j in range(last):
+            v, slope_j, even_j, first, second = held[j, 0], held[j, 1], held[j, 2], held[j, 3], held[j, 4]
+            q_jj = f.diagonal[j]
+            q_kj = np.sqrt(q_kk * q_jj) if mixed or signed else 0.0
+            for side in range(2 if signed else 1):
+                if not _cannot_gain(
+                    slope_k, slope_j, even_j, q_kk, q_jj, q_kj, v, side == 1, first, second, g.lam, 0.0
+                ):
+                    out[k] = True
+            if out[k]:
+                break
+
+
+@entry_point
+def turning_gains(problem, x, begin, slope, diagonal, cross, best):
+    """Raise ``best`` to the largest decrease of F over turns of some held coordinates towards each coordinate k at 0.
+
+    Few pairs are solved, the others are bounded; those above ``best`` are found exactly.
+
+    Parameters
+    ----------
+    problem, x : Terms and array
+        The problem on the held coordinates and one more, the last, at 0: it is made each k in turn. h is the same for
+        all k.
+    begin : int
+        The first of the held coordinates that ``cross`` is about.
+    slope, diagonal : arrays over k
+        ∇ₖf and Q_kk.
+    cross : array, k × some held coordinates
+        Q_kj.
+    best : array over k
+    """
+    f, h, g, last, width = problem.f, problem.h, problem.g, len(x) - 1, cross.shape[1]
+    held = table(width, 6)
+    for c in range(width):
+        _held(problem, x, begin + c, last, held[c])
+    rising, falling = outward(h, last, 1.0), outward(h, last, -1.0)
+    for k in range(len(slope)):
+        f.gradient[last], f.diagonal[last] = slope[k], diagonal[k]
+        q_kk, largest = diagonal[k], best[k]
+        for c in range(width):
+            v, slope_j, even_j, first, second = held[c, 0], held[c, 1], held[c, 2], held[c, 3], held[c, 4]
+            j, q_kj = begin + c, held[c, 5] * cross[k, c]
+            q_jj = f.diagonal[j]
+            for quarter in range(4 if problem.u.signed else 1):
+                slope_k, turned = (rising + slope[k], q_kj) if quarter < 2 else (falling - slope[k], -q_kj)
+                crosses = quarter % 2 == 1
+                if not _cannot_gain(
+                    slope_k, slope_j, even_j, q_kk, q_jj, turned, v, crosses, first, second, g.lam, largest
+                ):
+                    f.Q[last, j] = cross[k, c]
+                    largest = larger(largest, pair_step(problem.u, problem, x, last, j, 0.0)[2])
+                    break
         best[k] = largest

@@ -3,7 +3,7 @@
 On the line the supports are i₁ < i₂ < … < i_s. Sweeping a coordinate j out of (value, ρ, C) costs O(n²):
 value − ρⱼ²/(2C_jj), ρᵢ − ρⱼC_ij/C_jj, C_ik − C_ij C_jk/C_jj. The last coordinate is never swept: its value
 is read off, so that a support costs O(1). Bounds are ignored there, and knots of h are replaced by their tangents at 0,
-which can only lower the value: a support whose value is not below the best point known is done with, any other is
+which can only lower the value: a support whose value is not below the best point known is skipped, any other is
 solved.
 """
 
@@ -48,7 +48,7 @@ def _verify(problem, chosen, s, value, x):
 
 @entry_point
 def supports_from(problem, Q, b, first, s, value, margin, x):
-    """Look at all supports of s coordinates whose least is ``first``; improve x in place where one is better.
+    """Examine all supports of s coordinates whose least is ``first``; improve x in place where one is better.
 
     Parameters
     ----------
@@ -106,8 +106,8 @@ def supports_from(problem, Q, b, first, s, value, margin, x):
         degenerate = bend <= flat[j]
         slope = rho[level, j]
         if depth < s - 2:
-            # Sweep j; a degenerate one is left unswept, which keeps the values of its supports from being lowered
-            # too far only if they are solved: mark them by −∞.
+            # Sweep j. A degenerate j is not swept: the values of its supports are then wrong, and −∞ makes sure that
+            # these are solved.
             values[depth] = -np.inf if degenerate else values[level] - 0.5 * slope * slope / bend
             for i in range(j + 1, n):
                 ratio = 0.0 if degenerate else C[level, i, j] / bend
@@ -137,12 +137,12 @@ def supports_from(problem, Q, b, first, s, value, margin, x):
 
 @entry_point
 def components_from(G, first, s, value, signed, x):
-    """Look at all supports of at most s coordinates whose least is ``first``, for max xᵀGx over ‖x‖ = 1.
+    """Examine all supports of at most s coordinates whose least is ``first``, for max xᵀGx over ‖x‖ = 1.
 
     If x ≥ 0 the maximum on a support is its leading eigenvector if that has one sign, else it lies on a smaller
     support. With signs it is the leading eigenvector, and supports of s coordinates are enough, because λ_max grows
     with the support. With G⁺ = max(G, 0), or |G| with signs, a support and all that contain it are below max over rows
-    of the sum of G⁺ on it and of the largest others: if that is not above ``value`` none of them is looked at.
+    of the sum of G⁺ on it and of the largest others: if that is not above ``value`` all of them are skipped.
 
     Returns
     -------
@@ -228,7 +228,7 @@ def components_from(G, first, s, value, signed, x):
 
 @entry_point
 def signs_from(Q, b, base, reach, ups, first, value, x):
-    """Look at all points with ``ups`` coordinates raised by ``reach`` from ``base``, the least raised being ``first``.
+    """Examine all points with ``ups`` coordinates raised by ``reach`` from ``base``, the least raised being ``first``.
 
     Parameters
     ----------

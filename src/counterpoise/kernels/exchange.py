@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from counterpoise.kernels.basics import copied, integers, larger, reals, smaller, table
+from counterpoise.kernels.basics import assign, copied, integers, larger, smaller
 from counterpoise.kernels.dispatch import allocating, entry_point, kernel, outlined
 
 RELOAD = 64
@@ -46,18 +46,6 @@ def follow(Q, g, i, j, delta):
 def exchange_change(Q, diagonal, g, i, j, delta):
     """Return Δ_ij of x + δeᵢ − δeⱼ."""
     return delta * (g[i] - g[j] + 0.5 * delta * (diagonal[i] + diagonal[j] - 2.0 * Q[i, j]))
-
-
-@entry_point
-def changes(Q, p, x):
-    """Return every Δ_ij, for tests and for certificates."""
-    n = len(x)
-    g, diagonal, result = reals(n), np.diag(Q).copy(), table(n, n)
-    load_gradient(Q, p, x, g)
-    for i in range(n):
-        for j in range(n):
-            result[i, j] = exchange_change(Q, diagonal, g, i, j, x[j] - x[i])
-    return result
 
 
 @entry_point
@@ -173,15 +161,9 @@ def tabu(Q, p, diagonal, floor, thin, tenure, spread, steps, rng, x, g):
             age = 0
         if change < best - floor:
             best = change
-            _copy(x, best_x)
-    _copy(best_x, x)
+            assign(x, best_x)
+    assign(best_x, x)
     return best
-
-
-@outlined
-def _copy(source, target):
-    for k in range(len(source)):
-        target[k] = source[k]
 
 
 @outlined

@@ -96,7 +96,7 @@ def _is_inside(u, leaf, group):
 
 @implements(make_feasible, GroupedLine)
 def _make_feasible_groups(u, h, held, m, z):
-    """Bring every group, the innermost first, into its limits by changing its members as far as their groups allow."""
+    """Bring every group into its limits, innermost first, by moving its members as far as their own groups allow."""
     clip_to_bounds(h, held, m, z)
     sums, root, slack = reals(len(u.least)), len(u.least) - 1, AT_LIMIT * u.scale
     held_sums(u, held, m, z, sums)
@@ -349,7 +349,7 @@ def _solve_box_groups(u, held, H, b, lo, hi, z):
 
 @outlined
 def _tightest(h, held, m, z, right, left, member):
-    """Return the slope shared by those held coordinates of whom ``member`` is true."""
+    """Return the slope shared by the held coordinates for which ``member`` is true."""
     below, above = -np.inf, np.inf
     for a in range(m):
         i = held[a]

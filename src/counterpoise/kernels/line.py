@@ -335,7 +335,7 @@ def _repair_groups(u, h, x):
 
 @outlined
 def _roomiest(u, h, x, group, inside, zeros):
-    """Return who has most room on both sides in a group, or in its parent outside it; −1 if nobody has any.
+    """Return the coordinate with the most room on both sides in a group, or in its parent outside it; −1 for none.
 
     Coordinates that are 0 count only with ``zeros``.
     """
@@ -352,10 +352,10 @@ def _roomiest(u, h, x, group, inside, zeros):
 
 @outlined
 def _restore_sum(sum_wanted, scale, h, x):
-    """Put dust on the bounds, then give the missing sum to the coordinate with the most room on both sides.
+    """Snap coordinates to bounds, then give the missing sum to the coordinate with the most room on both sides.
 
-    The sum is compensated (Neumaier). Dust is what a drifted sum of n terms leaves of a coordinate that belongs on
-    its bound. Where no single coordinate has the room, as many as it takes share what is missing, zeros last.
+    The sum is compensated (Neumaier). ``dust`` is the distance from a bound that the rounding of n terms explains.
+    Where no single coordinate has the room, as many as necessary share what is missing, zeros last.
     """
     lo, hi, floor = h.lo, h.hi, h.floor
     total, lost = 0.0, 0.0

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterpoise.kernels import count  # noqa: F401  (it registers the bodies of AtMost)
-from counterpoise.kernels.concave import change, repositioned
-from counterpoise.kernels.dispatch import kernel, verb
+from counterpoise.kernels.concave import ConcaveQuadratic, Norm2, change, repositioned
+from counterpoise.kernels.dispatch import implements, kernel, verb
 from counterpoise.kernels.separable import separable_change
 from counterpoise.kernels.smooth import curvature, load, moved, slope
 
@@ -55,7 +55,7 @@ def accept(problem, x, i, new_i, j, new_j):
 
 @kernel
 def refresh(problem, x):
-    """Remove the drift of rounding: put x back on u(x) = 0 and recompute what the terms keep."""
+    """Remove accumulated rounding: put x back on u(x) = 0 and rebuild the cached state of all terms."""
     repair(problem.u, problem.h, x)
     load(problem.f, x)
     load(problem.g, x)
@@ -71,7 +71,7 @@ def note_step(age):
 
 @kernel
 def refresh_if_due(problem, x, age):
-    """Refresh after as many accepted steps as ``age`` allows."""
+    """Refresh once the number of accepted steps reaches the limit in ``age``."""
     if age[0] >= age[1]:
         refresh(problem, x)
         age[0] = 0
@@ -110,8 +110,13 @@ def closing_pair(g, problem, x, theta, floor, best, row):
     return screened_best_pair(problem.u, problem, x, theta, floor)
 
 
-def good_pair(g, problem, x, theta, floor, best, row):
-    """Return a good pair unless the ``best`` is asked for: for g without corners, where it does as well."""
+@implements(closing_pair, Norm2)
+@implements(closing_pair, ConcaveQuadratic)
+def _good_pair(g, problem, x, theta, floor, best, row):
+    """Return a good pair, found in a row or two, unless the ``best`` is required.
+
+    Near the end very many pairs of a smooth g gain nearly the same small amount.
+    """
     if best:
         return screened_best_pair(problem.u, problem, x, theta, floor)
     return next_good_pair(problem.u, problem, x, theta, floor, row)
@@ -125,7 +130,7 @@ def violating_pair(u, problem, x, as_printed, rng):
 
 @verb
 def followed(u, i, step):
-    """Follow the move of xᵢ by ``step``; a constraint that keeps nothing of x does nothing."""
+    """Follow the move of xᵢ by ``step``; by default there is no state to update."""
 
 
 @verb

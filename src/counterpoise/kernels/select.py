@@ -12,13 +12,12 @@ from typing import NamedTuple
 import numpy as np
 
 from counterpoise.kernels.arc import Arc
-from counterpoise.kernels.concave import ConcaveQuadratic, Norm2
 from counterpoise.kernels.dispatch import implements, kernel, verb
-from counterpoise.kernels.pair import closing_pair, good_pair, is_live, pair_step, violating_pair
+from counterpoise.kernels.pair import closing_pair, is_live, pair_step, violating_pair
 
 # The most violating pair while it helps, then the pair with the largest decrease, until there is none.
 HYBRID = 0
-# All pairs in order, again and again; pairs that cannot move are passed over.
+# All pairs in order, again and again; pairs that cannot move are skipped.
 CYCLIC = 1
 # A pair drawn uniformly.
 RANDOM = 2
@@ -26,13 +25,9 @@ RANDOM = 2
 GREEDY = 3
 # The paper's Algorithms 2 and 3: a random pair and the most violating pair in turn.
 SEMI_GREEDY = 4
-# The most violating pair while it helps: where F is convex, what it leaves is for steps on a whole face.
+# The most violating pair while it helps: where F is convex, steps on a whole face do the rest.
 VIOLATING = 5
 OPENING = 1000.0
-
-# Near the end very many pairs of a smooth g gain alike and very little: a good pair is found in a row or two.
-implements(closing_pair, Norm2)(good_pair)
-implements(closing_pair, ConcaveQuadratic)(good_pair)
 
 
 class Rule(NamedTuple):
@@ -56,7 +51,7 @@ def opens_at_random(u):
 
 @implements(opens_at_random, Arc)
 def _opens_at_random_arc(u):
-    """On the arc it does (randn 256, s = 30, λ = 1000: −308 against −298 in the mean), and a scan is dear there."""
+    """On the arc it does (randn 256, s = 30, λ = 1000: −308 instead of −298 on average), and scans are slow there."""
     return True
 
 

@@ -1,14 +1,8 @@
 """f in kernels: a quadratic kept as its Gram matrix, dense or sparse, or as columns with a residual.
 
-Each form carries the data of f and its moving part: the gradient (:class:`Gram`, :class:`SparseGram`) or the residual
-Ax − y (:class:`Columns`, :class:`SparseColumns`). The verbs are
-
-``load(f, x)``            recompute the moving part from x
-``moved(f, i, di, j, dj)``  follow the step x + di·eᵢ + dj·eⱼ: O(n), O(m) or the non-zeros of two rows or columns
-``slope(f, i)``           ∇ᵢf(x)
-``load_slopes(f)``        bring ``f.gradient`` to ∇f(x), to be read before the next step
-``curvature(f, i, j)``    Q_ij
-``load_row(f, j)``        bring the row Q_j into ``f.Q`` and return its place there, to be read before the next verb
+Each form carries the data of f and cached state that follows x: the gradient (:class:`Gram`, :class:`SparseGram`) or
+the residual Ax − y (:class:`Columns`, :class:`SparseColumns`). To follow a step costs O(n),
+O(m) or the non-zeros of two rows or columns.
 """
 
 from __future__ import annotations
@@ -17,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterpoise.kernels.dispatch import implements, kernel, verb
+from counterpoise.kernels.dispatch import entry_point, implements, kernel, verb
 
 
 class Gram(NamedTuple):
@@ -71,12 +65,12 @@ class SparseColumns(NamedTuple):
 
 @verb
 def load(term, x):
-    """Recompute the moving part of a term from x; a term without one does nothing."""
+    """Rebuild the cached state of a term from x; by default there is none."""
 
 
 @verb
 def moved(term, i, di, j, dj):
-    """Update the moving part of f after x + di·eᵢ + dj·eⱼ."""
+    """Update the cached state of f after x + di·eᵢ + dj·eⱼ."""
 
 
 @verb
@@ -87,7 +81,7 @@ def slope(f, i):
 
 @verb
 def load_slopes(f):
-    """Bring ``f.gradient`` to ∇f(x), where it does not follow every step."""
+    """Bring ``f.gradient`` to ∇f(x), to be read before the next step."""
 
 
 @verb
@@ -98,7 +92,7 @@ def curvature(f, i, j):
 
 @verb
 def load_row(f, j):
-    """Bring the row Q_j into ``f.Q``; return its place there."""
+    """Bring the row Q_j into ``f.Q`` and return its place there, to be read before the next verb."""
     return j
 
 
@@ -167,7 +161,7 @@ def _load_row_sparse_gram(f, j):
 
 @kernel
 def dot(a, b):
-    """Return aᵀb in double precision whatever the arrays' own."""
+    """Return aᵀb in double precision, also for single-precision arrays."""
     total = 0.0
     for r in range(len(a)):
         total += a[r] * b[r]
@@ -272,3 +266,19 @@ def _load_row_sparse(f, j):
     for k in range(f.indptr[j], f.indptr[j + 1]):
         f.column[f.indices[k]] = 0.0
     return 0
+
+
+@entry_point
+def column_products(data, indices, indptr, which, dense, out):
+    """Write AₖᵀD into one row of ``out`` for each column k in ``which`` of a sparse A.
+
+    In double precision, also for single-precision data; SciPy would cast all data first, and copy every slice.
+    """
+    width = dense.shape[1]
+    for row in range(len(which)):
+        for c in range(width):
+            out[row, c] = 0.0
+        for position in range(indptr[which[row]], indptr[which[row] + 1]):
+            value, r = np.float64(data[position]), indices[position]
+            for c in range(width):
+                out[row, c] += value * dense[r, c]

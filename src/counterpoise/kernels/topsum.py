@@ -47,25 +47,12 @@ def _place(order, rank, key, r, i, magnitude):
 
 
 @kernel
-def _first_not_above(key, magnitude):
-    """Return the smallest rank whose key is ≤ ``magnitude`` (keys descend)."""
+def _first_rank(key, magnitude, below):
+    """Return the smallest rank whose key is ≤ ``magnitude``, or with ``below`` < ``magnitude`` (keys descend)."""
     low, high = 0, len(key)
     while low < high:
         middle = (low + high) // 2
-        if key[middle] > magnitude:
-            low = middle + 1
-        else:
-            high = middle
-    return low
-
-
-@kernel
-def _first_below(key, magnitude):
-    """Return the smallest rank whose key is < ``magnitude`` (keys descend)."""
-    low, high = 0, len(key)
-    while low < high:
-        middle = (low + high) // 2
-        if key[middle] >= magnitude:
+        if key[middle] > magnitude or (below and key[middle] == magnitude):
             low = middle + 1
         else:
             high = middle
@@ -78,14 +65,14 @@ def reposition(order, rank, key, i, magnitude):
     r = rank[i]
     old = key[r]
     if magnitude > old:
-        head = _first_not_above(key, old)
+        head = _first_rank(key, old, False)
         _place(order, rank, key, r, order[head], old)
         r = head
         while r > 0 and key[r - 1] < magnitude:
             _place(order, rank, key, r, order[r - 1], key[r - 1])
             r -= 1
     elif magnitude < old:
-        tail = _first_below(key, old) - 1
+        tail = _first_rank(key, old, True) - 1
         _place(order, rank, key, r, order[tail], old)
         r = tail
         while r + 1 < len(key) and key[r + 1] > magnitude:

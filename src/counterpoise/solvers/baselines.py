@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from counterpoise.checks import Vector, number
+from counterpoise.checks import Vector, choice, number
 from counterpoise.kernels.separable import Separable
 from counterpoise.problem import Problem, Result
 from counterpoise.solvers.drive import Drive, Update
@@ -32,11 +32,11 @@ PAPER_STEP, PAPER_STAGES = 0.01, 10
 # The stronger ones: PSG tries each of these; MSCR solves to this optimality residual, relative to max|G|.
 STEP_GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 INNER_TOL, INNER_LIMIT = 1e-10, 20_000
-# pDCAe forgets its momentum at the latest after so many iterations (Wen, Chen and Pong 2018).
+# pDCAe restarts its momentum at the latest after this many iterations (Wen, Chen and Pong 2018).
 RESTART_PERIOD = 200
 # Limits of a call without limits: PSG has no natural stop, the others nearly always have.
 PSG_MAX_ITER, MAX_ITER = 10_000, 100_000
-# PSG ends after so many steps in a row that do not move; points are also scored that often, or more often if slow.
+# PSG ends after this many steps in a row without a move; points are scored as often, or more often if steps are slow.
 WINDOW, WINDOW_COST = 16, 1e8
 # Up to this side a matrix is decomposed densely.
 DENSE_SIDE = 500
@@ -123,8 +123,8 @@ def mscr(
     problem, x0, max_time, seed, callback
         As in :func:`psg`.
     """
-    _choose(inner, "inner", ("paper", "exact"))
-    _choose(split, "split", ("paper", "convex"))
+    choice(inner, "inner", ("paper", "exact"))
+    choice(split, "split", ("paper", "convex"))
     run = Run(problem, x0, tol, _limit(max_iter, max_time, MAX_ITER), max_time, seed, callback)
     model = Model(problem)
     if split == "paper" and model.bend_of_g and model.is_concave(with_g=True):
@@ -210,7 +210,7 @@ class Model:
         elif L > 0.0:
             point = u.project(x - G / L, h)
         elif u.is_line:
-            point = cheapest_in_groups(G, h, u) if u.groups else greedy_fill(G, h, u.c, x)
+            point = cheapest_point(G, h, u, x)
         else:
             point = u.project(-G, h)
         return np.asarray(point)
@@ -233,29 +233,18 @@ class Model:
         return not f.is_convex and Quadratic(shift * np.eye(f.n) - f.Q).is_convex
 
 
-def greedy_fill(G: Vector, h: Separable, c: float, x: Vector) -> Vector:
-    """Return a minimiser of ⟨G, z⟩ over {lo ≤ z ≤ hi, 1ᵀz = c}: from lo, the cheapest coordinates are filled first.
+def cheapest_point(G: Vector, h: Separable, u: Any, x: Vector) -> Vector:
+    """Return a minimiser of ⟨G, z⟩ over the feasible set of a sum: from lo, the cheapest coordinates are filled first.
 
     Among equals those with the larger x come first, so that an optimal vertex x stays. If some lo is infinite
     then every hi is finite, and the mirrored problem is filled.
     """
-    if not np.isfinite(h.lo).all():
-        return -greedy_fill(-G, h._replace(lo=-h.hi, hi=-h.lo), -c, -x)
-    order = np.lexsort((-x, G))
-    room = (h.hi - h.lo)[order]
-    before = np.concatenate([[0.0], np.cumsum(room[:-1])])
-    z = h.lo.copy()
-    z[order] += np.clip(c - float(h.lo.sum()) - before, 0.0, room)
-    return z
-
-
-def cheapest_in_groups(G: Vector, h: Separable, u: Any) -> Vector:
-    """Return a minimiser of ⟨G, z⟩ over the feasible set of a sum with groups; mirrored if some lo is infinite."""
     sign, lo, tree = 1.0, h.lo, u.tree(len(G))
     if not np.isfinite(lo).all():
         sign, lo, tree = -1.0, -h.hi, tree.mirrored()
-    spare = np.minimum(h.hi - h.lo, sign * u.c - float(lo.sum()))
-    return np.asarray(sign * tree.cheapest(sign * G, spare, np.arange(len(G)), lo, sign * u.c))
+    room = np.minimum(h.hi - h.lo, max(sign * u.c - float(lo.sum()), 0.0))
+    order = np.lexsort((-sign * x, sign * G))
+    return np.asarray(sign * tree.cheapest(sign * G[order], room[order], order, lo, sign * u.c))
 
 
 class Momentum:
@@ -351,18 +340,13 @@ def _largest_eigenvalue(product: Callable[[Any], Any], side: int) -> float:
 def _steps(step: Any) -> tuple[float, ...]:
     """Return the step sizes that ``step`` names, the largest first."""
     if isinstance(step, str):
-        _choose(step, "step", ("grid",), "a number or several")
+        if step != "grid":
+            raise ValueError(f"step is {step!r}; it must be 'grid', a number or several numbers.")
         step = STEP_GRID
     sizes = [number(size, "step", 0.0) for size in (step if np.ndim(step) else (step,))]
     if not sizes or min(sizes) == 0.0:
-        raise ValueError(f"step is {step!r}; it must be a positive number, or at least one of them.")
+        raise ValueError(f"step is {step!r}; it must be a positive number or several of them.")
     return tuple(sorted(sizes, reverse=True))
-
-
-def _choose(value: Any, name: str, names: Sequence[str], otherwise: str = "") -> None:
-    if value not in names:
-        others = f", or {otherwise}" if otherwise else ""
-        raise ValueError(f"{name} is {value!r}; it must be {' or '.join(map(repr, names))}{others}.")
 
 
 def _limit(max_iter: int | None, max_time: float | None, default: int) -> int | None:

@@ -1,9 +1,9 @@
 """Starts and children for a search over binary points: binary least squares with a fixed sum.
 
 On the vertices of {−b ≤ x ≤ b, 1ᵀx = c} the concave term of DCPB1 and DCPB2 is constant, so the search minimises
-½xᵀQx + pᵀx alone, by exchanges of two entries. What pays depends on the columns: where they are alike, as Gaussian ones
-are, tabu search is far ahead; where their norms differ by orders of magnitude, as those of pixels do, annealing is.
-Children draw one of the two by lot, the likelier one more often: a call spent on the wrong one costs little.
+½xᵀQx + pᵀx alone, by exchanges of two entries. Which method is best depends on the columns: on similar ones, such as
+Gaussian columns, tabu search is far ahead; if their norms differ by orders of magnitude, as those of pixels do,
+annealing is. Children choose one of the two at random, more often the one that suits the columns.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ TABU_STEPS, TABU_WORK = 20, 5_000_000
 PROPOSALS, MOST_PROPOSALS = 300, 150_000
 HOMOTOPY_STEPS, HOMOTOPY_WORK = 200, 40_000_000
 FEWEST_STEPS = 20
-# Exchanges between two looks at the clock: so many, divided by n²; a net for descents inside a search.
+# Exchanges between two checks of the clock, times n²; a safeguard for descents inside a search.
 ADVANCE_WORK, MOST_EXCHANGES = 20_000_000, 10**9
 
 
@@ -63,7 +63,7 @@ class Binary:
 
     @staticmethod
     def pool_for(problem: Problem) -> Any:
-        """Return None: binary points have no few columns to price."""
+        """Return None: binary points hold all columns."""
         return None
 
     def __init__(self, problem: Problem) -> None:
@@ -105,7 +105,7 @@ class Binary:
         return self.b * self._search_by_tabu(z, rng)
 
     def child(self, parents: list[Vector], rng: np.random.Generator) -> Vector:
-        """Return the better of two parents drawn by lot, warmed up and annealed, or shaken and searched by tabu."""
+        """Return the better of two random parents, reheated and annealed, or perturbed and improved by tabu search."""
         drawn = [parents[int(k)] for k in rng.integers(len(parents), size=2)]
         z = self._round(min(drawn, key=self.value))
         if rng.random() < self.annealed_share:
@@ -170,9 +170,30 @@ class Binary:
 
     def enumeration(self) -> tuple[str, int, Callable[[Vector], Iterator[int]]]:
         """Return what is enumerated, how many there are, and what goes through them, improving x in place."""
-        ups, spare = _signs_wanted(self.problem)
-        count = math.comb(self.n - (spare > 0.0), ups) * (self.n if spare > 0.0 else 1)
-        return "sign vectors", count, lambda x: _all_signs(self.problem, x)
+        count = math.comb(self.n, self.ones)
+        if self.fraction is not None:
+            count = self.n * math.comb(self.n - 1, self.ones)
+        return "sign vectors", count, self._all_signs
+
+    def _all_signs(self, x: Vector) -> Iterator[int]:
+        """Improve x in place by all binary points; yield how many were examined, part by part."""
+        value, whole, fraction = self.value(x), self.fraction is None, self.fraction or 0.0
+        for odd in range(1 if whole else self.n):
+            # The coordinate that is neither up nor down, if there must be one, is folded into the slopes.
+            free = np.delete(np.arange(self.n), [] if whole else odd)
+            slopes = self.p[free] + fraction * self.Q[free, odd]
+            offset = fraction * float(0.5 * fraction * self.Q[odd, odd] + self.p[odd])
+            # From −1 some are raised, or from 1 some are lowered: the fewer of the two, but at least one.
+            downs = len(free) - self.ones
+            raised = downs == 0 or 0 < self.ones <= downs
+            base, step, count = (-1.0, 2.0, self.ones) if raised else (1.0, -2.0, downs)
+            H, best = np.ascontiguousarray(self.Q[np.ix_(free, free)]), np.empty(len(free))
+            for first in range(len(free) - count + 1):
+                before, start = value - offset, np.full(len(free), base)
+                after, looked = enumeration.signs_from(H, slopes, start, step, count, first, before, best)
+                if after < before:
+                    value, x[odd], x[free] = after + offset, self.b * fraction, self.b * best
+                yield int(looked)
 
     def _homotopy(self, rng: np.random.Generator) -> Vector:
         steps = max(FEWEST_STEPS, min(HOMOTOPY_STEPS, HOMOTOPY_WORK // self.n**2))
@@ -216,48 +237,3 @@ def _curvature(Q: Vector, rng: np.random.Generator) -> float:
             return 1.0
         v /= size
     return 1.1 * size
-
-
-def _signs_wanted(problem: Problem) -> tuple[int, float]:
-    """Return how many coordinates are up, and what is left for one that is neither up nor down."""
-    reach = float(problem.separable.hi[0])
-    ups = (problem.u.c / reach + problem.n) / 2.0
-    whole = math.floor(ups + 1e-9)
-    rest = ups - whole
-    return whole, (rest if rest > 1e-9 else 0.0)
-
-
-def _all_signs(problem: Problem, x: Vector) -> Iterator[int]:
-    n, b, Q = problem.n, problem.f.p + problem.separable.weight, problem.f.Q
-    reach = float(problem.separable.hi[0])
-    ups, spare = _signs_wanted(problem)
-    value = float(0.5 * x @ Q @ x + b @ x)
-    for odd in range(n) if spare else (None,):
-        # The coordinate that is neither up nor down, if there must be one, is folded into the slopes.
-        free = np.array([i for i in range(n) if i != odd])
-        at = -reach + 2.0 * reach * spare
-        slopes = b[free] + (Q[free, odd] * at if odd is not None else 0.0)
-        offset = 0.0 if odd is None else float(0.5 * at * at * Q[odd, odd] + at * b[odd])
-        few = ups <= len(free) - ups
-        base = np.full(len(free), -reach if few else reach)
-        step, count = (2.0 * reach, ups) if few else (-2.0 * reach, len(free) - ups)
-        H, best = np.ascontiguousarray(Q[np.ix_(free, free)]), np.empty(len(free))
-        if count == 0:
-            found = offset + float(0.5 * base @ H @ base + slopes @ base)
-            if found < value:
-                value, x[free] = found, base
-                _put_odd(x, odd, at)
-            yield 1
-            continue
-        for first in range(len(free) - count + 1):
-            before = value - offset
-            after, looked = enumeration.signs_from(H, slopes, base, step, count, first, before, best)
-            if after < before:
-                value, x[free] = after + offset, best
-                _put_odd(x, odd, at)
-            yield int(looked)
-
-
-def _put_odd(x: Vector, odd: int | None, at: float) -> None:
-    if odd is not None:
-        x[odd] = at

@@ -27,7 +27,7 @@ class Drive:
     rules : sequence of callables
         Each returns a new array and may keep state.
     patience : int
-        A rule ends when so many steps in a row move no coordinate by more than tol·max(unit, ‖x‖∞).
+        A rule ends when ``patience`` steps in a row move no coordinate by more than tol·max(unit, ‖x‖∞).
     stride : int
     unit : float
     """
@@ -39,7 +39,7 @@ class Drive:
         self._begin(0)
 
     def _begin(self, done: int) -> None:
-        """Go to the start with an even share of what is left of the limits after ``done`` iterations."""
+        """Return to the start, with an even share of the remaining limits after ``done`` iterations."""
         run, left, now = self.run, len(self.rules), self._now()
         self.x, self.idle = run.start, 0
         self.last = math.inf if run.max_iter is None else done + math.ceil((run.max_iter - done) / left)

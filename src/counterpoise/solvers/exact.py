@@ -76,8 +76,8 @@ def exact(
     expected = candidates / SPEED[kind]
     if expected > number(longest, "longest", 0.0):
         raise ValueError(
-            f"method 'exact' would look at {candidates:.3g} {kind}, some {_duration(expected)}; "
-            f"that is more than longest = {longest:g} seconds. method 'search' needs no proof."
+            f"method 'exact' would examine {candidates:.3g} {kind} in about {_duration(expected)}, more than "
+            f"longest = {longest:g} seconds; method 'search' finds good points without a proof."
         )
     run = Run(problem, x0, TOL, None, max_time, seed, callback)
     found = search(problem, run.start if x0 is not None else None, work=INCUMBENT_WORK, max_time=max_time, seed=seed)
@@ -108,7 +108,7 @@ def _require_exactness(problem: Problem, method: str) -> None:
         said = "no theorem covers this problem" if threshold is None else f"that takes λ > {threshold:.6g}"
         raise ValueError(
             f"method {method!r} enumerates sparse or binary points, but with λ = {problem.g.lam:g} the best point may "
-            f"be another; {said}."
+            f"be neither; {said}."
         )
 
 
@@ -136,9 +136,9 @@ def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0
     problem.require_quadratic("prove")
     strategy = strategy_of(problem, "prove")
     if not problem.u.is_line:
-        raise ValueError("prove knows problems on Sum; on Sphere f is concave, use method 'exact' for small ones.")
+        raise ValueError("prove takes problems on Sum only; on Sphere f is concave, use method 'exact' for small ones.")
     if is_gapped(problem.separable) or problem.u.groups or problem.separable.bend.any():
-        raise ValueError("prove does not know SemiContinuous, Ridge and limits of groups yet; leave them out.")
+        raise ValueError("prove does not support SemiContinuous, Ridge or limits of groups; leave them out.")
     if number(max_time, "max_time", 0.0) <= 0.0:
         raise ValueError("max_time is 0; a proof needs a positive budget.")
     _require_exactness(problem, "prove")
@@ -179,7 +179,7 @@ def _scip(model: Any, total: Any, problem: Problem, strategy: Any, x: Vector) ->
     """State the problem, with t ≥ ½‖Ax − y‖² as an epigraph, solve it, and return a point and a bound on F."""
     h, n, f = problem.separable, problem.n, problem.f
     if len(h.centre):
-        raise ValueError("prove does not know AbsoluteDeviation yet; leave the turnover term out.")
+        raise ValueError("prove does not support AbsoluteDeviation; leave the turnover term out.")
     sparse = strategy.has_supports
     weights = f.p + h.weight
     upper = np.minimum(h.hi, problem.u.c).tolist()

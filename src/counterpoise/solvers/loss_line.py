@@ -1,7 +1,7 @@
-"""Sparse points on the line where f is not quadratic: what a search starts from, exchanges, and what is proved of them.
+"""Sparse points on the line where f is not quadratic: starts and children for a search, exchanges, and proofs.
 
 Exchanges are proposed by the closed form of :mod:`counterpoise.kernels.swap_line` on a model of F and verified on F
-itself, by Newton's method on the new support: what the closed form promises is no bound.
+itself, by Newton's method on the new support, because the closed form is only an estimate.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from counterpoise.terms.separable import one_sided_slopes, separable_value
 
 # A support is solved when its gap is at most this share of F, in a search and for a claim.
 SOLVED, CLAIMED = 1e-7, 1e-11
-# Proposals that are verified before a support is taken for the end of the way, in a search and for a claim.
+# Proposals that are verified before a support counts as a local optimum, in a search and for a claim.
 SEARCH_TRIES, CLAIM_TRIES = 12, 100
-# So many exchanges are verified one by one for a proof.
+# The most exchanges that a proof verifies one by one.
 PROVED = 4000
 # The range over which the curvatures of a model are averaged, in units of the root mean square of z.
 RANGE = 1.0
 # The gain of an exchange, relative to F, that a search takes.
 TOL = 1e-9
-# Starts on upper bounds of f, how many of those are gone through; exchanges of a descent.
+# Starts on upper bounds of f, how many bounds each takes in turn, and the most exchanges of a descent.
 MODEL_STARTS, BOUNDS, MOST_SWAPS = 1, 3, 10_000
-# So many coordinates has a model on which a walk is made, besides those that are held.
+# Coordinates of the model for a walk, besides those that are held.
 MODELLED = 500
 
 
@@ -55,10 +55,10 @@ class LossLine(LossSupports):
     # Exchanges.
 
     def proposals(self, x: Vector, count: int) -> list[tuple[int, int]]:
-        """Return the most promising exchanges, who leaves (−1: nobody has to) and who enters, the best first.
+        """Return the most promising exchanges, best first: who leaves (−1: nobody has to) and who enters.
 
-        The formulas are those of :mod:`counterpoise.kernels.swap_line`, with curvatures that are averaged over the
-        range that z may move: a row just beyond a corner of φ would otherwise promise too much.
+        The formulas are those of :mod:`counterpoise.kernels.swap_line`, with curvatures averaged over the range in
+        which z may move: a row just beyond a corner of φ would otherwise promise too much.
         """
         problem, f, h = self.problem, self.problem.f, self.problem.separable
         held = self._held(x)
@@ -90,7 +90,7 @@ class LossLine(LossSupports):
         return [(int(leavers[k // problem.n]), int(k % problem.n)) for k in best if flat[k] > -np.inf]
 
     def _leavers(self, held: Any) -> Any:
-        """Return who may leave for a newcomer, −1 for nobody: with floors a newcomer may not fit beside all others."""
+        """Return who may leave for a newcomer, −1 for nobody; under floors a newcomer may need somebody to leave."""
         room = len(held) < self.s
         leavers = held[~self.must[held]] if self.ruled or not room else held[:0]
         return np.append(-1, leavers) if room else leavers
@@ -126,7 +126,7 @@ class LossLine(LossSupports):
     # What search and swap ask for.
 
     def start(self, k: int, rng: np.random.Generator) -> Vector:
-        """Begin where upper bounds of f lead, later with random sets that a model reduces; then exchange."""
+        """Start from the optimum of upper bounds of f, later from random sets reduced on a model; then exchange."""
         if k < MODEL_STARTS:
             return self._walked(self._reference, rng)
         n = self.problem.n
@@ -135,7 +135,7 @@ class LossLine(LossSupports):
 
     @cached_property
     def _reference(self) -> Vector:
-        """A good sparse point: the ends of walks on upper bounds of f, each taken at the end of the one before."""
+        """A good sparse point: the end of a chain of walks, each on the upper bound of f at the end of the last."""
         problem, rng = self.problem, np.random.default_rng(0)
         x = problem.project(np.full(problem.n, problem.u.c / problem.n))
         for k in range(BOUNDS):
@@ -162,7 +162,7 @@ class LossLine(LossSupports):
         return out
 
     def _walked(self, x: Vector, rng: np.random.Generator) -> Vector:
-        """Return the end of exchanges from the better of x and the end of a walk on a model of F at x, and again."""
+        """Repeat walks on models of F while they improve x, then exchange; return the end."""
         at = self.solve(x, self._held(x), SOLVED)
         if at is None:
             return x
@@ -183,12 +183,12 @@ class LossLine(LossSupports):
         return self._improved(at, SEARCH_TRIES, MOST_SWAPS, self.noise, TOL)[0].x
 
     def descend(self, x: Vector) -> Vector:
-        """Return a point of a support that no exchange was found to improve, reached from x."""
+        """Exchange from x until no proposed exchange gains; return the point."""
         found = self.solve(x, self._held(x), SOLVED)
         return x if found is None else self._improved(found, CLAIM_TRIES, MOST_SWAPS, self.noise, TOL)[0].x
 
     def _improved(self, at: Solved, tries: int, most: int, floor: float, tol: float) -> tuple[Solved, int, bool]:
-        """Make at most so many exchanges that gain; return the end, their number, and whether none was left."""
+        """Make at most ``most`` exchanges that gain; return the end, their number, and whether no proposal was left."""
         made, before = 0, -1
         while made > before:
             before = made
@@ -213,11 +213,11 @@ class LossLine(LossSupports):
         return x if found is None else found.x
 
     def tolerance(self, x: Vector, tol: float) -> float:
-        """Return what an exchange has to gain: a share of f + h, of which λ is no part, and rounding."""
+        """Return the least gain that counts: a share of f + h, without the terms of λ, and rounding."""
         return tol * abs(self._sum(self.problem.separable, x, self.problem.f.residual(x))) + self.noise
 
     def advance(self, x: Vector, swaps: int, floor: float) -> tuple[Vector, int, float]:
-        """Make at most so many exchanges that gain more than ``floor``.
+        """Make at most ``swaps`` exchanges that gain more than ``floor``.
 
         Return the point, their number, and the bound that :meth:`gap` proves: NaN if there may be more exchanges, ∞ if
         there are too many to verify them all.
@@ -249,12 +249,12 @@ class LossLine(LossSupports):
         count = self._exchanges(x)
         if count > PROVED:
             raise ValueError(
-                f"{type(self.problem.f).__name__} is not quadratic, so that all {count} exchanges would have to be "
-                f"verified one by one, which is done up to {PROVED}; certify the pairs, level='pair'."
+                f"{type(self.problem.f).__name__} is not quadratic, so all {count} exchanges would have to be "
+                f"verified one by one, more than the limit of {PROVED}; use level='pair'."
             )
         found = self.solve(x, self._held(x), CLAIMED)
         if found is None:
-            raise ValueError(f"What x holds cannot have the sum {self.problem.u.c:g} within its bounds.")
+            raise ValueError(f"the non-zeros of x cannot have the sum {self.problem.u.c:g} within their bounds.")
         h = self.problem.separable
         value = self._sum(h, x, self.problem.f.residual(x)) - separable_value(h, np.zeros(len(x)))
         own, look = max(value - found.value, 0.0), self._verified(found)
@@ -265,7 +265,7 @@ class LossLine(LossSupports):
         return int(self.problem.n - np.count_nonzero(x)) * len(self._leavers(self._held(x)))
 
     def _verified(self, at: Solved) -> _Look:
-        """Solve the support of every exchange, as far as that is needed to tell whether it gains most."""
+        """Solve the support of every exchange far enough to find the one that gains most."""
         held, h = self._held(at.x), self.problem.separable
         floored = h.floor > h.lo
         outside = np.flatnonzero((at.x == 0.0) & (h.hi > 0.0) & ~self.must)
@@ -286,7 +286,7 @@ class LossLine(LossSupports):
 
 
 class _Look(NamedTuple):
-    """The best exchange: what it gains, who leaves and enters, a bound of what any gains, and where it leads."""
+    """The best exchange: its gain, who leaves and enters, a bound on any gain, and the point that it leads to."""
 
     gain: float
     leaves: int

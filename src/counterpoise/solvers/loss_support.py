@@ -1,9 +1,9 @@
 """Newton's method on a support of the line, for an f = Σφ(Ax − y) that is not quadratic.
 
-A step minimises the model of F with the local curvatures over the held coordinates, by the kernel that serves quadratic
-f, so that bounds, floors, groups and kinks are kept as there. Then the true F is searched on the line to that point.
-Where that fails more of the upper bound of the curvatures is mixed in. What is left is bounded by the gap of Frank and
-Wolfe, for on a support F is convex.
+A step minimises a model of F with the local curvatures over the held coordinates, by the kernel for quadratic f, which
+handles bounds, floors, groups and kinks. A line search on the true F follows. Where that fails, the next model is
+closer to the upper bound of the curvatures. F is convex on a support, so the Frank–Wolfe gap bounds what is left to
+gain.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from counterpoise.terms.separable import is_gapped, one_sided_slopes, separable_
 
 # Newton steps on a support, at most; the share of its promise that a full step has to bring; steps along a line.
 NEWTON_STEPS, ACCEPTED, LINE_STEPS = 60, 0.25, 40
-# Where a step promises no more than this share of what is missing, the gap may show that the rest is missed as well.
+# If a step promises less than this share of the distance to ``below``, the gap may prove that it is out of reach.
 NEAR = 0.1
 # The least curvature of a first model, as a share of the bound.
 LEAST_CURVATURE = 1e-3
-# A weight that is not 0, for kernels that hold no zeros.
+# Stands for 0 in kernels that drop zeros.
 TINY = 1e-250
 
 
 class Solved(NamedTuple):
-    """The best point that was found on a support, f + h there relative to h(0), and what is left at most."""
+    """The best point found on a support, f + h there relative to h(0), and a bound on what it can still gain."""
 
     x: Vector
     value: float
@@ -68,7 +68,7 @@ class LossSupports:
     def solve(self, x: Vector, held: Any, solved: float, below: float = math.inf) -> Solved | None:
         """Minimise f + h over the held coordinates, from weights x that need not be feasible; None if none are.
 
-        The way ends early where even what is left could not bring the value to ``below``.
+        It stops early once the gap proves that the value cannot reach ``below``.
         """
         f, own, rows = self.problem.f, take(self.problem.separable, held), self.columns[held]
         at_zero, floors = separable_value(own, np.zeros(len(held))), own.floor > own.lo
@@ -87,7 +87,7 @@ class LossSupports:
             bent = float(f.weighted(f.phi.slope(z)) @ along + 0.5 * f.weighted(curvature) @ (along * along))
             promised, last, t = separable_value(own, w) - separable_value(own, end) - bent, value, 1.0
             value = self._sum(own, end, z + along) - at_zero
-            # Where F no longer tells two points apart its slopes may: the last steps are judged by the gap.
+            # Below the rounding error of F its slopes are still accurate: the last steps are judged by the gap.
             by_gap = promised <= self.noise and math.isfinite(last)
             if not by_gap and last - value < ACCEPTED * promised:
                 t = self._lowest(own, w, step, z, along)
@@ -99,7 +99,7 @@ class LossSupports:
             before = x, w, z, gap
             x, w, z = x.copy(), end, z + t * along
             x[held] = w
-            # The gap costs as much as a step: it is asked for where it can end the way.
+            # The gap costs as much as a step, so it is computed only where it may end the iteration.
             enough = solved * abs(value) + self.noise
             gap = math.inf
             if by_gap or promised <= max(enough, NEAR * (value - below)):
@@ -123,7 +123,7 @@ class LossSupports:
         return float(f.weighted(f.phi.value(z)).sum()) + separable_value(own, w)
 
     def _left(self, x: Vector, members: Any, z: Vector) -> float:
-        """Return a bound of what better weights of the members gain."""
+        """Return a bound on the gain of better weights of the members."""
         gradient = np.zeros(len(x))
         gradient[members] = self.columns[members] @ self.problem.f.weighted(self.problem.f.phi.slope(z))
         return linear_gap(self.problem, x, members, gradient)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from counterpoise.checks import Vector
 from counterpoise.problem import Problem, Result, Status
-from counterpoise.solvers import METHODS, minimize
+from counterpoise.solvers import minimize
 from counterpoise.supervision import warn
 
 
@@ -78,8 +77,6 @@ def path(
     asked = list(given)
     if not asked:
         raise ValueError(f"{name} is empty; give at least one value.")
-    if method in METHODS and "x0" not in inspect.signature(METHODS[method]).parameters:
-        raise ValueError(f"method {method!r} takes no start.")
     values = sorted(dict.fromkeys(asked))
     problems = [problem.variant(**{name: value}) for value in values]
     best: list[Result] = []

@@ -14,8 +14,7 @@ import numpy as np
 
 from counterpoise.checks import Vector, is_sparse
 from counterpoise.kernels import sweep
-from counterpoise.kernels.enter import entering_gains
-from counterpoise.kernels.enter_arc import may_gain, turning_gains
+from counterpoise.kernels.enter import entering_gains, may_gain, turning_gains
 from counterpoise.problem import Problem
 from counterpoise.registry import strategy_for
 from counterpoise.solvers import components
@@ -375,7 +374,7 @@ class ArcPool(Pool):
 
 
 def largest(values: Vector, count: int) -> Any:
-    """Return the places of so many of the largest values."""
+    """Return the places of the ``count`` largest values."""
     return np.argpartition(-values, min(count, len(values) - 1))[:count]
 
 

@@ -11,7 +11,7 @@ from counterpoise.checks import Vector
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import pool as pools
 from counterpoise.solvers.pool import Pool, largest
-from counterpoise.solvers.run import Epoch, Kept, Run
+from counterpoise.solvers.run import Epoch, Run
 
 # A round that lowers F by less than this share of it has not helped.
 HELPS = 1e-3
@@ -34,12 +34,9 @@ def pooled(
         What a descent on the pool must end with, and what is looked for outside: gains of pairs, or promises of
         exchanges. A promise is an upper bound, which is verified in a pool that includes its column.
     """
-    x = run.start
     if not given:
-        x[:] = pool.start()
-        run.objective, run.noise = run.measure(x)
-        run.kept = Kept(run.objective, x.copy(), run.noise)
-        run.history[0] = (0, run.history[0][1], run.objective)
+        run.begin(pool.start())
+    x = run.start
     # Columns of pools that had no better pair, nor exchange, at this x, and the largest gap these pools had.
     wanted, verified, verified_gap = np.flatnonzero(x)[:0], np.zeros(run.problem.n, dtype=bool), 0.0
     swaps = ending is Status.SWAP_OPTIMAL

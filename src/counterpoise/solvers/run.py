@@ -101,16 +101,19 @@ class Run:
         supervisor = supervision()
         self.limits = Limits(self.max_time, None if supervisor is None else supervisor.limits)
         self.setup = paused_seconds()
-        self.start = problem.start(seed) if x0 is None else feasible_start(problem, x0)
         self.done = self.accepted = self.stalled = 0
-        self.objective, self.noise = self.measure(self.start)
-        # Replaced in one assignment, so that another thread never sees a half-updated point.
-        self.kept = Kept(self.objective, self.start.copy(), self.noise)
-        if not problem.is_feasible(self.start):  # so that any feasible point replaces it
-            self.kept = Kept(math.inf, self.start.copy(), self.noise)
-        self.history = [(0, working_seconds() - self.clock, self.objective)]
+        self.begin(problem.start(seed) if x0 is None else feasible_start(problem, x0))
         if supervisor is not None:
             supervisor.attach(self)
+
+    def begin(self, x: Vector) -> None:
+        """Start from x."""
+        self.start = x
+        self.objective, self.noise = self.measure(x)
+        least = self.objective if self.problem.is_feasible(x) else math.inf  # any feasible point is better
+        # Replaced in one assignment, so that another thread never sees a half-updated point.
+        self.kept = Kept(least, x.copy(), self.noise)
+        self.history = [(0, working_seconds() - self.clock, self.objective)]
 
     @property
     def best(self) -> Vector:
@@ -258,7 +261,7 @@ def feasible_start(problem: Problem, x0: Any) -> Vector:
     if distance > max(FAR * size, ROUNDING * unit):
         raise ValueError(
             f"x0 is infeasible by {violation:.3g} and {distance:.3g} away from the nearest feasible point; "
-            "give problem.project(x0) if that point is meant."
+            "give problem.project(x0) to start from that point."
         )
     if violation > ROUNDING * unit:
         warn(

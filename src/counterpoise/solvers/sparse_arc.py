@@ -24,13 +24,13 @@ from counterpoise.solvers.population import Population
 from counterpoise.supervision import Limits
 from counterpoise.terms.smooth import LeastSquares, Quadratic
 
-# An exchange must gain this share of the value; less is rounding, of which equal columns would make a cycle.
+# An exchange must gain this share of the value; smaller gains are rounding, and could make equal columns cycle.
 TOLERANCE = 1e-10
 # Values of an enumeration that are closer than this, relative to themselves, are equal.
 MARGIN = 1e-12
-# A descent raises the value by each exchange, so this is only a net.
+# Every exchange of a descent raises the value, so this is only a safeguard.
 MOST_SWAPS = 100_000
-# Exchanges between two looks at the clock: so many, divided by sn.
+# Exchanges between two checks of the clock, times sn.
 SLICE = 10_000_000
 # How many exchanges a gap polishes beside the closed form.
 TRIES = 16
@@ -112,7 +112,7 @@ class SparseArc:
     def child(self, parents: Sequence[Vector], rng: Generator) -> Vector:
         """Return a point from the union of two parents' supports, from one parent after a kick, or from a column.
 
-        Fresh columns among the children pay: without them a population may settle around the wrong points.
+        Without fresh columns among the children a population may settle around the wrong points.
         """
         drawn = rng.random()
         if drawn < FRESH:
@@ -132,7 +132,7 @@ class SparseArc:
         return point
 
     def _exchange(self, point: Vector, swaps: int) -> int:
-        """Make at most so many exchanges, in place; return their number."""
+        """Make at most ``swaps`` exchanges, in place; return their number."""
         return int(swap_arc.descend(self._G, point, self.s, TOLERANCE, swaps, self.signed))
 
     def tolerance(self, x: Vector, tol: float) -> float:
@@ -140,7 +140,7 @@ class SparseArc:
         return float(tol * abs(self._f.value(x)) + self.noise)
 
     def weighted(self, x: Any) -> Vector:
-        """Return the best weights on the support of x; if x ≥ 0, as far as eigenvectors of its parts tell."""
+        """Return the best weights on the support of x; if x ≥ 0, the best that eigenvectors of its parts give."""
         return self._best_weights(vector(x, "x", self.n))[0]
 
     def _best_weights(self, x: Vector) -> tuple[Vector, float]:
@@ -165,7 +165,7 @@ class SparseArc:
         return at
 
     def advance(self, x: Vector, swaps: int, floor: float) -> tuple[Vector, int, float]:
-        """Make at most so many exchanges; return the point, their number, and the bound that :meth:`gap` proves.
+        """Make at most ``swaps`` exchanges; return the point, their number, and the bound that :meth:`gap` proves.
 
         The bound is NaN if there may be more exchanges. An exchange that only the proof finds is made, too.
         """
@@ -173,7 +173,7 @@ class SparseArc:
         made = self._exchange(point, swaps)
         if made >= swaps:
             return point, made, math.nan
-        # A hair below the floor, because polishing moves x within rounding, and with it the tolerance of the caller.
+        # Slightly below the floor: polishing moves x within rounding, which changes the tolerance of the caller.
         bound, better = components.exchange_bound(self._blocks, point, self.s, (1.0 - 1e-6) * floor, self.signed)
         if better is not None:
             return self.weighted(better), made + 1, math.nan

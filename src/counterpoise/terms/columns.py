@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from counterpoise.checks import Vector, is_sparse, matrix, refuse_extreme, spread
-from counterpoise.kernels.columns import add_columns, column_products, column_squares, spread_columns
+from counterpoise.kernels.smooth import column_products
 
 GRAM_LIMIT = 6000
-# Columns at a time where all are gone through.
+# Columns at a time in loops over all of them.
 BLOCK = 8192
 
 
@@ -31,25 +31,23 @@ class DataTerm:
         self.weights = None if weights is None else _row_weights(weights, self.m)
         self.gram = self.n <= GRAM_LIMIT if gram is None else bool(gram)
 
-    def scaled(self, d: Vector) -> Any:
+    def scaled(self, d: Vector) -> Self:
         """Return the function of z = A·diag(d)x − y."""
+        other = self._anew()
+        other.A = self.A.multiply(d[None, :]).tocsc() if is_sparse(self.A) else self.A * d.astype(self.A.dtype)
+        return other
+
+    def _anew(self) -> Self:
+        """Return a shallow copy without what was computed of A, y and the weights."""
         other = copy.copy(self)
         for name in [name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)]:
             del other.__dict__[name]
-        other.A = self.A.multiply(d[None, :]).tocsc() if is_sparse(self.A) else self.A * d.astype(self.A.dtype)
         return other
 
     @property
     def cost(self) -> int:
         """How many numbers a gradient reads: the stored entries of A, twice."""
         return 2 * (int(self.A.nnz) if is_sparse(self.A) else self.m * self.n)
-
-    def blocks(self) -> Iterator[tuple[int, int, Any]]:
-        """Yield (first, last, columns) in double precision, some thousand at a time, so that no large copy is made."""
-        for first in range(0, self.n, BLOCK):
-            last = min(first + BLOCK, self.n)
-            block = self.A[:, first:last]
-            yield first, last, block.toarray() if is_sparse(block) else block.astype(np.float64, copy=False)
 
     def each_block(self, do: Callable[[int, int], None]) -> None:
         """Call ``do(first, last)`` for all columns, some thousand at a time, with one thread a core."""
@@ -66,13 +64,11 @@ class DataTerm:
         held = np.flatnonzero(x)
         if 8 * len(held) <= self.n:
             product = np.asarray(self.A[:, held].astype(np.float64) @ x[held], dtype=np.float64)
-        elif self.A.dtype == np.float32 and is_sparse(self.A):
+        elif self.A.dtype == np.float32:  # in parts, because a product with all of A would make a wider copy of it
             product = np.zeros(self.m)
-            add_columns(self.A.data, self.A.indices, self.A.indptr, x, product)
-        elif self.A.dtype == np.float32:
-            product = np.zeros(self.m)
-            for first, last, block in self.blocks():
-                product += block @ x[first:last]
+            for first in range(0, self.n, BLOCK):
+                part = slice(first, first + BLOCK)
+                product += self.A[:, part].astype(np.float64) @ x[part]
         else:
             product = np.asarray(self.A @ x, dtype=np.float64)
         return product - self.y
@@ -93,11 +89,8 @@ class DataTerm:
 
     def dense(self, which: Any) -> Vector:
         """Return some columns, dense and in double precision."""
-        if not is_sparse(self.A):
-            return np.asarray(self.A[:, which], dtype=np.float64)
-        out = np.zeros((self.m, len(which)))
-        spread_columns(self.A.data, self.A.indices, self.A.indptr, which, out)
-        return out
+        columns = self.A[:, which]
+        return np.asarray(columns.toarray() if is_sparse(columns) else columns, dtype=np.float64)
 
     def products(self, which: Any, D: Vector) -> Vector:
         """Return AᵀD in double precision, a row for each of some columns of A."""
@@ -115,13 +108,12 @@ class DataTerm:
     def squares(self) -> Vector:
         """Return Σₜ vₜaₜᵢ² of every column."""
         squares = np.empty(self.n)
-        if is_sparse(self.A):
-            column_squares(self.rooted(self.A).data, self.A.indptr, squares)
-            return squares
 
         def square(first: int, last: int) -> None:
             block = self.A[:, first:last]
-            if self.weights is None:
+            if is_sparse(block):
+                squares[first:last] = self.rooted(block).astype(np.float64).power(2).T @ np.ones(self.m)
+            elif self.weights is None:
                 squares[first:last] = np.einsum("ij,ij->j", block, block, dtype=np.float64)
             else:
                 squares[first:last] = self.weights @ (block * block.astype(np.float64, copy=False))

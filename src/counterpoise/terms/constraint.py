@@ -45,7 +45,7 @@ class Constraint:
         raise NotImplementedError
 
     def check(self, h: Separable) -> None:
-        """Refuse an h that pair steps do not know."""
+        """Refuse an h that pair steps cannot handle."""
 
     def scale(self, h: Separable) -> float:
         """Return the largest |xᵢ| of all feasible points: the unit in which rounding of x is measured."""
@@ -271,7 +271,7 @@ class Sphere(Constraint):
                 "pair step would have to minimise on a part of it."
             )
         if h.bend.any() or h.curve.any() or (h.floor > h.lo).any():
-            raise ValueError("Sphere takes no Ridge and no SemiContinuous: its pair step knows linear terms only.")
+            raise ValueError("Sphere takes no Ridge and no SemiContinuous: its pair step handles linear terms only.")
         if self.signed:
             self._check_signed(h)
         elif len(h.centre):

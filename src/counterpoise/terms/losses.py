@@ -14,7 +14,7 @@ import itertools
 import math
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 
@@ -71,6 +71,11 @@ class Loss(DataTerm):
         _check_loss(phi, self.y)
         self._seen: tuple[Vector, Vector] | None = None
 
+    def _anew(self) -> Self:
+        other = super()._anew()
+        other._seen = None
+        return other
+
     def _residual_of(self, x: Vector) -> Vector:
         """Return Ax − y; a product just made is not repeated."""
         seen = self._seen
@@ -120,13 +125,7 @@ class Loss(DataTerm):
 
     def curvature(self, z: Vector) -> Vector:
         """Return φ″(zₜ); refuse a value outside [0, L], for all claims rest on the bound."""
-        curvature, bound = self.phi.curvature(z), self.phi.bound
-        if not (curvature.min() >= -1e-12 * bound and curvature.max() <= (1.0 + 1e-12) * bound):
-            raise ValueError(
-                f"the curvature of {type(self.phi).__name__} reaches from {curvature.min():g} to {curvature.max():g}; "
-                f"it must lie between 0 and its bound, {bound:g}."
-            )
-        return np.clip(curvature, 0.0, bound)
+        return _bounded(self.phi, self.phi.curvature(z))
 
     @property
     def value_at_zero(self) -> float:
@@ -168,7 +167,7 @@ def _ends(values: Any) -> Vector:
 
 
 def _check_loss(phi: ScalarLoss, y: Vector) -> None:
-    """Refuse what is no convex loss with its slope and bound, as far as a sample of z can tell.
+    """Refuse a loss that is not convex, or whose slope or bound is wrong, at a sample of z.
 
     0 ≤ φ(z + e) − φ(z) − φ′(z)e ≤ ½Le² for all z and e is convexity and the upper bound at once.
     """
@@ -185,11 +184,7 @@ def _check_loss(phi: ScalarLoss, y: Vector) -> None:
     for unit, first in itertools.product(units, range(0, len(TESTED), len(y))):
         z = unit * np.resize(np.roll(TESTED, -first), len(y))
         value, slope, curvature = (_called(phi, part, z) for part in ("value", "slope", "curvature"))
-        if curvature.min() < -1e-12 * bound or curvature.max() > (1.0 + 1e-12) * bound:
-            raise ValueError(
-                f"the curvature of {name} reaches from {curvature.min():g} to {curvature.max():g}; it must lie between "
-                f"0 and its bound, {bound:g}."
-            )
+        _bounded(phi, curvature)
         for step in TEST_STEPS:
             e = unit * step
             ahead = _called(phi, "value", z + e)
@@ -202,6 +197,17 @@ def _check_loss(phi: ScalarLoss, y: Vector) -> None:
                     f"value, slope and bound of {name} do not fit: φ(z + e) − φ(z) − φ′(z)e must lie between 0 and "
                     f"½·{bound:g}·e², but at z = {z[t]:g}, e = {e:g} it is {excess[t]:g}."
                 )
+
+
+def _bounded(phi: ScalarLoss, curvature: Vector) -> Vector:
+    """Return curvatures within [0, L]; refuse those that are outside by more than rounding."""
+    bound = phi.bound
+    if not (curvature.min() >= -1e-12 * bound and curvature.max() <= (1.0 + 1e-12) * bound):
+        raise ValueError(
+            f"the curvature of {type(phi).__name__} reaches from {curvature.min():g} to {curvature.max():g}; "
+            f"it must lie between 0 and its bound, {bound:g}."
+        )
+    return np.clip(curvature, 0.0, bound)
 
 
 def _called(phi: ScalarLoss, part: str, z: Vector) -> Vector:

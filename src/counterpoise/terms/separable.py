@@ -303,9 +303,9 @@ def scaled(h: SeparableKernel, d: Vector) -> tuple[SeparableKernel, float]:
     return kernel, 0.5 * float((around * inner**2).sum())
 
 
-def as_term(h: SeparableKernel, constant: float = 0.0) -> Pieces:
+def as_term(h: SeparableKernel) -> Pieces:
     """Return the term that compiles to h."""
-    return Pieces(h.lo, h.hi, h.floor, h.weight, h.bend, list(h.centre), list(h.cost), list(h.curve), constant)
+    return Pieces(h.lo, h.hi, h.floor, h.weight, h.bend, list(h.centre), list(h.cost), list(h.curve))
 
 
 def is_gapped(h: SeparableKernel) -> bool:

@@ -6,12 +6,11 @@ None, for ``majorant``, a quadratic with the matrix Q of assumption (ii) of the 
 
 from __future__ import annotations
 
-import copy
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -42,7 +41,25 @@ COUNTED = 1_000_000
 SEMIDEFINITE = 1e-13
 
 
-class LeastSquares(DataTerm):
+class QuadraticTerm:
+    """What every quadratic f answers to solvers that ask for quadratic forms and models of it."""
+
+    @property
+    def quadratic(self) -> Self:
+        """The exact quadratic form of f: f itself."""
+        return self
+
+    @property
+    def majorant(self) -> Self:
+        """A quadratic with the matrix Q of assumption (ii): f itself."""
+        return self
+
+    def model(self, x: Vector, mix: float = 1.0) -> tuple[Self, float]:
+        """Return a quadratic model of f at x, and the constant that it leaves out: f itself, and 0."""
+        return self, 0.0
+
+
+class LeastSquares(DataTerm, QuadraticTerm):
     """f(x) = ½σ Σₜ vₜ(Ax − y)ₜ².
 
     Parameters
@@ -77,9 +94,7 @@ class LeastSquares(DataTerm):
 
     def around(self, y: Vector, weights: Vector | None = None) -> LeastSquares:
         """Return f with another y and, if given, other weights; without them both share Q and all that comes of it."""
-        other = copy.copy(self)
-        for name in ("Q", "p", "diagonal", "reach", "sparse_Q", "unweighted", "value_at_zero"):
-            other.__dict__.pop(name, None)
+        other = self._anew()
         other.y = y
         if weights is None:
             other._shares = self._shares or self
@@ -92,25 +107,9 @@ class LeastSquares(DataTerm):
         """The same f without a sparse AᵀA, so that its columns are priced; f itself if it keeps none."""
         if self.gram or self.sparse_Q is None:
             return self
-        other = copy.copy(self)
-        for name in ("sparse_Q", "unweighted"):
-            other.__dict__.pop(name, None)
+        other = self._anew()
         other.may_keep_sparse, other._shares = False, None
         return other
-
-    @property
-    def quadratic(self) -> LeastSquares:
-        """The exact quadratic form of f: f itself."""
-        return self
-
-    @property
-    def majorant(self) -> LeastSquares:
-        """A quadratic with the matrix Q of assumption (ii): f itself."""
-        return self
-
-    def model(self, x: Vector, mix: float = 1.0) -> tuple[LeastSquares, float]:
-        """Return a quadratic model of f at x, and the constant that it leaves out: f itself, and 0."""
-        return self, 0.0
 
     @cached_property
     def unweighted(self) -> LeastSquares:
@@ -183,7 +182,7 @@ class LeastSquares(DataTerm):
 
     @cached_property
     def Q(self) -> Vector:
-        """The Hessian σAᵀVA, dense; the clock of runs stands still while it is formed for the first time."""
+        """The Hessian σAᵀVA, dense; the clock of runs is stopped while it is formed for the first time."""
         if self._shares is not None:
             return self._shares.Q
         needed, free = 8.0 * self.n * self.n, _free_memory()
@@ -223,7 +222,7 @@ class LeastSquares(DataTerm):
         return Q
 
     def kernel(self) -> Gram | SparseGram | Columns | SparseColumns:
-        """Return f for kernels, with moving parts of its own."""
+        """Return f for kernels, with cached state of its own."""
         if self.gram:
             return Gram(self.Q, self.p, np.ascontiguousarray(np.diag(self.Q)), np.empty(self.n))
         if self.sparse_Q is not None:
@@ -262,7 +261,7 @@ def _free_memory() -> float:
         return math.inf
 
 
-class Quadratic:
+class Quadratic(QuadraticTerm):
     """f(x) = ½xᵀQx + pᵀx with a symmetric Q, definite or not.
 
     Parameters
@@ -294,20 +293,6 @@ class Quadratic:
     def cost(self) -> int:
         """How many numbers a gradient reads."""
         return int(self.n) ** 2
-
-    @property
-    def quadratic(self) -> Quadratic:
-        """The exact quadratic form of f: f itself."""
-        return self
-
-    @property
-    def majorant(self) -> Quadratic:
-        """A quadratic with the matrix Q of assumption (ii): f itself."""
-        return self
-
-    def model(self, x: Vector, mix: float = 1.0) -> tuple[Quadratic, float]:
-        """Return a quadratic model of f at x, and the constant that it leaves out: f itself, and 0."""
-        return self, 0.0
 
     def value(self, x: Vector) -> float:
         """Return ½xᵀQx + pᵀx."""
