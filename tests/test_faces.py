@@ -126,7 +126,7 @@ def test_a_limit_on_the_names_holds_while_a_face_grows(rng):
         x = np.zeros(40)
         x[int(rng.integers(40))] = 1.0
         before = problem.objective(x)
-        faces.descend_face(problem, x, Limits())
+        faces.descend_face(problem, x, 0.0, Limits())
         assert np.count_nonzero(x) <= s and problem.violation(x) <= 1e-12
         assert problem.objective(x) <= before + 1e-12
 

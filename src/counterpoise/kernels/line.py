@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from counterpoise.kernels.basics import larger, smaller
-from counterpoise.kernels.concave import barrier, curvature_floor, minimise_on_line, slope_floor, subslope
+from counterpoise.kernels.concave import barrier, curvature_floor, minimise_on_line, slope_floor
 from counterpoise.kernels.dispatch import implements, kernel, outlined, verb
 from counterpoise.kernels.pair import (
     followed,
@@ -17,12 +17,13 @@ from counterpoise.kernels.pair import (
     pair_step,
     repair,
     screened_best_pair,
-    violating_pair,
 )
 from counterpoise.kernels.separable import bend_right, slope_left, slope_right
 from counterpoise.kernels.smooth import curvature, load, load_row, load_slopes, slope
 
 ULP = 4.5e-16
+# A bound that is sharp is raised by so much, so that rounding does not rule out a pair that gains as much.
+LOOSE = 1.0 + 1e-6
 
 
 class Line(NamedTuple):
@@ -183,22 +184,27 @@ def _pair_step(u, problem, x, i, j, theta):
 def _gain_bound(alpha, beta, hill, c):
     """Return an upper bound of the gain over η ∈ [0, c], if F changes by at least βη + ½αη² + hill·min(η, c − η).
 
-    For α ≥ 0 the first half of that gains nothing if β + hill ≥ 0 (otherwise ∞ is returned: solve the pair), and the
-    second half at most the value at c plus what the hill gives back. For α < 0 an end is best. No branch and no
-    division, for the sake of vector registers; c = 0 gives 0.
+    For α ≥ 0 the first half of that gains nothing if β + hill ≥ 0, and the second half at most the value at c plus what
+    the hill gives back; otherwise the hill is left out, and ∞ returned where the rest has no minimum. For α < 0 an end
+    is best. No branch, for the sake of vector registers; c = 0 gives 0.
     """
     convex = alpha >= 0.0
     most = 0.5 * c * larger(0.0, beta + alpha * c - hill) * convex - c * (beta + 0.5 * alpha * c)
-    return np.inf if convex & (beta + hill < 0.0) & (c > 0.0) else most
+    step = -beta / alpha if (beta < 0.0) & (alpha * c > -beta) else c
+    free = -LOOSE * step * (beta + 0.5 * alpha * step)
+    free = free if free < np.inf else np.inf
+    return free if convex & (beta + hill < 0.0) & (c > 0.0) else most
 
 
 @outlined
-def _bound_receivers(row, diagonal, diagonal_j, receive, from_j, space, room, resting, hill, floor, bound):
-    """Bound what every i may gain by receiving from j; return how many bounds exceed ``floor``."""
-    count = 0
+def _bound_partners(row, diagonal, diagonal_j, work, receive_j, give_j, space_j, room_j, hill, floor, bound):
+    """Bound what every i may gain by receiving from j, or by giving to j; return how many bounds exceed ``floor``."""
+    receive, give, space, resting, room, count = work[0], work[1], work[2], work[3], work[4], 0
     for i in range(len(row)):
         alpha = diagonal[i] + diagonal_j - 2.0 * row[i]
-        bound[i] = _gain_bound(alpha, receive[i] - from_j, hill * resting[i], smaller(room, space[i]))
+        to_i = _gain_bound(alpha, receive[i] - give_j, hill * resting[i], smaller(room_j, space[i]))
+        to_j = _gain_bound(alpha, receive_j - give[i], 0.0, smaller(room[i], space_j))
+        bound[i] = larger(to_i, to_j)
         count += bound[i] > floor
     return count
 
@@ -208,37 +214,31 @@ def _bound_receivers(row, diagonal, diagonal_j, receive, from_j, space, room, re
 def _screened_best_pair(u, problem, x, theta, floor):
     """Solve only the pairs that the bound of :func:`_gain_bound` cannot rule out.
 
-    The many coordinates at their lower bound can only receive; they are bounded together. Pairs of two givers are
-    bounded one by one, in both directions.
+    The many coordinates at their lower bound can only receive. Pairs of two givers are bounded in both directions; who
+    comes later has neither room nor space yet, so that each pair is looked at once.
     """
     f, h, g, n = problem.f, problem.h, problem.g, len(x)
-    receive, give, space = problem.work[0], problem.work[1], problem.work[2]
-    resting, bound, givers, n_givers = problem.work[3], problem.work[4], problem.places, 0
+    receive, give, space, resting = problem.work[0], problem.work[1], problem.work[2], problem.work[3]
+    given, bound, givers, n_givers = problem.work[4], problem.work[5], problem.places, 0
     load_slopes(f)
     for i in range(n):
         rho, sigma = slope_floor(g, x, i)
         receive[i] = f.gradient[i] + slope_right(h, i, x[i]) + rho
         give[i] = f.gradient[i] + slope_left(h, i, x[i]) + sigma
-        resting[i] = x[i] == 0.0
-        space[i] = h.hi[i] - x[i]
+        resting[i], space[i], given[i] = x[i] == 0.0, h.hi[i] - x[i], 0.0
         if x[i] > h.lo[i]:
             givers[n_givers] = i
             n_givers += 1
-            space[i] = 0.0
+            resting[i] = space[i] = 0.0
     bend = curvature_floor(g) + 2.0 * theta
     best, best_i, best_j, at_i, at_j = floor, -1, -1, 0.0, 0.0
     for position in range(n_givers):
         j = givers[position]
         row, room, diagonal_j = f.Q[load_row(f, j)], x[j] - h.lo[j], f.diagonal[j] + bend
         space_j, hill = h.hi[j] - x[j], barrier(g, x, j, room)
-        count = _bound_receivers(row, f.diagonal, diagonal_j, receive, give[j], space, room, resting, hill, best, bound)
-        for earlier in range(position):
-            i = givers[earlier]
-            alpha = f.diagonal[i] + diagonal_j - 2.0 * row[i]
-            to_i = _gain_bound(alpha, receive[i] - give[j], 0.0, smaller(room, h.hi[i] - x[i]))
-            to_j = _gain_bound(alpha, receive[j] - give[i], 0.0, smaller(x[i] - h.lo[i], space_j))
-            bound[i] = larger(to_i, to_j)
-            count += bound[i] > best
+        ends = receive[j], give[j], space_j, room
+        count = _bound_partners(row, f.diagonal, diagonal_j, problem.work, *ends, hill, best, bound)
+        given[j], space[j] = room, space_j
         if count > 0:
             for i in range(n):
                 if bound[i] > best:
@@ -274,41 +274,6 @@ def _next_good_pair(u, problem, x, theta, floor, row):
         if best_i >= 0:
             break
     return best, best_i, j, at_i, at_j
-
-
-@implements(violating_pair, GroupedLine)
-@implements(violating_pair, Line)
-def _violating_pair(u, problem, x, as_printed, rng):
-    """Return Algorithm 2's pair: the receiver with the least slope, the giver with the largest S₁.
-
-    S₁ = √L·min((Dⱼ − Dᵢ)/L, room) with L = Q_ii + Q_jj − 2Q_ij (the printed L_ij = Q_ij can be negative)
-    estimates √(2·decrease); where L ≤ 0 that estimate is √(2(Dⱼ − Dᵢ)·room).
-    """
-    f, h, g, n = problem.f, problem.h, problem.g, len(x)
-    load_slopes(f)
-    receiver, least = -1, np.inf
-    for i in range(n):
-        if x[i] < h.hi[i]:
-            value = f.gradient[i] + slope_right(h, i, x[i]) + subslope(g, x, i)
-            if value < least:
-                receiver, least = i, value
-    if receiver < 0:
-        return -1, -1
-    row = f.Q[load_row(f, receiver)]
-    giver, largest = -1, 0.0
-    for j in range(n):
-        room = x[j] - h.lo[j]
-        if room > 0.0 and j != receiver:
-            excess = f.gradient[j] + slope_left(h, j, x[j]) + subslope(g, x, j) - least
-            if excess > 0.0:
-                bend = f.diagonal[j] + f.diagonal[receiver] - 2.0 * row[j]
-                if bend > 0.0:
-                    square = bend * smaller(excess / bend, room) ** 2
-                else:
-                    square = 2.0 * excess * room
-                if square > largest:
-                    giver, largest = j, square
-    return (receiver, giver) if giver >= 0 else (-1, -1)
 
 
 @implements(repair, Line)

@@ -13,7 +13,7 @@ from counterpoise.kernels.separable import separable_change
 from counterpoise.kernels.smooth import curvature, load, moved, slope
 
 # Arrays of length n that a scan of all pairs works with.
-WORK_ROWS = 5
+WORK_ROWS = 6
 
 
 class Terms(NamedTuple):

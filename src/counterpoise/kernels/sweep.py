@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from counterpoise.checks import Vector
-from counterpoise.kernels import arc, line  # noqa: F401  (they register the steps)
+from counterpoise.kernels import arc, line, violating_line  # noqa: F401  (they register the steps)
 from counterpoise.kernels.dispatch import entry_point
 from counterpoise.kernels.pair import Terms, accept, exhaustive_best_pair, note_step, pair_step, refresh_if_due
 from counterpoise.kernels.select import GREEDY, Rule, next_step

@@ -25,6 +25,10 @@ SETTLINGS = 8
 FINER, FINEST, IDLE_TURNS, NOTHING = 0.01, 1e-6, 16, 8
 # How many scans in a row may find a decrease without a lower F.
 IDLE_SCANS = 20
+# The share of the tolerance to which steps on a face close the gap.
+REFINED = 0.1
+# F is followed from step to step where measuring it reads more numbers than this.
+DEAR = 1_000_000
 # More coordinates than this make a large face; with fewer, scans of all pairs take less time than steps on faces.
 MANY = 80
 # Iterations before Newton steps are tried on a sphere, and on faces if f is not quadratic; again after twice as many.
@@ -106,7 +110,7 @@ class Descent:
         if not settled:
             if self.turned >= self.turn_after:
                 self.turn()
-            return Epoch(x, tried, accepted)
+            return Epoch(x, tried, accepted, scored=self.scored())
         sweep.start(self.terms, x)
         self.age[0] = self.age[2] = 0
         if not self.certified:
@@ -116,7 +120,7 @@ class Descent:
         if self.by_faces and not self.faced:
             # Steps on the whole face come before a scan of all pairs, which takes longer.
             self.faced = not self.refines(tolerance)
-            return Epoch(x, tried, accepted)
+            return Epoch(x, tried, accepted, scored=self.scored())
         # Within the iteration limit the scan's best pair is taken, so that every scan makes progress.
         spare = run.max_iter is None or run.done + tried < run.max_iter
         gap, *_ = sweep.scan(self.terms, x, self.theta, tolerance if spare else np.inf)
@@ -131,6 +135,11 @@ class Descent:
             return Epoch(x, tried + spare, accepted + spare)
         return Epoch(x, tried, accepted, self.end(tolerance), gap)
 
+    def scored(self) -> tuple[float, float] | None:
+        """Return F as the steps have followed it, and its noise, where measuring it takes as long as many steps."""
+        f = self.run.problem.f
+        return (float(self.level[0]), float(self.level[1])) if f.gram and f.cost > DEAR else None
+
     def turn(self) -> None:
         """Shorten the long tail of steps: on a sphere whose eigenvalues differ by much, and on a face of many names."""
         problem, x, before, self.turned = self.run.problem, self.x, self.x.copy(), 0
@@ -139,7 +148,8 @@ class Descent:
             self.turn_after *= 2
             faces.turn(problem, x, self.run.tol * abs(self.level[0]) + self.level[1], self.run.limits)
         else:
-            work = faces.descend_face(problem, x, self.run.limits)
+            target = REFINED * (self.run.tol * abs(self.level[0]) + self.level[1])
+            work = faces.descend_face(problem, x, target, self.run.limits)
             # Half of the time for either kind of step, without a look at the clock.
             self.turn_after = max(FACE_EACH * problem.n, FACE_AFTER, work // (AS_LONG * problem.n))
         if np.array_equal(x, before):

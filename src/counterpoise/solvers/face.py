@@ -31,10 +31,13 @@ SOUND = 0.9
 class Face:
     """The coordinates that may move, the bounds and kinks of h (the walls) of each, and the gradient of f.
 
-    At most ``room`` of those that are 0 may become positive.
+    At most ``room`` of those that are 0 may become positive. ``target`` is a gap that need not become smaller: pairs
+    whose slopes differ by less than it, divided by all that may move, are left as they are.
     """
 
-    def __init__(self, problem: Problem, x: Vector, members: np.ndarray, room: float = np.inf) -> None:
+    def __init__(
+        self, problem: Problem, x: Vector, members: np.ndarray, room: float = np.inf, target: float = 0.0
+    ) -> None:
         self.problem, self.members, self.z = problem, members, x[members].copy()
         h = take(problem.separable, members)
         # A semicontinuous member is above its floor, and stays there.
@@ -43,6 +46,8 @@ class Face:
         self.x, self.tree = x, problem.u.tree(problem.n)
         self.walls = np.sort(np.vstack([self.h.lo, np.clip(self.h.centre, self.h.lo, self.h.hi), self.h.hi]), axis=0)
         self.most = np.count_nonzero(self.z) + room
+        mass = float((self.z - self.h.lo).sum())
+        self.enough = target / mass if target > 0.0 and 0.0 < mass < np.inf else 0.0
         # Multiplications of all factors and solutions so far.
         self.work = 0
 
@@ -73,7 +78,7 @@ class Face:
                 return
 
     def _factor(self, free: np.ndarray) -> _Factor | None:
-        H = self.H[free][:, free]
+        H = self.H[free].take(free, axis=1)
         H[np.diag_indices(len(free))] += bends(self.h, self.z)[free]
         cell = self.tree.cells(self._point(), self.problem.scale)[self.members[free]]
         self.work += len(free) ** 3 // 3
@@ -153,10 +158,14 @@ class Face:
             i, j, descent, most = self._best_transfer(rising, falling)
             if i < 0:
                 break
-            pair = np.array([i, j])
-            below, above = self._cells(pair)
             bend = float(self.H[i, i] + self.H[j, j] - 2.0 * self.H[i, j])
-            bend += float(bends(take(self.h, pair), self.z[pair]).sum())
+            if len(self.h.centre):
+                pair = np.array([i, j])
+                below, above = self._cells(pair)
+                bend += float(bends(take(self.h, pair), self.z[pair]).sum())
+            else:
+                below, above = self.h.lo[[i, j]], self.h.hi[[i, j]]
+                bend += float(self.h.bend[i] + self.h.bend[j])
             longest = min(float(above[0] - self.z[i]), float(self.z[j] - below[1]), most)
             step = min(descent / bend, longest) if bend > 0.0 else longest
             if not (np.isfinite(step) and self.z[i] + step > self.z[i]):
@@ -167,7 +176,13 @@ class Face:
             for slopes in (self.gradient, rising, falling):
                 slopes += change
             self.z[i], self.z[j], moved = end_i, end_j, True
-            rising[pair], falling[pair] = self._slopes(pair)
+            if len(self.h.centre):
+                rising[pair], falling[pair] = self._slopes(pair)
+            else:
+                for k in (i, j):
+                    z, slope = self.z[k], self.gradient[k] + (self.h.weight[k] + self.h.bend[k] * self.z[k])
+                    rising[k] = slope if z < self.h.hi[k] else np.inf
+                    falling[k] = slope if z > self.h.lo[k] else -np.inf
         return moved
 
     def _slopes(self, places: Any) -> tuple[Vector, Vector]:
@@ -182,11 +197,11 @@ class Face:
         if not self.tree.groups:
             i, j = int(np.argmin(rising)), int(np.argmax(falling))
             rate = float(falling[j] - rising[i])
-            return (i, j, rate, np.inf) if rate > 0.0 and i != j else (-1, -1, 0.0, 0.0)
+            return (i, j, rate, np.inf) if rate > self.enough and i != j else (-1, -1, 0.0, 0.0)
         right, left = np.full(len(self.x), np.inf), np.full(len(self.x), -np.inf)
         right[self.members], left[self.members] = rising, falling
         best = self.tree.best_transfer(self._point(), right, left, self.problem.scale)
-        if best.i < 0 or best.i == best.j:
+        if best.i < 0 or best.i == best.j or best.rate <= self.enough:
             return -1, -1, 0.0, 0.0
         i, j = (int(np.searchsorted(self.members, k)) for k in (best.i, best.j))
         return i, j, best.rate, self._room_of_groups(np.array([i, j]), np.array([1.0, -1.0]))
@@ -203,7 +218,8 @@ class _Factor:
         self.cells = int(self.cell.max()) + 1
         raised = H.copy()
         raised[np.diag_indices(len(H))] += RIDGE * float(np.abs(np.diag(H)).max()) + 1e-300
-        self.factor, info = lapack.dpotrf(raised, lower=1, overwrite_a=1, clean=0)
+        # The transpose of a symmetric matrix by rows is the same matrix by columns, which LAPACK need not copy.
+        self.factor, info = lapack.dpotrf(raised.T, lower=1, overwrite_a=1, clean=0)
         self.active, self.fixed = np.ones(len(H), dtype=np.bool_), np.zeros(0, dtype=np.int64)
         self.is_sound = info == 0
         if self.is_sound:

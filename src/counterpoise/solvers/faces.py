@@ -128,14 +128,15 @@ def settle_from_vertex(problem: Problem, x: Vector, tol: float, limits: Limits) 
     return gap is not None and gap <= tol * abs(objective) + 64.0 * resolution
 
 
-def descend_face(problem: Problem, x: Vector, limits: Limits) -> int:
+def descend_face(problem: Problem, x: Vector, target: float, limits: Limits) -> int:
     """Lower F in place by some rounds of :func:`settle`; return how many multiplications they took.
 
-    Where F is not convex, but f is, the steps are those of F with g replaced by its tangent, which lies above it.
+    They end where ``convex_gap`` is at most ``target``. Where F is not convex, but f is, the steps are those of F with
+    g replaced by its tangent, which lies above it.
     """
     if problem.f.quadratic is None:
         return 0
-    face = _face(problem, x)
+    face = _face(problem, x, target=target)
     if face is None:
         return _descend_tangent(problem, x, limits)
     for _ in range(FEW_ROUNDS):
@@ -157,7 +158,7 @@ def _descend_tangent(problem: Problem, x: Vector, limits: Limits) -> int:
     return face.work
 
 
-def _face(problem: Problem, x: Vector, held: bool = False) -> Face | None:
+def _face(problem: Problem, x: Vector, held: bool = False, target: float = 0.0) -> Face | None:
     """Return the coordinates over which F is convex; unless ``held``, zeros, too, while g admits more non-zeros."""
     members = convex_members(problem, x)
     if members is None:
@@ -167,7 +168,7 @@ def _face(problem: Problem, x: Vector, held: bool = False) -> Face | None:
         room = float(problem.g.s - np.count_nonzero(x))
         if room > 0 and not held:
             members = np.flatnonzero((x != 0.0) | (h.floor <= h.lo))
-    return Face(problem, x, members, room) if 2 <= len(members) <= LARGEST_FACE else None
+    return Face(problem, x, members, room, target) if 2 <= len(members) <= LARGEST_FACE else None
 
 
 def _round(face: Face, x: Vector, limits: Limits) -> bool:

@@ -45,13 +45,17 @@ class Progress(NamedTuple):
 
 
 class Epoch(NamedTuple):
-    """Report of one slice: the point, steps tried and accepted, and the status if the method has ended."""
+    """Report of one slice: the point, steps tried and accepted, and the status if the method has ended.
+
+    ``scored`` is F and its noise there, where the method has followed F from step to step and measuring takes long.
+    """
 
     x: Vector
     tried: int
     accepted: int
     status: Status | None = None
     gap: float = math.nan
+    scored: tuple[float, float] | None = None
 
 
 class Kept(NamedTuple):
@@ -102,6 +106,7 @@ class Run:
         self.limits = Limits(self.max_time, None if supervisor is None else supervisor.limits)
         self.setup = paused_seconds()
         self.done = self.accepted = self.stalled = 0
+        self.follows = False  # whether an objective was followed instead of measured
         self.begin(problem.start(seed) if x0 is None else feasible_start(problem, x0))
         if supervisor is not None:
             supervisor.attach(self)
@@ -162,7 +167,8 @@ class Run:
     def record(self, report: Epoch) -> Status | None:
         """Score the point of a slice, keep it if it is the best, and return the status with which to stop, or None."""
         self.done, self.accepted = self.done + int(report.tried), self.accepted + int(report.accepted)
-        self.objective, self.noise = self.measure(report.x)
+        self.objective, self.noise = self.measure(report.x) if report.scored is None else report.scored
+        self.follows = self.follows or report.scored is not None
         lower = self.objective < self.least
         self.keep(report.x, self.objective, self.noise)
         supervisor = supervision()
@@ -205,8 +211,12 @@ class Run:
                 kept = Kept(claimed, np.array(report.x), noise)
             else:  # a better point was found earlier, but nothing is proved about it
                 status, gap, more = Status.STATIONARY, math.nan, {}
-        elif not np.array_equal(kept.x, report.x):
-            gap, more = math.nan, {}
+        else:
+            if self.follows and math.isfinite(kept.objective):
+                objective, noise = self.measure(kept.x)
+                kept = Kept(objective, kept.x, noise)
+            if not np.array_equal(kept.x, report.x):
+                gap, more = math.nan, {}
         return self.result(status, kept, gap, **more)
 
     def result(self, status: Status, kept: Kept, gap: float = math.nan, **more: Any) -> Result:

@@ -74,7 +74,8 @@ def _on_supports(run: Run, supports: Any) -> Result:
         if report.status is not Status.SWAP_OPTIMAL:
             break
         # The bound is exact up to rounding on a support, which may exceed the rounding of F(x) that the result allows.
-        bound, proved, reached = report.gap, report.gap <= min(supports.tolerance(at, run.tol), run.tolerance), run.objective
+        proved = report.gap <= min(supports.tolerance(at, run.tol), run.tolerance)
+        bound, reached = report.gap, run.objective
         report, more = _pairs(run, at)
         # Exchanges continue only from an s-sparse point that the pairs have improved, so every round lowers F.
         if run.objective >= reached - run.tolerance or np.count_nonzero(at) > supports.s:

@@ -37,6 +37,8 @@ SPARSE_GRAM_LIMIT = 20_000_000
 USUAL_SCALE = 1e-10, 1e10
 # Entries at a time where all are counted.
 COUNTED = 1_000_000
+# With at least so many coordinates the last product with a given Q is kept.
+REMEMBERED = 200
 # A matrix whose eigenvalues are above minus this share of its norm is semidefinite.
 SEMIDEFINITE = 1e-13
 
@@ -272,6 +274,8 @@ class Quadratic(QuadraticTerm):
 
     is_known = gram = True
     value_at_zero = 0.0
+    # The last point, and Qx there.
+    _last: tuple[Vector, Vector] = np.zeros(0), np.zeros(0)
 
     def __init__(self, Q: Any, p: Any = 0.0) -> None:
         Q = np.array(real_array(Q, "Q"), dtype=np.float64, order="C")
@@ -294,13 +298,23 @@ class Quadratic(QuadraticTerm):
         """How many numbers a gradient reads."""
         return int(self.n) ** 2
 
+    def _product(self, x: Vector) -> Vector:
+        """Return Qx; that of the last point is kept, because F and its slopes are often asked for at the same one."""
+        if self.n < REMEMBERED:
+            return np.asarray(self.Q @ x)
+        at, product = self._last
+        if not np.array_equal(at, x):
+            product = self.Q @ x
+            self._last = x.copy(), product
+        return product
+
     def value(self, x: Vector) -> float:
         """Return ½xᵀQx + pᵀx."""
-        return float(0.5 * x @ (self.Q @ x) + self.p @ x)
+        return float(0.5 * x @ self._product(x) + self.p @ x)
 
     def gradient(self, x: Vector) -> Vector:
         """Return Qx + p."""
-        return vector(self.Q @ x + self.p, "the gradient", self.n)
+        return vector(self._product(x) + self.p, "the gradient", self.n)
 
     @cached_property
     def is_convex(self) -> bool:
