@@ -154,6 +154,22 @@ def test_the_examples_own_penalty_is_solved_and_certified(rng):
                 assert F(points).min() >= result.objective - result.tolerance - 1e-9
 
 
+def test_an_own_penalty_may_have_an_s_that_is_no_number_of_non_zeros():
+    """A convex gap would claim that g is constant on every support of at most s coordinates."""
+    CappedL1 = load_example()
+
+    class Named(CappedL1):
+        s = 5
+
+        def kernel(self, lo, hi):
+            return CappedL1(*self)
+
+    problem = cp.Problem(cp.LeastSquares(np.eye(3), [4.0, 4.0, 0.0]), cp.Bounds(0, 8), Named(5.0, 3.0), cp.Sum(8))
+    certificate = cp.certify(problem, [4.0, 4.0, 0.0])
+    assert certificate.cws_gap == pytest.approx(1.25)
+    assert certificate.convex_gap is None
+
+
 def test_the_examples_own_pieces_are_its_formula(rng):
     HuberDistance = load_example("own_pieces", "HuberDistance")
     A, y, x0 = rng.standard_normal((12, 6)), rng.standard_normal(12), rng.uniform(0, 0.4, 6)

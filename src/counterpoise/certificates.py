@@ -210,12 +210,12 @@ def convex_members(problem: Problem, x: Vector) -> Any:
     g, h = problem.g, problem.separable
     members = np.flatnonzero((x != 0.0) | (h.floor <= h.lo))
     if g.lam > 0.0:
-        s = getattr(g, "s", None)
-        if s is None or ((h.lo < 0.0).any() and math.isfinite(g.lam)):
+        strategy = strategy_for(problem)  # a g of your own may have an s of another meaning
+        if strategy is None or not strategy.has_supports or ((h.lo < 0.0).any() and math.isfinite(g.lam)):
             return None
-        if s < problem.n:
+        if g.s < problem.n:
             members = np.flatnonzero(x)
-            if len(members) > s:
+            if len(members) > g.s:
                 return None
     # Checked last, because for a given Q it takes a factorisation.
     return members if problem.u.is_line and problem.f.is_convex else None
