@@ -189,8 +189,8 @@ def machine(times: int) -> None:
             a[peer.value.support_] = peer.value.dual_coef_[0]
             found[f"LIBSVM, tol = {tol:g}"] = peer, a
             goal = problem.objective(a)
-            until = {"callback": lambda progress: progress.objective <= goal}  # noqa: B023
-            own = timed(lambda: cp.minimize(problem, np.zeros(2000), **until), times)  # noqa: B023
+            ends = lambda progress: progress.objective <= goal  # noqa: E731, B023
+            own = timed(lambda: cp.minimize(problem, np.zeros(2000), callback=ends), times)  # noqa: B023
             found[f"BCD-g, until F is that of tol = {tol:g}"] = own, own.value.x
         least = min(problem.objective(x) for _, x in found.values())
         for what, (run, x) in found.items():
