@@ -13,6 +13,7 @@ import pytest
 import counterpoise as cp
 from conftest import make_problem, scaled
 from counterpoise.kernels.pair import is_live
+from counterpoise.kernels.violating_line import _least_below
 from counterpoise.solvers.bcd import RULES
 from counterpoise.solvers.run import Progress
 from naive import case_of, dcpb1, dcpb2, largest_gap, nnspca, sit
@@ -282,3 +283,29 @@ def test_a_rule_of_ones_own_may_make_arrays(rng):
     result = cp.minimize(problem, working_set=steepest)
     assert result.status is cp.Status.CERTIFIED
     assert largest_gap(case, result.x, "line") <= result.tolerance + 1e-9 * case.size(result.x)
+
+
+@pytest.mark.parametrize("limit", [{}, {"max_iter": 700}, {"callback": lambda progress: progress.iteration > 300}])
+def test_an_objective_that_is_followed_is_that_of_the_point(rng, limit):
+    """With 1050 coordinates F follows the steps between two measurements, and what is returned was measured."""
+    n = 1050
+    B = rng.standard_normal((n, 60))
+    Q, p = B @ B.T + 0.1 * np.eye(n), rng.standard_normal(n)
+    problem = cp.Problem(cp.Quadratic(Q, p), cp.Bounds(0.0, 0.02), u=cp.Sum(1.0))
+    result = cp.minimize(problem, problem.start(1), **limit)
+    x = result.x
+    assert result.objective == float(0.5 * x @ (Q @ x) + p @ x)
+    assert np.all(np.diff(result.history[:, 2]) <= 0.0)
+    assert result.history[-1, 2] == pytest.approx(result.objective, rel=1e-12)
+    if not limit:
+        assert result.status is cp.Status.CERTIFIED and result.convex_gap <= result.tolerance
+
+
+def test_the_least_of_many_is_the_first_one(rng):
+    for n in [1, 2, 3, 31, 32, 33, 64, 77, 500]:
+        for _ in range(20):
+            values = rng.integers(-4, 5, n).astype(np.float64)
+            values[rng.random(n) < 0.2] = np.inf
+            for below in (np.inf, 0.0, -3.0):
+                expected = int(np.argmin(values)) if values.min() < below else -1
+                assert _least_below(values, below) == expected

@@ -4,9 +4,14 @@ import threading
 import time
 
 import joblib
+import numpy as np
 import pytest
 
+import counterpoise as cp
 from counterpoise.solvers.population import Window
+from counterpoise.solvers.run import Run
+from counterpoise.solvers.search import _Search
+from counterpoise.solvers.sparse_line import ALIKE, SparseLine
 
 SIZE, JOBS = 3, 11
 
@@ -78,3 +83,24 @@ def test_a_thread_that_is_free_begins_the_next_job():
         window.push(job)
     assert [window.take()[1] for _ in range(SIZE)] == [0, 1, 2]
     window.close()
+
+
+def test_of_points_alike_the_best_one_stays():
+    """Members with most of their names in common are one family; a family keeps its best point, whatever the order."""
+    n, s, rng = 120, 40, np.random.default_rng(0)
+    A, y = rng.standard_normal((60, n)), rng.standard_normal(60)
+    problem = cp.Problem(cp.LeastSquares(A, y), cp.Bounds(0, 1), cp.AtMost(s), cp.Sum(1))
+    families = [rng.permutation(n)[: s + 6] for _ in range(2)]
+    points = []
+    for k in range(12):
+        x = np.zeros(n)
+        x[rng.choice(families[k % 2], s, replace=False)] = rng.dirichlet(np.ones(s))
+        points.append(x)
+    search = _Search(Run(problem, points[0], 1e-9, None, None, 0, None), SparseLine(problem), 8, None, False)
+    for x in points:
+        search._add(x)
+    kept = [member.x for member in search.population]
+    common = np.count_nonzero((kept[0] != 0.0) & (kept[1] != 0.0))
+    assert len(kept) == 2 and common < ALIKE * s
+    best = [min(map(problem.objective, points[k::2])) for k in range(2)]
+    assert [member.objective for member in search.population] == sorted(best)

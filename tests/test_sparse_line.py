@@ -372,6 +372,20 @@ def test_prices_in_single_precision_follow_moves_and_their_gains_are_true(rng):
     assert followed > 0
 
 
+def test_the_best_newcomer_of_a_row_is_the_first_with_the_largest_gain(rng):
+    single = np.float32
+    for n in (1, 2, 31, 33, 64, 150):
+        for _ in range(10):
+            row, slope = rng.integers(-3, 4, n).astype(single), rng.integers(-3, 4, n).astype(single)
+            schur, shift, inverse = np.full(n, 2.0, single), single(rng.uniform(-1.0, 1.0)), single(0.5)
+            descent = np.maximum(row * shift - slope, single(0.0))
+            gain = single(0.5) * descent * descent / (schur + row * row * inverse)
+            for level in (single(0.0), single(1.0), single(100.0)):
+                place, most = walk_line._best_of(row, slope, schur, shift, inverse, level, np.empty(n, single))
+                assert place == (int(np.argmax(gain)) if gain.max() > level else -1)
+                assert most == max(gain.max(), level)
+
+
 def test_a_walk_makes_the_best_exchange_that_is_allowed(rng):
     n, s, per, chosen = 9, 3, 1.0, 0
     for _ in range(scaled(40, 6)):

@@ -26,9 +26,9 @@ def _free_step(H, shift, weight, gradient, free, m, ridge, convex, factor, step)
     for a in range(1, m):
         i = free[a]
         share = weight[i] / weight[r]
+        factor[a, 0] = share  # a column that the factor does not need
         for c in range(1, a + 1):
-            j = free[c]
-            other = weight[j] / weight[r]
+            j, other = free[c], factor[c, 0]
             total = H[i, j] - other * H[i, r] - share * H[r, j] + share * other * (H[r, r] - shift)
             floor = 0.0
             if a == c:
@@ -52,7 +52,7 @@ def _free_step(H, shift, weight, gradient, free, m, ridge, convex, factor, step)
         for e in range(a + 1, m):
             total -= factor[e, a] * step[e]
         step[a] = total / factor[a, a]
-        step[0] -= weight[free[a]] / weight[r] * step[a]
+        step[0] -= factor[a, 0] * step[a]
     return True
 
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from counterpoise.kernels.basics import smaller
 from counterpoise.kernels.dispatch import entry_point, kernel, outlined
 
 ZERO, HALF, FAR = np.float32(0.0), np.float32(0.5), np.float32(1e30)
@@ -39,19 +40,20 @@ class State(NamedTuple):
     entry: np.ndarray
     out: np.ndarray
     into: np.ndarray
+    leaving: np.ndarray
     open_slope: np.ndarray
     open_schur: np.ndarray
 
 
 @outlined
 def _any_better(row, slope, schur, shift, inverse, level):
-    """Return how many newcomers gain more than ``level`` in the place of a member; no branch and no division."""
-    count = 0
+    """Return whether a newcomer gains more than ``level`` in the place of a member; no branch and no division."""
+    found = False
     for k in range(len(row)):
         descent = row[k] * shift - slope[k]
         descent = descent if descent > ZERO else ZERO
-        count += 1 if HALF * descent * descent > level * (schur[k] + row[k] * row[k] * inverse) else 0
-    return count
+        found |= HALF * descent * descent > level * (schur[k] + row[k] * row[k] * inverse)
+    return found
 
 
 @outlined
@@ -62,9 +64,18 @@ def _best_of(row, slope, schur, shift, inverse, level, gain):
         descent = row[k] * shift - slope[k]
         descent = descent if descent > ZERO else ZERO
         gain[k] = HALF * descent * descent / (schur[k] + row[k] * row[k] * inverse)
-    for k in range(len(row)):
-        if gain[k] > level:
-            best, level = k, gain[k]
+    # By parts, and two of each at a time: one after the other each comparison would wait for the last.
+    for first in range(0, len(row), 32):
+        most, other, last = level, level, smaller(first + 32, len(row))
+        for k in range(first, last - 1, 2):
+            most = gain[k] if gain[k] > most else most
+            other = gain[k + 1] if gain[k + 1] > other else other
+        most = gain[last - 1] if gain[last - 1] > most else most
+        most = other if other > most else most
+        if most > level:
+            best, level = first, most
+    while best >= 0 and gain[best] != level:
+        best += 1
     return best, level
 
 
@@ -73,6 +84,13 @@ def _subtract(row, weight, first, other, second):
     """Subtract multiples of two rows from a row."""
     for k in range(len(row)):
         row[k] -= weight * first[k] + other * second[k]
+
+
+@outlined
+def _turn_row(row, mine, into, out, leaving, m):
+    """Add a multiple of one row to a row of M and subtract one of another."""
+    for e in range(m + 1):
+        row[e] += mine * into[e] - out * leaving[e]
 
 
 @outlined
@@ -95,6 +113,7 @@ def follow(Q, per, now, m, place, enters):
         inverse = 1.0 / M[place, place]
         shift = z_out * inverse
     for a in range(m + 1):
+        now.leaving[a] = M[place, a] if place > 0 else 0.0
         out[a] = M[a, place] * inverse if place > 0 else 0.0
         into[a] = M[a, 0] if enters >= 0 else 0.0
     if enters >= 0:
@@ -134,8 +153,7 @@ def follow(Q, per, now, m, place, enters):
         if a != place:
             z[a] -= out[a] * z_out + weight * into[a]
             mine = into[a] * scale
-            for e in range(m + 1):
-                M[a, e] += mine * into[e] - (out[a] * M[place, e] if place > 0 else 0.0)
+            _turn_row(M[a], mine, into, out[a], now.leaving, m)
             _subtract(Z[a], np.float32(out[a]), leaver, np.float32(mine), entry)
     for k in range(n):
         slope[k] += weight * entry[k] - shift * leaver[k]
@@ -182,7 +200,7 @@ def choose(now, m, s, step):
             inverse = np.float32(1.0 / now.M[a, a])
             shift, cost = np.float32(now.z[a]) * inverse, HALF * np.float32(now.z[a] * now.z[a]) * inverse
             level = most + cost if most + cost > ZERO else ZERO
-            if _any_better(now.Z[a], slope, schur, shift, inverse, level) > 0:
+            if _any_better(now.Z[a], slope, schur, shift, inverse, level):
                 k, gain = _best_of(now.Z[a], slope, schur, shift, inverse, level, now.entry)
                 if k >= 0:
                     place, enters, most = a, k, gain - cost

@@ -97,6 +97,7 @@ def new_state(support: swap_line.Support, per: float, s: int) -> walk_line.State
         schur=np.zeros(n, single), flat=flat, slope=np.zeros(n), leave_from=np.zeros(n, whole),
         enter_from=np.zeros(n, whole), is_held=np.zeros(n, np.bool_), best_held=np.zeros(s + 2, whole),
         leaver=np.zeros(n, single), entry=np.zeros(n, single), out=np.zeros(s + 2), into=np.zeros(s + 2),
+        leaving=np.zeros(s + 2),
         open_slope=np.zeros(n, single), open_schur=np.zeros(n, single),
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,7 +21,8 @@ class Population(NamedTuple):
     ``first`` starts seed the population, which holds ``size`` points; after ``stale`` jobs in a row without an
     improvement it is replaced by a new one. Job k depends on the results of jobs up to k − ``batch`` alone, so that
     results do not depend on the number of workers. ``work`` is the number of jobs of a call without limits. If
-    ``eager`` a child's first parent is more often one of the best.
+    ``eager`` a child's first parent is more often one of the best. Of two points that have at least the share ``alike``
+    of their non-zeros in common only the better one stays, so that one family does not fill the population.
     """
 
     first: int = 8
@@ -29,6 +31,7 @@ class Population(NamedTuple):
     batch: int = 8
     work: int = 128
     eager: bool = True
+    alike: float = math.inf
 
 
 class Window(Generic[Job, Found]):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable
 from contextlib import closing
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,11 +13,10 @@ from counterpoise.certificates import convex_gap, exactness_threshold
 from counterpoise.checks import Vector, number, whole_number, worker_count
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.registry import pool_for, serving, strategy_for
-from counterpoise.solvers.baselines import pdca
 from counterpoise.solvers.bcd import bcd_g
 from counterpoise.solvers.dense import dense_answer
-from counterpoise.solvers.faces import walk_on_faces
-from counterpoise.solvers.population import Population, Window
+from counterpoise.solvers.penalised import Penalised, Strategy
+from counterpoise.solvers.population import Window
 from counterpoise.solvers.run import Epoch, Progress, Run
 from counterpoise.solvers.swap import swap
 from counterpoise.supervision import Limits, supervised, warn
@@ -27,8 +25,6 @@ from counterpoise.supervision import Limits, supervised, warn
 POOLED = 600
 # The best points of earlier populations that are kept, and how often one of them is the second parent.
 ELITE, ELITE_SHARE = 8, 0.2
-# Limits below the exactness threshold: pair steps per coordinate, steps of the DC method, Newton steps on faces.
-PAIRS_EACH, GLIDE, FACES = 200, 300, 40
 # Share of the time reserved for the last descent and the certificate, below and above the exactness threshold.
 LAST_SHARE, LAST_SHARE_EXACT = 0.15, 0.03
 # Share of the time that the first descent by pairs may take.
@@ -37,22 +33,6 @@ FIRST_SHARE = 0.2
 SETTLED = 16
 # Points whose objectives differ by less than this, relative to |F|, count as the same.
 SAME = 1e-10
-
-
-class Strategy(Protocol):
-    """How a search makes starts, and children of two points."""
-
-    plan: Population
-    limits: Limits
-
-    def start(self, k: int, rng: np.random.Generator) -> Vector:
-        """Return a local optimum, from the k-th start."""
-
-    def child(self, parents: list[Vector], rng: np.random.Generator) -> Vector:
-        """Return a local optimum near two points."""
-
-    def descend(self, x: Vector) -> Vector:
-        """Return a local optimum near a point."""
 
 
 class Member(NamedTuple):
@@ -70,85 +50,6 @@ class Job(NamedTuple):
     parents: list[Vector] | None
     rng: np.random.Generator
     population: int
-
-
-class Penalised:
-    """Descents on the penalised objective itself, for a λ at which the best points need not be sparse or binary.
-
-    Starts come in turn from the strategy for sparse or binary points, from a random point and, if g is smooth, from a
-    direction in which f hardly grows: −λ‖x‖ rewards length, so minimisers lie near such directions. A child exchanges
-    the values of some coordinates of one point, or mixes two points. All end with BCD-g. Most starts first take steps
-    on all coordinates at once.
-    """
-
-    def __init__(self, problem: Problem, exact: Strategy | None, limits: Limits) -> None:
-        self.problem, self.exact, self.limits = problem, exact, limits
-        self.plan = Population() if exact is None else exact.plan
-        self.has_corners = hasattr(problem.g, "s")
-
-    def start(self, k: int, rng: np.random.Generator) -> Vector:
-        """Descend from a sparse or binary point, a random one, or a direction in which f hardly grows."""
-        kinds = 2 if self.has_corners else 3
-        if k % kinds == 0 and self.exact is not None:
-            x = self.exact.start(k // kinds, rng)
-            return self.descend(x if self.has_corners else self._glide(x))
-        flat = not self.has_corners and k % kinds == 1
-        x = self._flat_direction(rng) if flat else self.problem.start(int(rng.integers(2**31)))
-        return self.descend(self._glide(x))
-
-    def child(self, parents: list[Vector], rng: np.random.Generator) -> Vector:
-        """Exchange the values of a few random pairs of the first parent, or mix both, and descend."""
-        x = parents[0].copy()
-        if rng.random() < 0.3:
-            x = self.problem.project(0.5 * (parents[0] + parents[-1]))
-        else:
-            high = np.argsort(-np.abs(x) if self.has_corners else -x, kind="stable")[: max(1, self._large(x))]
-            for _ in range(int(rng.integers(1, 4))):
-                i, j = int(rng.choice(high)), int(rng.integers(len(x)))
-                x[i], x[j] = x[j], x[i]
-            if self.problem.violation(x) > 1e-12:
-                x = self.problem.project(x)
-        return self.descend(x)
-
-    def descend(self, x: Vector) -> Vector:
-        """Return the end of BCD-g from x; if g is smooth and pairs do not converge, step on all coordinates instead."""
-        # The closed forms on a support may miss the constraint by more than the rounding that is allowed.
-        x = x if self.problem.is_feasible(x) else self.problem.project(x)
-        end = bcd_g(self.problem, x, max_iter=PAIRS_EACH * self.problem.n, max_time=self.seconds())
-        found: Vector = end.x
-        return found if self.has_corners or end.status is Status.CERTIFIED else self._glide(found)
-
-    def seconds(self) -> float | None:
-        """Return the seconds that one descent may take; None if there is no time limit."""
-        left = self.limits.left()
-        return None if math.isinf(left) else left
-
-    def _glide(self, x: Vector) -> Vector:
-        """Step on all coordinates at once: by the DC method and, if g is smooth, by Newton steps on faces.
-
-        The DC method does not handle kinks of h, nor a set that is not convex; there x is returned as it is.
-        """
-        x = x if self.problem.is_feasible(x) else self.problem.project(x)
-        if (len(self.problem.separable.centre) and not self.problem.u.signed) or not self.problem.is_convex_set:
-            return x
-        found: Vector = pdca(self.problem, x, extrapolate=True, max_iter=GLIDE, max_time=self.seconds()).x
-        return found if self.has_corners else walk_on_faces(self.problem, found, FACES, self.limits)
-
-    def _flat_direction(self, rng: np.random.Generator) -> Vector:
-        """Return a draw from N(0, Q⁻¹), as long as a binary point, projected."""
-        values, vectors = self._spectrum
-        along = rng.standard_normal(len(values)) / np.sqrt(np.maximum(values, 1e-8 * values[-1]))
-        x = vectors @ along
-        x *= math.sqrt(len(x)) * float(self.problem.separable.hi[0]) / float(np.linalg.norm(x))
-        return self.problem.project(x)
-
-    @functools.cached_property
-    def _spectrum(self) -> tuple[Vector, Vector]:
-        values, vectors = np.linalg.eigh(self.problem.f.Q)
-        return values, vectors
-
-    def _large(self, x: Vector) -> int:
-        return min(int(self.problem.g.s), len(x)) if self.has_corners else len(x) // 2
 
 
 @supervised
@@ -388,7 +289,7 @@ class _Search:
                 self._add(self.penalised.descend(best.x))
 
     def _add(self, x: Vector, is_here: bool = True) -> None:
-        """Add a feasible point to the population unless its objective is there already; drop the worst.
+        """Add a feasible point to the population unless its objective or a better one alike is there; drop the worst.
 
         A child of an earlier population would lead the new one back there; it is put among the best of earlier ones.
         """
@@ -397,6 +298,12 @@ class _Search:
         room = SAME * max(abs(objective), 1e-300)
         if any(abs(member.objective - objective) <= room for member in members) or not self.problem.is_feasible(x):
             return
+        if is_here:
+            held, share = x != 0.0, self.plan.alike * np.count_nonzero(x)
+            common = [np.count_nonzero(held & (member.x != 0.0)) >= share for member in members]
+            if any(near and member.objective < objective for near, member in zip(common, members, strict=True)):
+                return
+            members[:] = [member for near, member in zip(common, members, strict=True) if not near]
         members.append(Member(objective, x))
         members.sort(key=lambda member: member.objective)
         del members[most:]
