@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from counterpoise.cli import app, base
 from counterpoise.estimators.tracking import IndexTracker
-from counterpoise.prices import to_returns
+from counterpoise.tables.prices import to_returns
 
 DAYS = pd.bdate_range("2024-01-02", periods=41, name="date")
 NAMES = ["AAA", "BBB", "CCC", "DDD", "EEE"]

@@ -4,8 +4,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from counterpoise.prices import FrameReturns, to_returns
 from counterpoise.tables.portfolios import read_prices
+from counterpoise.tables.prices import FrameReturns, to_returns
 
 pandas = pytest.importorskip("pandas")
 

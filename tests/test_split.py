@@ -348,7 +348,7 @@ def test_the_clock_is_looked_at_between_blocks(rng, monkeypatch, n_draws, n_jobs
     X, blocks = rng.standard_normal((60, 3)), []
     divide = exchanges.Groups._divide
     monkeypatch.setattr(exchanges.Groups, "_divide", lambda self, *rest: (blocks.append(1), divide(self, *rest))[1])
-    monkeypatch.setattr(exchanges, "working_seconds", Ticks(1.0))
+    monkeypatch.setattr("counterpoise.supervision.working_seconds", Ticks(1.0))
     split = balanced_split(X, [20, 20, 20], n_draws=n_draws, work=10**6, max_time=50.0, n_jobs=n_jobs, random_state=0)
     # Between two blocks there is a look at the clock, and every worker may have begun one.
     assert len(blocks) <= 50 + 2

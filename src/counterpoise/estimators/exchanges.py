@@ -19,20 +19,22 @@ from __future__ import annotations
 
 import heapq
 import itertools
-import math
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, NamedTuple, cast
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from counterpoise.checks import Vector
 from counterpoise.clock import working_seconds
+from counterpoise.estimators.blas import single_thread
 from counterpoise.estimators.callbacks import tell
 from counterpoise.estimators.links import Labels, Links, random_split
 from counterpoise.kernels import exchange
+from counterpoise.problem import Status
+from counterpoise.solvers.population import Window
 from counterpoise.solvers.run import Progress
+from counterpoise.supervision import Limits
 
 # Largest block, which limits the size of matrices; of more units a sample is reassigned.
 BLOCK = 2000
@@ -274,21 +276,15 @@ def _ascending(values: Vector) -> Iterator[int]:
 
 
 class Budget:
-    """Limits of a search: jobs, seconds, seed and workers."""
+    """Limits of a search: jobs, seconds, seed and threads."""
 
     def __init__(self, work: int, max_time: float | None, seed: int, n_jobs: int | None) -> None:
-        self.work, self.seed = work, seed
-        self.workers = 1
-        if n_jobs is not None:
-            from joblib import effective_n_jobs
-
-            self.workers = effective_n_jobs(n_jobs)
-        self.until = math.inf if max_time is None else working_seconds() + max_time
-        self.stopped = False
+        self.work, self.seed, self.n_jobs = work, seed, n_jobs
+        self.limits = Limits(max_time)
 
     def is_over(self) -> bool:
         """Return whether time is up or Ctrl-C was pressed."""
-        return self.stopped or working_seconds() >= self.until
+        return self.limits.reached() is not None
 
 
 def search_groups(groups: Groups, budget: Budget) -> list[Found]:
@@ -306,15 +302,9 @@ def search_groups(groups: Groups, budget: Budget) -> list[Found]:
             labels = groups.shaken(found[int(rng.integers(min(len(found), PARENTS)))].labels, rng)
         return groups.improved(labels, rng, tabu=True, over=budget.is_over)
 
-    clock, done = working_seconds(), 0
     for batch in _batches(job, budget, BATCH):
         found = _distinct(groups, [*found, *batch])
         found = [each for each in found if each.imbalance <= NEAR * found[0].imbalance]
-        done += len(batch)
-        tell(
-            Progress(done, working_seconds() - clock, found[0].imbalance, found[0].labels.astype(float)),
-            done / budget.work,
-        )
     return found
 
 
@@ -329,15 +319,7 @@ def gather_groups(groups: Groups, wanted: int, budget: Budget) -> list[Found]:
         rng = np.random.default_rng([budget.seed, k])
         return groups.improved(groups.random(rng), rng, over=budget.is_over)
 
-    clock, ends = working_seconds(), []
-    for batch in _batches(job, budget, DRAWN_AT_ONCE):
-        ends += batch
-        least = min(ends, key=lambda each: each.imbalance)
-        tell(
-            Progress(len(ends), working_seconds() - clock, least.imbalance, least.labels.astype(float)),
-            len(ends) / budget.work,
-        )
-    found = _distinct(groups, ends)
+    found = _distinct(groups, list(itertools.chain.from_iterable(_batches(job, budget, DRAWN_AT_ONCE))))
     if len(found) >= wanted:
         return found[:wanted]
     rng = np.random.default_rng([budget.seed, budget.work])
@@ -371,30 +353,45 @@ def _distinct(groups: Groups, found: list[Found]) -> list[Found]:
 
 
 def _batches(job: Callable[[int], Found], budget: Budget, size: int) -> Iterator[list[Found]]:
-    """Yield the results of jobs 0, 1, …, in batches, until the work is done or time is up.
+    """Yield the results of jobs 0, 1, …, in batches, until the work is done or time is up; report each batch.
 
     Of a batch in which the time ends the jobs that have begun count, and of the first batch at least one.
     """
-    # Products are small, so threads in BLAS would only cost time.
-    with threadpool_limits(limits=1, user_api="blas"):
-        if budget.workers == 1:
-            for first in range(0, budget.work, size):
-                numbers = range(first, min(first + size, budget.work))
-                yield [job(k) for k in numbers if k == 0 or not budget.is_over()]
-                if budget.is_over():
-                    return
-            return
-        threads = ThreadPoolExecutor(min(size, budget.workers))
+    clock, done = working_seconds(), 0
+    best: list[Found] = []
+    begun = False
+
+    def perform(k: int) -> Found:
+        nonlocal begun
+        begun = True
+        return job(k)
+
+    with single_thread(), _threads(budget.n_jobs):
+        window = Window(size, perform, budget.n_jobs, lambda: begun and budget.is_over())
         try:
             for first in range(0, budget.work, size):
                 numbers = range(first, min(first + size, budget.work))
-                begun = [threads.submit(lambda k: None if k and budget.is_over() else job(k), k) for k in numbers]
-                # In the order of jobs, so that results do not depend on the number of workers.
-                yield [found for each in begun if (found := each.result()) is not None]
+                for k in numbers:
+                    window.push(k)
+                batch = [found for _ in numbers if (found := window.take()[1]) is not None]
+                done += len(batch)
+                best = [min([*batch, *best], key=lambda each: each.imbalance)]
+                shown = Progress(done, working_seconds() - clock, best[0].imbalance, best[0].labels.astype(float))
+                tell(shown, done / budget.work)
+                yield batch
                 if budget.is_over():
                     return
         except BaseException:  # Ctrl-C: running jobs check the budget and end soon
-            budget.stopped = True
+            budget.limits.stopped = Status.INTERRUPTED
             raise
         finally:
-            threads.shutdown(wait=False, cancel_futures=True)
+            window.close()
+
+
+def _threads(n_jobs: int | None) -> AbstractContextManager[Any]:
+    """Let joblib use threads, whatever it is set to: jobs share what was found."""
+    if n_jobs is None:
+        return nullcontext()
+    from joblib import parallel_config
+
+    return cast(AbstractContextManager[Any], parallel_config(backend="threading"))

@@ -3,22 +3,66 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from counterpoise.checks import Vector, number, random_seed, refuse_masked
-from counterpoise.estimators.covariates import is_pandas
+from counterpoise.checks import (
+    Vector,
+    choice,
+    is_sparse,
+    number,
+    random_seed,
+    refuse_masked,
+    whole_number,
+    worker_count,
+)
 from counterpoise.sentences import some
+from counterpoise.tables.native import is_pandas
 
 if TYPE_CHECKING:
     from counterpoise.problem import Result
+    from counterpoise.solvers.population import Population
 
 # Least number of rows, and least ratio of mean to daily change, for a column to look like prices.
 LEAST_ROWS, SMOOTH = 5, 5.0
 # Columns look like prices if all values are above HIGH, or above ABOVE in most columns.
 HIGH, ABOVE = 5.0, 1.0
+
+
+class RunOptions(NamedTuple):
+    """The options of an estimator that :func:`counterpoise.minimize` takes, checked."""
+
+    method: str
+    work: int | None
+    max_time: float | None
+    seed: int
+    n_jobs: int | None
+
+    @classmethod
+    def of(cls, estimator: Any, methods: Collection[str]) -> RunOptions:
+        """Return the options of an estimator that has these methods."""
+        return cls(
+            choice(estimator.method, "method", methods),
+            None if estimator.work is None else whole_number(estimator.work, "work", 1),
+            time_limit(estimator.max_time),
+            drawn_seed(estimator.random_state),
+            worker_count(estimator.n_jobs),
+        )
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of ``minimize``; only a search takes work and workers."""
+        arguments = self._asdict()
+        if self.method != "search":
+            del arguments["work"], arguments["n_jobs"]
+        return arguments
+
+    def batches(self, plan: Population) -> int | None:
+        """Return how often a search reports at most; None if that is not known, as for other methods."""
+        if self.method != "search" or (self.work is None and self.max_time is not None):
+            return None
+        return -(-(plan.work if self.work is None else self.work) // plan.batch)
 
 
 def refuse_unusable(name: str, values: Any) -> None:
@@ -29,6 +73,29 @@ def refuse_unusable(name: str, values: Any) -> None:
     kinds = list(values.dtypes) if is_pandas(values, "DataFrame") else [getattr(values, "dtype", None)]
     if any(getattr(kind, "kind", "") == "c" for kind in kinds):
         raise ValueError(f"Complex data not supported: {name} holds complex numbers; give real ones.")
+
+
+def refuse_non_finite(X: Any, name: str = "X") -> None:
+    """Name the first NaN or infinity by row and column."""
+    sparse = is_sparse(X)
+    values = X.data if sparse else X
+    # A finite sum implies finite entries; an infinite one may be overflow, so check the entries.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):
+            return
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    if sparse:
+        entries = X.tocoo()
+        places = np.column_stack([entries.row, entries.col])[~np.isfinite(entries.data)]
+        row, column = min(places.tolist())
+    else:
+        row, column = np.argwhere(bad)[0].tolist()
+    raise ValueError(
+        f"{name} contains NaN or infinity: {X[row, column]} in row {row}, column {column} is the first of "
+        f"{int(bad.sum())}; remove or impute them, all entries must be finite."
+    )
 
 
 def drawn_seed(random_state: Any) -> int:

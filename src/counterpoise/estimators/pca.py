@@ -18,22 +18,23 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from counterpoise.checks import choice, flag, is_sparse, whole_number, worker_count
+from counterpoise.checks import choice, flag, is_sparse, whole_number
 from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, with_callbacks
 from counterpoise.estimators.component_path import ComponentPath, default_sizes, find_path
 from counterpoise.estimators.component_plan import Found, Plan
 from counterpoise.estimators.components import Fit, fit_components
-from counterpoise.estimators.covariance import Source
 from counterpoise.estimators.deflation import KINDS, Matrix
-from counterpoise.estimators.options import drawn_seed, refuse_unusable, time_limit, warn_if_interrupted
+from counterpoise.estimators.options import RunOptions, refuse_unusable, warn_if_interrupted
 from counterpoise.estimators.pca_input import size_of, sizes_of, source_of, validated
+from counterpoise.estimators.sources import Source
 from counterpoise.interrupts import noting_interrupts
 
 METHODS = ("search", "swap", "bcd-g", "exact")
 # Starts a component before backfitting, which makes up for the rest: on digits and MNIST 8 end no better.
 FEW_STARTS = 4
-# Backfitting by default: looks at components in all, and rounds at least. As fast as an EM with five starts on digits.
-LOOKS, LEAST_ROUNDS = 60, 5
+# Backfitting by default: looks at components in all, and rounds at least; twice as many if there are more columns than
+# WIDE. As fast as an EM with five starts on digits.
+LOOKS, LEAST_ROUNDS, WIDE = 60, 5, 256
 
 
 class SparsePCA(
@@ -77,9 +78,9 @@ class SparsePCA(
         component may add nothing to those before it.
     backfit : int, optional
         The most rounds of backfitting; a round looks at every component once. By default 60 divided by the number of
-        components, and at least 5. More rounds, such as 40, often find more variance. 0 keeps the components as found
-        one after the other. With more than 256 columns these rounds use those of the largest variance, and as many
-        may follow that use all.
+        components, and at least 5; twice as many with more than 256 columns. More rounds, such as 40, often find more
+        variance. 0 keeps the components as found one after the other. A look considers the component's own columns and
+        the 128 that promise most.
     method : {"search", "swap", "bcd-g", "exact"}
         Of :func:`counterpoise.minimize`, for each component in its turn. "exact" proves a single component, of few
         features.
@@ -249,7 +250,7 @@ class SparsePCA(
             As in :meth:`fit`.
         n_nonzero : sequence of int, optional
             In place of the parameter ``n_nonzero``; ``max_time`` and ``work`` hold for each number. By default from 1
-            to all features, each number half as large again as the one before: 13 numbers for 100 features.
+            to 100, or to all features if they are fewer, each number half as large again as the one before.
         """
         model = clone(self)
         data, _ = source_of(model, X, covariance)
@@ -343,23 +344,13 @@ class SparsePCA(
 
     def _plan(self, data: Source) -> Plan:
         sizes = sizes_of(self, data)
-        choice(self.method, "method", METHODS)
-        max_time = time_limit(self.max_time)
-        work = None if self.work is None else whole_number(self.work, "work", 1)
-        plan = Plan(
-            sizes,
-            self.method,
-            work,
-            max_time,
-            max(LEAST_ROUNDS, LOOKS // len(sizes))
-            if self.backfit is None
-            else whole_number(self.backfit, "backfit", 0),
-            drawn_seed(self.random_state),
-            worker_count(self.n_jobs),
-            not flag(self.nonnegative, "nonnegative"),
-            choice(self.deflation, "deflation", KINDS),
-        )
-        return plan._replace(work=FEW_STARTS) if work is None and plan.is_quick else plan
+        default = max(LEAST_ROUNDS, LOOKS // len(sizes)) * (2 if data.n > WIDE else 1)
+        backfit = default if self.backfit is None else whole_number(self.backfit, "backfit", 0)
+        signed, deflation = not flag(self.nonnegative, "nonnegative"), choice(self.deflation, "deflation", KINDS)
+        plan = Plan(sizes, RunOptions.of(self, METHODS), backfit, signed, deflation)
+        if plan.is_quick and plan.run.work is None:
+            plan = plan._replace(run=plan.run._replace(work=FEW_STARTS))
+        return plan
 
 
 class NonnegativeSparsePCA(SparsePCA):
