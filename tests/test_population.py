@@ -87,10 +87,10 @@ def test_a_thread_that_is_free_begins_the_next_job():
 
 def test_of_points_alike_the_best_one_stays():
     """Members with most of their names in common are one family; a family keeps its best point, whatever the order."""
-    n, s, rng = 120, 40, np.random.default_rng(0)
+    n, s, rng = 240, 70, np.random.default_rng(0)
     A, y = rng.standard_normal((60, n)), rng.standard_normal(60)
     problem = cp.Problem(cp.LeastSquares(A, y), cp.Bounds(0, 1), cp.AtMost(s), cp.Sum(1))
-    families = [rng.permutation(n)[: s + 6] for _ in range(2)]
+    families = [rng.permutation(n)[: s + 8] for _ in range(2)]
     points = []
     for k in range(12):
         x = np.zeros(n)

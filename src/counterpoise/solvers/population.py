@@ -22,7 +22,7 @@ class Population(NamedTuple):
     improvement it is replaced by a new one. Job k depends on the results of jobs up to k − ``batch`` alone, so that
     results do not depend on the number of workers. ``work`` is the number of jobs of a call without limits. If
     ``eager`` a child's first parent is more often one of the best. Of two points that have at least the share ``alike``
-    of their non-zeros in common only the better one stays, so that one family does not fill the population.
+    of their non-zeros in common only the better one stays, so that one family does not fill the population; ∞ for none.
     """
 
     first: int = 8

@@ -298,7 +298,7 @@ class _Search:
         room = SAME * max(abs(objective), 1e-300)
         if any(abs(member.objective - objective) <= room for member in members) or not self.problem.is_feasible(x):
             return
-        if is_here:
+        if is_here and self.plan.alike <= 1.0:
             held, share = x != 0.0, self.plan.alike * np.count_nonzero(x)
             common = [np.count_nonzero(held & (member.x != 0.0)) >= share for member in members]
             if any(near and member.objective < objective for near, member in zip(common, members, strict=True)):

@@ -40,9 +40,9 @@ WALK_WORK, LEAST_STEPS, MOST_STEPS, STEPS_EACH = 3_500_000, 60, 250, 4
 # Where more than FEW may be held, valleys are few and deep: walks have STEPS_HELD steps for each that may be held, as
 # far as LONG_WORK goes, and every child is one of three points without a share of its names between LOST.
 STEPS_HELD, LONG_WORK, LOST = 7, 24_000_000, (0.15, 0.35)
-# There a population is replaced after STALE jobs in vain, and points with a share ALIKE of their names in common count
-# as one.
-STALE, ALIKE = 12, 0.8
+# Where more than FAMILIES may be held, a population is replaced after STALE jobs in vain, and points with a share ALIKE
+# of their names in common count as one.
+FAMILIES, STALE, ALIKE = 60, 12, 0.8
 # Exchanges that are scored in all jobs of a search without limits, what small programs count as, times s³, and the
 # fewest and most jobs.
 WORK, SOLVED, LEAST_JOBS, MOST_JOBS = 1_500_000_000, 16, 4, 80
@@ -298,7 +298,8 @@ def plan_of(s: int, n: int) -> Population:
         return SparseLine.plan
     each = steps_of(s, n) * s * n + SOLVED * s**3
     jobs = min(max(WORK // each, LEAST_JOBS), MOST_JOBS)
-    return Population(first=4, size=3, stale=STALE, batch=4, work=jobs, eager=False, alike=ALIKE)
+    plan = Population(first=4, size=3, stale=32, batch=4, work=jobs, eager=False)
+    return plan._replace(stale=STALE, alike=ALIKE) if s > FAMILIES else plan
 
 
 def steps_of(s: int, n: int) -> int:
