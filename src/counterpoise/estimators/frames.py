@@ -11,7 +11,7 @@ from counterpoise.checks import (
     float_array,
 )
 from counterpoise.estimators.covariates import is_pandas, some
-from counterpoise.extras import require
+from counterpoise.sentences import require
 
 
 def one_series(returns: Any, index: Any, sample_weight: Any) -> Any:
