@@ -14,10 +14,10 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from counterpoise.certificates import certify
-from counterpoise.checks import Vector, choice, is_sparse, whole_number, worker_count
+from counterpoise.checks import Vector, is_sparse, whole_number
 from counterpoise.clock import working_seconds
-from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, batches, with_callbacks
-from counterpoise.estimators.options import drawn_seed, refuse_unusable, time_limit, warn_if_interrupted
+from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, with_callbacks
+from counterpoise.estimators.options import RunOptions, refuse_unusable, warn_if_interrupted
 from counterpoise.interrupts import noting_interrupts
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.problems import DCPB1
@@ -111,8 +111,7 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
         for name, values in (("A", A), ("y", y), ("sample_weight", sample_weight)):
             refuse_unusable(name, values)
         A, y = validate_data(self, A, y, accept_sparse=("csc", "csr"), dtype=np.float64, y_numeric=True)
-        choice(self.method, "method", METHODS)
-        n = A.shape[1]
+        options, n = RunOptions.of(self, METHODS), A.shape[1]
         total = None if self.total is None else _check_total(self.total, n)
         columns = 2 * n if total is None else n
         if columns > GRAM_LIMIT and self.method in ("search", "exact"):
@@ -123,20 +122,15 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, A, dtype=np.float64, ensure_non_negative=True)
             A, y = _scale_rows(A, np.sqrt(weight)), np.sqrt(weight) * y
-        seed, _, _ = drawn_seed(self.random_state), time_limit(self.max_time), worker_count(self.n_jobs)
         if total is None and self.method == "exact" and n > 1:
             tasks = Tasks.of_fit(self, n + 1, *given)
             with noting_interrupts() as pressed:
-                self.result_ = self._prove_every_total(A, y, seed, tasks, pressed)
+                self.result_ = _prove_every_total(A, y, options, tasks, pressed)
         else:
-            count = None
-            if self.method == "search":
-                work = None if self.work is None else whole_number(self.work, "work", 1)
-                count = batches(work, self.max_time, Binary.plan)
-            tasks = Tasks.of_fit(self, count, *given)
+            tasks = Tasks.of_fit(self, options.batches(Binary.plan), *given)
             problem = _free_sum(A, y) if total is None else DCPB1(A, y, total, _lam(A))
             follow = tasks.follow("batch", lambda x: {"coef_": np.where(x[:n] > 0.0, 1.0, -1.0)})
-            self.result_ = self._minimize(problem, seed, callback=follow)
+            self.result_ = _minimize(problem, options, follow)
             self.result_["x"] = self.result_.x[:n]
         warn_if_interrupted([self.result_], 2 + FRAMES)
         self.coef_ = self.result_.x
@@ -157,62 +151,56 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
         names = getattr(self, "feature_names_in_", None)
         return self.result_.report(path, **{"names": names, "settings": self.get_params(), **options})
 
-    def _minimize(
-        self,
-        problem: Problem,
-        seed: int,
-        max_time: float | None = None,
-        callback: Callable[[Progress], Any] | None = None,
-    ) -> Result:
-        """Return a binary point; a fractional point left by a limit is rounded, its largest entries to 1."""
-        options: dict[str, Any] = {"max_time": self.max_time if max_time is None else max_time, "seed": seed}
-        if self.method == "search":
-            options.update(work=self.work, n_jobs=self.n_jobs)
-        result = minimize(problem, method=self.method, callback=callback, **options)
-        ones = round((problem.n + float(getattr(problem.u, "c", 0.0))) / 2)
-        x = np.full(problem.n, -1.0)
-        x[np.argsort(-result.x, kind="stable")[:ones]] = 1.0
-        return _moved(result, x, problem.f.value(x))
-
-    def _prove_every_total(self, A: Any, y: Vector, seed: int, tasks: Tasks, pressed: list[int]) -> Result:
-        """Return the best over all totals; that enumerates 2ⁿ sign vectors instead of C(2n, n)."""
-        n, clock = A.shape[1], working_seconds()
-        found: list[Result] = []
-        ended: Status | None = None
-        for total in sorted(range(-n, n + 1, 2), key=abs):
-            left = None if self.max_time is None else self.max_time - (working_seconds() - clock)
-            if found and left is not None and left <= 0.0:
-                ended = Status.TIME_LIMIT
-                break
-            tasks.begin("total")
-            found.append(self._minimize(DCPB1(A, y, total, _lam(A)), seed, None if left is None else max(left, 1e-3)))
-            stop = tasks.end()
-            if pressed and len(found) <= n:
-                ended = Status.INTERRUPTED
-            elif found[-1].status is not Status.OPTIMAL:
-                ended = found[-1].status
-            elif stop and len(found) <= n:
-                ended = Status.STOPPED_BY_CALLBACK
-            if ended is not None:
-                break
-        best = min(found, key=lambda result: float(result.objective))
-        best["time"] = working_seconds() - clock
-        if ended is None:
-            parts = [result.proof for result in found]
-            counts = sum(part.candidates for part in parts), parts[0].kind, sum(part.solved for part in parts)
-            best["proof"] = Proof(*counts, best.time)
-        else:
-            best.update(status=ended, message=ended.value, success=False)
-            best.pop("proof", None)
-        best["cws_gap"] = certify(_free_sum(A, y), np.concatenate([best.x, -best.x])).cws_gap
-        return best
-
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         # Coefficients of ±1 cannot fit a y of arbitrary scale.
         tags.regressor_tags.poor_score = True
         return tags
+
+
+def _minimize(problem: Problem, options: RunOptions, callback: Callable[[Progress], Any] | None = None) -> Result:
+    """Return a binary point; a fractional point left by a limit is rounded, its largest entries to 1."""
+    result = minimize(problem, callback=callback, **options.arguments())
+    ones = round((problem.n + float(getattr(problem.u, "c", 0.0))) / 2)
+    x = np.full(problem.n, -1.0)
+    x[np.argsort(-result.x, kind="stable")[:ones]] = 1.0
+    return _moved(result, x, problem.f.value(x))
+
+
+def _prove_every_total(A: Any, y: Vector, options: RunOptions, tasks: Tasks, pressed: list[int]) -> Result:
+    """Return the best over all totals; that enumerates 2ⁿ sign vectors instead of C(2n, n)."""
+    n, clock, limit = A.shape[1], working_seconds(), options.max_time
+    found: list[Result] = []
+    ended: Status | None = None
+    for total in sorted(range(-n, n + 1, 2), key=abs):
+        left = None if limit is None else limit - (working_seconds() - clock)
+        if found and left is not None and left <= 0.0:
+            ended = Status.TIME_LIMIT
+            break
+        tasks.begin("total")
+        here = options._replace(max_time=None if left is None else max(left, 1e-3))
+        found.append(_minimize(DCPB1(A, y, total, _lam(A)), here))
+        stop = tasks.end()
+        if pressed and len(found) <= n:
+            ended = Status.INTERRUPTED
+        elif found[-1].status is not Status.OPTIMAL:
+            ended = found[-1].status
+        elif stop and len(found) <= n:
+            ended = Status.STOPPED_BY_CALLBACK
+        if ended is not None:
+            break
+    best = min(found, key=lambda result: float(result.objective))
+    best["time"] = working_seconds() - clock
+    if ended is None:
+        parts = [result.proof for result in found]
+        counts = sum(part.candidates for part in parts), parts[0].kind, sum(part.solved for part in parts)
+        best["proof"] = Proof(*counts, best.time)
+    else:
+        best.update(status=ended, message=ended.value, success=False)
+        best.pop("proof", None)
+    best["cws_gap"] = certify(_free_sum(A, y), np.concatenate([best.x, -best.x])).cws_gap
+    return best
 
 
 def _moved(result: Result, x: Vector, objective: float) -> Result:

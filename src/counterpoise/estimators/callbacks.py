@@ -9,7 +9,6 @@ from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 from counterpoise.checks import Vector
-from counterpoise.solvers.population import Population
 from counterpoise.solvers.run import Progress
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -20,13 +19,6 @@ Listener = Callable[[Progress, float | None], Any]
 PAUSE = 0.1
 
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
-
-
-def batches(work: int | None, max_time: float | None, plan: Population) -> int | None:
-    """Return how often a search of this much work reports, None if its time alone limits it."""
-    if work is None and max_time is not None:
-        return None
-    return -(-(plan.work if work is None else work) // plan.batch)
 
 
 class NoContext:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from counterpoise.estimators.deflation import Matrix
+from counterpoise.estimators.options import RunOptions
 from counterpoise.problem import Result
 
 
@@ -14,14 +15,10 @@ class Plan(NamedTuple):
     """The options of a fit."""
 
     sizes: list[int]
-    method: str
-    work: int | None
-    max_time: float | None
+    run: RunOptions
     backfit: int
-    seed: int
-    n_jobs: int | None
-    signed: bool = False
-    deflation: str = "schur"
+    signed: bool
+    deflation: str
 
     @property
     def joint(self) -> bool:
@@ -36,12 +33,7 @@ class Plan(NamedTuple):
     @property
     def is_quick(self) -> bool:
         """Whether a few descents suffice for each component in its turn, because backfitting searches on from there."""
-        return self.joint and self.method == "search" and self.max_time is None
-
-    def options(self, seconds: float | None) -> dict[str, Any]:
-        """Return the options of the method."""
-        search = {"work": self.work, "n_jobs": self.n_jobs} if self.method == "search" else {}
-        return {"seed": self.seed, "max_time": seconds, **search}
+        return self.joint and self.run.method == "search" and self.run.max_time is None
 
 
 class Found(NamedTuple):

@@ -60,7 +60,7 @@ class Fit:
         # The rounds of backfitting are subtasks of one.
         self.backfitting: Tasks | None = None
         self.clock, self.told = working_seconds(), 0
-        self.rng = np.random.default_rng(plan.seed)
+        self.rng = np.random.default_rng(plan.run.seed)
         self.rounds, self.interrupted = 0, False
         # Interrupts that a method caught, perhaps without reporting them.
         self.pressed: list[int] = []
@@ -107,17 +107,17 @@ class Fit:
 
     def _next(self, C: Covariance, V: Matrix, s: int, x0: Matrix | None) -> Result:
         """Find the component after V; without time for that, return a cheap one."""
-        limit, before, seconds = self.plan.max_time, working_seconds(), None
+        limit, before, seconds = self.plan.run.max_time, working_seconds(), None
         if limit is not None:
             first = C.first_loadings(V, s)
             left = (FIRST_SHARE if self.plan.joint else 1.0) * limit - (before - self.clock)
             seconds = left / (len(self.plan.sizes) - V.shape[1]) - self.setup
             if seconds <= 0.0 or self.expired():
-                return no_step(*first, Status.TIME_LIMIT, Status.TIME_LIMIT.value, math.nan, self.plan.seed)
+                return no_step(*first, Status.TIME_LIMIT, Status.TIME_LIMIT.value, math.nan, self.plan.run.seed)
             x0 = first[0] if x0 is None else x0
         problem = C.problem(V, s)
         with _thread(C):
-            result = minimize(problem, x0, method=self.plan.method, **self.plan.options(seconds))
+            result = minimize(problem, x0, **self.plan.run._replace(max_time=seconds).arguments())
         if seconds is not None:
             self.setup = max(0.0, working_seconds() - before - seconds)
         return kept(problem, result, truncated(result.x, s))
@@ -131,7 +131,7 @@ class Fit:
         G = C.left_by(V)
         lengths = np.einsum("ij,ij->i", G, G)
         best, most = V[:, :0], -math.inf
-        for k, column in enumerate(np.argsort(-lengths, kind="stable")[: self.plan.work]):
+        for k, column in enumerate(np.argsort(-lengths, kind="stable")[: self.plan.run.work]):
             x = C.allowed(G[column]).copy()
             if k == 0:
                 x = truncated(x, max(2 * FEW, 8 * s))  # more would find no more and take most of the time
@@ -142,7 +142,7 @@ class Fit:
                 best, most = x, value
             if self.expired():
                 break
-        return no_step(best, -0.5 * most, Status.STATIONARY, Status.STATIONARY.value, math.nan, self.plan.seed)
+        return no_step(best, -0.5 * most, Status.STATIONARY, Status.STATIONARY.value, math.nan, self.plan.run.seed)
 
     def together(self, C: Covariance, V: Matrix, kicks: bool) -> Matrix:
         """Backfit among the columns of largest variance, with kicks, and then among all."""
@@ -208,7 +208,7 @@ class Fit:
                     changed = self._total(C, there)
                 if result is None or changed < total * (1.0 - RISES):
                     with _thread(C):
-                        result = as_it_is(problem, here, self.plan.seed)
+                        result = as_it_is(problem, here, self.plan.run.seed)
                 else:
                     result, V, total = kept(problem, result, there[:, k].copy()), there, changed
             except KeyboardInterrupt:
@@ -222,17 +222,17 @@ class Fit:
     def _near(self, C: Covariance, problem: Problem, x: Matrix, polished: Matrix) -> Result:
         """Certify x polished on its support, which often suffices, or take pair steps from x."""
         with _thread(C):
-            result = certified(problem, polished, self.plan.seed)
+            result = certified(problem, polished, self.plan.run.seed)
         if result is None:
             with _thread(C):
-                result = minimize(problem, x, seed=self.plan.seed, max_time=self._left())
+                result = minimize(problem, x, seed=self.plan.run.seed, max_time=self._left())
         return result
 
     def _uncertified(self, C: Covariance, V: Matrix, k: int) -> Result:
         """Return a result without claims, after the time limit or Ctrl-C."""
         status = Status.INTERRUPTED if self.interrupted else Status.TIME_LIMIT
         added = adjusted_variances(C.root @ np.column_stack([np.delete(V, k, axis=1), V[:, k]]), False)[0][-1]
-        return no_step(V[:, k].copy(), -0.5 * float(added), status, status.value, math.nan, self.plan.seed)
+        return no_step(V[:, k].copy(), -0.5 * float(added), status, status.value, math.nan, self.plan.run.seed)
 
     def _round(self, C: Covariance, V: Matrix, total: float, seen: Seen) -> tuple[Matrix, float]:
         """Exchange loadings of each component in turn given all others; keep what raises the total."""
@@ -280,12 +280,12 @@ class Fit:
 
     def _left(self) -> float | None:
         # A method needs some time to return any point.
-        limit = self.plan.max_time
+        limit = self.plan.run.max_time
         return None if limit is None else max(limit - (working_seconds() - self.clock), 1e-3)
 
     def expired(self, share: float = 1.0) -> bool:
         """Return whether Ctrl-C was pressed, or this share of the time is over."""
-        limit = self.plan.max_time
+        limit = self.plan.run.max_time
         self.interrupted = self.interrupted or bool(self.pressed)
         return self.interrupted or (limit is not None and working_seconds() - self.clock >= share * limit)
 
@@ -311,7 +311,7 @@ def fit_components(data: Source, fit: Fit, warm: Matrix | None = None) -> Found:
     pricings = 0
     with paused():
         whole = len(data.varying) <= WHOLE
-        pool = data.varying if whole else data.pool(POOLED, len(plan.sizes), plan.seed)
+        pool = data.varying if whole else data.pool(POOLED, len(plan.sizes), plan.run.seed)
         if warm is not None:
             pool = np.union1d(pool, np.flatnonzero(warm.any(axis=1)))
         with inline() if (data.m or 1) * len(pool) ** 2 <= SHORT else nullcontext():

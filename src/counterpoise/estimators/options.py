@@ -3,22 +3,57 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from counterpoise.checks import Vector, number, random_seed, refuse_masked
+from counterpoise.checks import Vector, choice, number, random_seed, refuse_masked, whole_number, worker_count
 from counterpoise.estimators.covariates import is_pandas
 from counterpoise.sentences import some
 
 if TYPE_CHECKING:
     from counterpoise.problem import Result
+    from counterpoise.solvers.population import Population
 
 # Least number of rows, and least ratio of mean to daily change, for a column to look like prices.
 LEAST_ROWS, SMOOTH = 5, 5.0
 # Columns look like prices if all values are above HIGH, or above ABOVE in most columns.
 HIGH, ABOVE = 5.0, 1.0
+
+
+class RunOptions(NamedTuple):
+    """The options of an estimator that :func:`counterpoise.minimize` takes, checked."""
+
+    method: str
+    work: int | None
+    max_time: float | None
+    seed: int
+    n_jobs: int | None
+
+    @classmethod
+    def of(cls, estimator: Any, methods: Collection[str]) -> RunOptions:
+        """Return the options of an estimator that has these methods."""
+        return cls(
+            choice(estimator.method, "method", methods),
+            None if estimator.work is None else whole_number(estimator.work, "work", 1),
+            time_limit(estimator.max_time),
+            drawn_seed(estimator.random_state),
+            worker_count(estimator.n_jobs),
+        )
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of ``minimize``; only a search takes work and workers."""
+        arguments = self._asdict()
+        if self.method != "search":
+            del arguments["work"], arguments["n_jobs"]
+        return arguments
+
+    def batches(self, plan: Population) -> int | None:
+        """Return how often a search reports at most; None if that is not known, as for other methods."""
+        if self.method != "search" or (self.work is None and self.max_time is not None):
+            return None
+        return -(-(plan.work if self.work is None else self.work) // plan.batch)
 
 
 def refuse_unusable(name: str, values: Any) -> None:

@@ -18,14 +18,14 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from counterpoise.checks import choice, flag, is_sparse, whole_number, worker_count
+from counterpoise.checks import choice, flag, is_sparse, whole_number
 from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, with_callbacks
 from counterpoise.estimators.component_path import ComponentPath, default_sizes, find_path
 from counterpoise.estimators.component_plan import Found, Plan
 from counterpoise.estimators.components import Fit, fit_components
 from counterpoise.estimators.covariance import Source
 from counterpoise.estimators.deflation import KINDS, Matrix
-from counterpoise.estimators.options import drawn_seed, refuse_unusable, time_limit, warn_if_interrupted
+from counterpoise.estimators.options import RunOptions, refuse_unusable, warn_if_interrupted
 from counterpoise.estimators.pca_input import size_of, sizes_of, source_of, validated
 from counterpoise.interrupts import noting_interrupts
 
@@ -343,23 +343,13 @@ class SparsePCA(
 
     def _plan(self, data: Source) -> Plan:
         sizes = sizes_of(self, data)
-        choice(self.method, "method", METHODS)
-        max_time = time_limit(self.max_time)
-        work = None if self.work is None else whole_number(self.work, "work", 1)
-        plan = Plan(
-            sizes,
-            self.method,
-            work,
-            max_time,
-            max(LEAST_ROUNDS, LOOKS // len(sizes))
-            if self.backfit is None
-            else whole_number(self.backfit, "backfit", 0),
-            drawn_seed(self.random_state),
-            worker_count(self.n_jobs),
-            not flag(self.nonnegative, "nonnegative"),
-            choice(self.deflation, "deflation", KINDS),
-        )
-        return plan._replace(work=FEW_STARTS) if work is None and plan.is_quick else plan
+        default = max(LEAST_ROUNDS, LOOKS // len(sizes))
+        backfit = default if self.backfit is None else whole_number(self.backfit, "backfit", 0)
+        signed, deflation = not flag(self.nonnegative, "nonnegative"), choice(self.deflation, "deflation", KINDS)
+        plan = Plan(sizes, RunOptions.of(self, METHODS), backfit, signed, deflation)
+        if plan.is_quick and plan.run.work is None:
+            plan = plan._replace(run=plan.run._replace(work=FEW_STARTS))
+        return plan
 
 
 class NonnegativeSparsePCA(SparsePCA):

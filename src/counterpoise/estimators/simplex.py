@@ -9,19 +9,9 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from counterpoise.checks import (
-    SMALLEST,
-    Vector,
-    choice,
-    flag,
-    is_sparse,
-    number,
-    refuse_extreme,
-    whole_number,
-    worker_count,
-)
-from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, batches, with_callbacks
-from counterpoise.estimators.options import drawn_seed, refuse_unusable, time_limit, warn_if_interrupted
+from counterpoise.checks import SMALLEST, Vector, flag, is_sparse, number, refuse_extreme, whole_number
+from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, with_callbacks
+from counterpoise.estimators.options import RunOptions, refuse_unusable, warn_if_interrupted
 from counterpoise.problem import Problem
 from counterpoise.solvers import minimize
 from counterpoise.solvers.sparse_line import plan_of
@@ -129,7 +119,7 @@ class SimplexRegression(CallbackSupport, RegressorMixin, BaseEstimator):  # type
         total = number(self.total, "total")
         if total <= 0.0:
             raise ValueError(f"total is {total:g}; the sum of non-negative coefficients must be positive.")
-        choice(self.method, "method", METHODS)
+        options = RunOptions.of(self, METHODS)
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         offset, middle = np.zeros(n), 0.0
         if flag(self.intercept, "intercept"):
@@ -138,17 +128,11 @@ class SimplexRegression(CallbackSupport, RegressorMixin, BaseEstimator):  # type
             X, y = X - offset, y - middle
         if n == 1:  # terms have two columns at least
             X = sp.hstack([X, X], format="csc") if is_sparse(X) else np.hstack([X, X])
-        options: dict[str, Any] = {"seed": drawn_seed(self.random_state), "max_time": time_limit(self.max_time)}
-        work, n_jobs = None if self.work is None else whole_number(self.work, "work", 1), worker_count(self.n_jobs)
-        count = None
-        if self.method == "search":
-            options |= {"work": work, "n_jobs": n_jobs}
-            count = batches(work, options["max_time"], plan_of(size, X.shape[1]))
         f = LeastSquares(X, y, weights=None if sample_weight is None else weight)
         problem = Problem(f, Bounds(0.0, total), AtMost(size), Sum(total), name="SimplexRegression")
-        tasks = Tasks.of_fit(self, count, *given)
+        tasks = Tasks.of_fit(self, options.batches(plan_of(size, X.shape[1])), *given)
         follow = tasks.follow("batch", lambda x: {"coef_": x[:n] if n > 1 else x.sum(keepdims=True)})
-        result = minimize(problem, method=self.method, callback=follow, **options)
+        result = minimize(problem, callback=follow, **options.arguments())
         warn_if_interrupted([result], 2 + FRAMES)
         self.problem_, self.result_ = problem, result
         self.coef_ = result.x if n > 1 else result.x.sum(keepdims=True)

@@ -14,25 +14,12 @@ from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
-from counterpoise.checks import (
-    SMALLEST,
-    Vector,
-    choice,
-    refuse_extreme,
-    whole_number,
-    worker_count,
-)
+from counterpoise.checks import SMALLEST, Vector, refuse_extreme, whole_number
 from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, with_callbacks
 from counterpoise.estimators.covariates import is_pandas
 from counterpoise.estimators.frames import check_frame, column_of, one_series, pandas_for, refuse_missing
 from counterpoise.estimators.measures import as_measure
-from counterpoise.estimators.options import (
-    drawn_seed,
-    refuse_unusable,
-    time_limit,
-    warn_if_interrupted,
-    warn_of_prices,
-)
+from counterpoise.estimators.options import RunOptions, refuse_unusable, warn_if_interrupted, warn_of_prices
 from counterpoise.estimators.tracking_rules import Names, rules_of
 from counterpoise.estimators.tracking_task import Task
 from counterpoise.problem import Result
@@ -302,7 +289,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
 
     def _task(self, returns: Any, index: Any, sample_weight: Any, stacklevel: int) -> Task:
         """Return the data and the rules, checked; warnings are of the caller's caller."""
-        options, measure = self._options(), as_measure(self.measure, self.huber)
+        options, measure = RunOptions.of(self, METHODS), as_measure(self.measure, self.huber)
         returns, native = to_pandas(returns, dated=True)
         index, sample_weight = as_pandas(index), as_pandas(sample_weight)
         for name, values in (("returns", returns), ("index", index), ("sample_weight", sample_weight)):
@@ -321,16 +308,6 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         refuse_extreme(y * root, "index")
         warn_of_prices(X, labels, y, stacklevel)
         return Task(names, frame, native, X, np.asarray(y, dtype=np.float64), weight, rules, measure, options)
-
-    def _options(self) -> dict[str, Any]:
-        choice(self.method, "method", METHODS)
-        return {
-            "method": self.method,
-            "work": None if self.work is None else whole_number(self.work, "work", 1),
-            "max_time": time_limit(self.max_time),
-            "seed": drawn_seed(self.random_state),
-            "n_jobs": worker_count(self.n_jobs),
-        }
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

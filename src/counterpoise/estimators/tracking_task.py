@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from counterpoise.checks import (
-    Vector,
-)
-from counterpoise.estimators.callbacks import FRAMES, batches
+from counterpoise.checks import Vector
+from counterpoise.estimators.callbacks import FRAMES
 from counterpoise.estimators.covariates import some
 from counterpoise.estimators.frames import pandas_for
 from counterpoise.estimators.measures import Measure
+from counterpoise.estimators.options import RunOptions
 from counterpoise.estimators.tracking_rules import Names, Rules, feasible
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.rules import InfeasibleError
@@ -39,7 +38,7 @@ class Task(NamedTuple):
     weight: Vector
     rules: Rules
     measure: Measure
-    options: dict[str, Any]
+    options: RunOptions
 
     def problem(self, size: int) -> Problem | None:
         """State the problem of at most ``size`` names; refuse rules that contradict each other. None for one name."""
@@ -69,11 +68,8 @@ class Task(NamedTuple):
             return self._only_name()
         if x0 is None and problem.is_feasible(self.rules.centre):
             x0 = self.rules.centre
-        options = {**self.options, "callback": callback}
-        if options["method"] != "search":
-            del options["work"], options["n_jobs"]
         try:
-            return minimize(problem, x0, **options)
+            return minimize(problem, x0, callback=callback, **self.options.arguments())
         except InfeasibleError as error:
             reason = error.reason.replace("non-zeros", "names").replace("values", "weights")
             raise ValueError(
@@ -91,15 +87,13 @@ class Task(NamedTuple):
         history = np.array([[0.0, 0.0, objective]])
         return Result(
             x=x, objective=objective, status=status, success=True, message=status.value, history=history,
-            seed=self.options["seed"], convex_gap=0.0, swap_gap=None, **fields,
+            seed=self.options.seed, convex_gap=0.0, swap_gap=None, **fields,
         )  # fmt: skip
 
     def batches(self, size: int) -> int | None:
         """Return how often a search of ``size`` names reports at most, None if that is not known."""
         n = len(self.names.labels)
-        if self.options["method"] != "search":
-            return None
-        return batches(self.options["work"], self.options["max_time"], plan_of(min(size, n), n))
+        return self.options.batches(plan_of(min(size, n), n))
 
     def tracking_error(self, x: Vector) -> float:
         """Return the root mean square of the difference."""
