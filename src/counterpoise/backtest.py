@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from counterpoise.checks import Vector, callback_function, number, worker_count
-from counterpoise.estimators.covariates import is_pandas
 from counterpoise.estimators.options import warn_of_prices
 from counterpoise.findings import rhythm_of
 from counterpoise.interrupts import noting_interrupts
-from counterpoise.tables.native import Native
+from counterpoise.tables.native import Native, is_pandas
 from counterpoise.windows import (
     PREVIOUS,
     Data,

@@ -11,8 +11,8 @@ from sklearn.base import clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from counterpoise.checks import Vector
-from counterpoise.estimators.covariates import is_pandas
 from counterpoise.sentences import lacking
+from counterpoise.tables.native import is_pandas
 from counterpoise.windows import PREVIOUS, has_previous_weights, weights_after, weights_of
 
 try:

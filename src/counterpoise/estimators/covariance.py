@@ -6,13 +6,20 @@ import math
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.linalg as sl
 import scipy.sparse as sp
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from counterpoise.checks import LARGEST_SQUARE, SMALLEST_SQUARE, is_sparse, refuse_extreme
-from counterpoise.estimators.deflation import EXHAUSTED, Deflation, adjusted_variances, deflation, schur_rows
+from counterpoise.estimators.deflation import (
+    EXHAUSTED,
+    Deflation,
+    Indices,
+    Matrix,
+    adjusted_variances,
+    deflation,
+    schur_rows,
+)
 from counterpoise.problem import Problem, Result
 from counterpoise.solvers.components import component_bound
 from counterpoise.solvers.sparse_arc import NegativeGram
@@ -21,9 +28,6 @@ from counterpoise.terms.concave import TopSum
 from counterpoise.terms.constraint import Sphere
 from counterpoise.terms.separable import AbsoluteDeviation, Bounds, Linear
 from counterpoise.terms.smooth import Quadratic
-
-Matrix = npt.NDArray[np.float64]
-Indices = npt.NDArray[np.intp]
 
 # A column outside the pool must raise a component's variance by this share.
 GAIN = 1e-9

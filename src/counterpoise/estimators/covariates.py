@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from counterpoise.checks import Vector, choice, real_array
-from counterpoise.sentences import some as some  # other estimators import it from here
-from counterpoise.sentences import suggest
+from counterpoise.sentences import some, suggest
 from counterpoise.tables.days import DAY, as_days
+from counterpoise.tables.native import is_pandas
 
 # A standard deviation below this, relative to the largest value, is rounding: the column is constant.
 CONSTANT = 1e-12
@@ -109,12 +108,6 @@ def read_covariates(
         np.concatenate([np.full(len(c.names), weight * c.share) for c, weight in zip(columns, each, strict=True)]),
         table.index if frame else None,
     )
-
-
-def is_pandas(values: Any, kind: str) -> bool:
-    """Whether ``values`` is a pandas object of that kind; without importing pandas."""
-    pandas = sys.modules.get("pandas")
-    return pandas is not None and isinstance(values, getattr(pandas, kind))
 
 
 def aligned(values: Any, index: Any, length: int, name: str) -> Any:

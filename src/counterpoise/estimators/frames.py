@@ -6,12 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.checks import (
-    Vector,
-    float_array,
-)
-from counterpoise.estimators.covariates import is_pandas, some
-from counterpoise.sentences import require
+from counterpoise.checks import Vector, float_array
+from counterpoise.sentences import require, some
+from counterpoise.tables.native import is_pandas
 
 
 def one_series(returns: Any, index: Any, sample_weight: Any) -> Any:
@@ -66,7 +63,7 @@ def check_frame(returns: Any) -> None:
     if not returns.columns.is_unique:
         twice = returns.columns[returns.columns.duplicated()]
         raise ValueError(f"returns has more than one column {some(twice.unique())}; names must be unique.")
-    types = pandas_for("A DataFrame").api.types
+    types = require("A DataFrame needs", "pandas").api.types
     for name, column in returns.items():
         if types.is_object_dtype(column.dtype):
             _refuse_objects(name, column)
@@ -100,21 +97,5 @@ def _refuse_objects(name: Any, column: Any) -> None:
                 ) from None
 
 
-def refuse_missing(X: Vector, what: str) -> None:
-    """Name the first NaN or infinity by row and column."""
-    bad = ~np.isfinite(X)
-    if bad.any():
-        row, column = np.argwhere(bad)[0].tolist()
-        raise ValueError(
-            f"{what} contains NaN or infinity: {X[row, column]} in row {row}, column {column} is the first of "
-            f"{int(bad.sum())}; remove or impute them, all entries must be finite."
-        )
-
-
 def _date(label: Any) -> str:
     return str(label).removesuffix(" 00:00:00")
-
-
-def pandas_for(what: str) -> Any:
-    """Return pandas, or refuse what needs it."""
-    return require(f"{what} needs", "pandas")

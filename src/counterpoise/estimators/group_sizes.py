@@ -7,13 +7,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from counterpoise.checks import whole_number
 from counterpoise.estimators.covariates import aligned
+from counterpoise.estimators.links import Labels
 from counterpoise.sentences import some
-
-Labels = npt.NDArray[np.int64]
 
 
 def read_strata(strata: Any, index: Any, n: int) -> tuple[list[Any], Labels]:

@@ -8,9 +8,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from counterpoise.checks import Vector, choice, number, random_seed, refuse_masked, whole_number, worker_count
-from counterpoise.estimators.covariates import is_pandas
+from counterpoise.checks import (
+    Vector,
+    choice,
+    is_sparse,
+    number,
+    random_seed,
+    refuse_masked,
+    whole_number,
+    worker_count,
+)
 from counterpoise.sentences import some
+from counterpoise.tables.native import is_pandas
 
 if TYPE_CHECKING:
     from counterpoise.problem import Result
@@ -64,6 +73,29 @@ def refuse_unusable(name: str, values: Any) -> None:
     kinds = list(values.dtypes) if is_pandas(values, "DataFrame") else [getattr(values, "dtype", None)]
     if any(getattr(kind, "kind", "") == "c" for kind in kinds):
         raise ValueError(f"Complex data not supported: {name} holds complex numbers; give real ones.")
+
+
+def refuse_non_finite(X: Any, name: str = "X") -> None:
+    """Name the first NaN or infinity by row and column."""
+    sparse = is_sparse(X)
+    values = X.data if sparse else X
+    # A finite sum implies finite entries; an infinite one may be overflow, so check the entries.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(values.sum()):
+            return
+    bad = ~np.isfinite(values)
+    if not bad.any():
+        return
+    if sparse:
+        entries = X.tocoo()
+        places = np.column_stack([entries.row, entries.col])[~np.isfinite(entries.data)]
+        row, column = min(places.tolist())
+    else:
+        row, column = np.argwhere(bad)[0].tolist()
+    raise ValueError(
+        f"{name} contains NaN or infinity: {X[row, column]} in row {row}, column {column} is the first of "
+        f"{int(bad.sum())}; remove or impute them, all entries must be finite."
+    )
 
 
 def drawn_seed(random_state: Any) -> int:

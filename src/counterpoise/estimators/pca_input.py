@@ -9,7 +9,7 @@ from sklearn.utils.validation import validate_data
 
 from counterpoise.checks import SMALLEST, flag, is_sparse, refuse_extreme, whole_number
 from counterpoise.estimators.covariance import Centred, Given, Source
-from counterpoise.estimators.options import refuse_unusable
+from counterpoise.estimators.options import refuse_non_finite, refuse_unusable
 
 # Non-zeros of a component by default.
 DEFAULT_NONZERO = 10
@@ -88,26 +88,3 @@ def size_of(value: Any, name: str, data: Source) -> int:
 
 def _features(count: int) -> str:
     return "1 feature(s)" if count == 1 else f"{count} features"  # scikit-learn looks for these words
-
-
-def refuse_non_finite(X: Any, name: str = "X") -> None:
-    """Name the first NaN or infinity by row and column."""
-    sparse = is_sparse(X)
-    values = X.data if sparse else X
-    # A finite sum implies finite entries; an infinite one may be overflow, so check the entries.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if np.isfinite(values.sum()):
-            return
-    bad = ~np.isfinite(values)
-    if not bad.any():
-        return
-    if sparse:
-        entries = X.tocoo()
-        places = np.column_stack([entries.row, entries.col])[~np.isfinite(entries.data)]
-        row, column = min(places.tolist())
-    else:
-        row, column = np.argwhere(bad)[0].tolist()
-    raise ValueError(
-        f"{name} contains NaN or infinity: {X[row, column]} in row {row}, column {column} is the first of "
-        f"{int(bad.sum())}; remove or impute them, all entries must be finite."
-    )

@@ -14,11 +14,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from counterpoise.checks import Vector
+from counterpoise.estimators.links import Labels
 
-Labels = npt.NDArray[np.int64]
 Statistic = str | Callable[[Vector, Labels], float]
 
 ALTERNATIVES = ("two-sided", "greater", "less")

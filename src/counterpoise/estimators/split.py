@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from counterpoise.checks import number, random_seed, whole_number, worker_count
-from counterpoise.estimators.covariates import POWERS, Covariates, is_pandas, read_covariates
+from counterpoise.estimators.covariates import POWERS, Covariates, read_covariates
 from counterpoise.estimators.draws import Split
 from counterpoise.estimators.exchanges import Budget, Groups, gather_groups, search_groups
 from counterpoise.estimators.group_sizes import read_sizes, read_strata
 from counterpoise.estimators.links import Links, read_links
 from counterpoise.estimators.randomisation import RandomisationTest
 from counterpoise.sentences import require
-from counterpoise.tables.native import as_pandas, to_pandas
+from counterpoise.tables.native import as_pandas, is_pandas, to_pandas
 
 __all__ = ["RandomisationTest", "Split", "balanced_split"]
 

@@ -16,14 +16,20 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from counterpoise.checks import SMALLEST, Vector, refuse_extreme, whole_number
 from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, with_callbacks
-from counterpoise.estimators.covariates import is_pandas
-from counterpoise.estimators.frames import check_frame, column_of, one_series, pandas_for, refuse_missing
+from counterpoise.estimators.frames import check_frame, column_of, one_series
 from counterpoise.estimators.measures import as_measure
-from counterpoise.estimators.options import RunOptions, refuse_unusable, warn_if_interrupted, warn_of_prices
+from counterpoise.estimators.options import (
+    RunOptions,
+    refuse_non_finite,
+    refuse_unusable,
+    warn_if_interrupted,
+    warn_of_prices,
+)
 from counterpoise.estimators.tracking_rules import Names, rules_of
 from counterpoise.estimators.tracking_task import Task
 from counterpoise.problem import Result
-from counterpoise.tables.native import as_pandas, to_pandas
+from counterpoise.sentences import require
+from counterpoise.tables.native import as_pandas, is_pandas, to_pandas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -219,7 +225,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         if is_pandas(returns, "DataFrame"):
             check_frame(returns)
         X = validate_data(self, returns, reset=False, dtype=np.float64, ensure_all_finite=False)
-        refuse_missing(X, "returns")
+        refuse_non_finite(X, "returns")
         return np.asarray(X @ self.coef_, dtype=np.float64)
 
     def score(self, returns: Any, y: Any, sample_weight: Any = None) -> float:
@@ -299,7 +305,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         if frame:
             check_frame(returns)
         X, y = validate_data(self, returns, index, dtype=np.float64, y_numeric=True, ensure_all_finite=False)
-        refuse_missing(X, "returns")
+        refuse_non_finite(X, "returns")
         labels = list(returns.columns) if frame else list(getattr(self, "feature_names_in_", range(X.shape[1])))
         names = Names(labels, {label: k for k, label in enumerate(labels)})
         weight = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -351,7 +357,7 @@ class TrackingPath:
             "turnover": self.turnovers,
             "objective": [float(result.objective) for result in self.results],
         }
-        pandas = pandas_for("A table")
+        pandas = require("A table needs", "pandas")
         return pandas.DataFrame(columns, index=pandas.Index(self.n_assets, name="n_assets"))
 
     def plot(self, ax: Axes | None = None) -> Axes:

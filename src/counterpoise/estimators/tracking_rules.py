@@ -9,18 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from counterpoise.checks import (
-    Vector,
-    float_array,
-    number,
-    whole_number,
-)
-from counterpoise.estimators.covariates import is_pandas, some
-from counterpoise.estimators.options import (
-    refuse_unusable,
-)
-from counterpoise.sentences import suggest
-from counterpoise.tables.native import by_name
+from counterpoise.checks import Vector, float_array, number, whole_number
+from counterpoise.estimators.options import refuse_unusable
+from counterpoise.sentences import some, suggest
+from counterpoise.tables.native import by_name, is_pandas
 
 if TYPE_CHECKING:
     from counterpoise.estimators.tracking import IndexTracker
@@ -180,7 +172,7 @@ def _limits(key: Any, value: Any) -> tuple[float, float]:
     return low, high
 
 
-def feasible(rules: Rules, size: int, names: Names) -> Rules:
+def feasible(rules: Rules, size: int) -> Rules:
     """Refuse rules that contradict each other, in the simpler ways, and mend what misses 1 by rounding."""
     lo, hi, must, group, least, most = rules[:6]
     allowed = hi > 0.0
@@ -307,6 +299,3 @@ def _is_name(item: Any, names: Names) -> bool:
         return item in names.places
     except TypeError:  # a list is no key
         return False
-
-
-# The data.

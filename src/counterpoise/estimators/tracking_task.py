@@ -11,13 +11,12 @@ import numpy as np
 
 from counterpoise.checks import Vector
 from counterpoise.estimators.callbacks import FRAMES
-from counterpoise.estimators.covariates import some
-from counterpoise.estimators.frames import pandas_for
 from counterpoise.estimators.measures import Measure
 from counterpoise.estimators.options import RunOptions
 from counterpoise.estimators.tracking_rules import Names, Rules, feasible
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.rules import InfeasibleError
+from counterpoise.sentences import require, some
 from counterpoise.solvers import minimize
 from counterpoise.solvers.run import Progress
 from counterpoise.solvers.sparse_line import plan_of
@@ -42,7 +41,7 @@ class Task(NamedTuple):
 
     def problem(self, size: int) -> Problem | None:
         """State the problem of at most ``size`` names; refuse rules that contradict each other. None for one name."""
-        rules, n = feasible(self.rules, size, self.names), len(self.names.labels)
+        rules, n = feasible(self.rules, size), len(self.names.labels)
         if n == 1:
             return None
         least = np.where(rules.must, 0.0, rules.lo)
@@ -103,14 +102,14 @@ class Task(NamedTuple):
         """Return weights by name, if the names came with a table."""
         if not self.frame:
             return x.copy()
-        series = pandas_for("A Series").Series(x, index=self.names.labels, name="weight")
+        series = require("A Series needs", "pandas").Series(x, index=self.names.labels, name="weight")
         return series if self.native is None else self.native.table(series.rename_axis("name").to_frame())
 
     def table(self, rows: list[Vector], sizes: list[int]) -> Any:
         """Return one row of weights per size."""
         if not self.frame:
             return np.array(rows)
-        pandas = pandas_for("A table")
+        pandas = require("A table needs", "pandas")
         frame = pandas.DataFrame(rows, index=pandas.Index(sizes, name="n_assets"), columns=self.names.labels)
         return frame if self.native is None else self.native.table(frame)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, NamedTuple
 
 from counterpoise.sentences import require
@@ -33,6 +34,12 @@ class Native(NamedTuple):
         """Return one value per row as such a column; an index is dropped."""
         frame = require("Tables need", "pandas").DataFrame({name: getattr(values, "array", values)})
         return self.table(frame)[name]
+
+
+def is_pandas(values: Any, kind: str) -> bool:
+    """Whether ``values`` is a pandas object of that kind; without importing pandas."""
+    pandas = sys.modules.get("pandas")
+    return pandas is not None and isinstance(values, getattr(pandas, kind))
 
 
 def native_of(values: Any) -> str | None:
