@@ -87,7 +87,7 @@ def test_a_better_exchange_is_named():
         ("p.csv", "w\n", (), "p.csv holds no numbers."),
         ("p.csv", "1\n2\n", (), "p.csv holds 2 numbers, but data.npz has 8 columns of data; one each is needed."),
         ("p.txt", "1 " * 8, (), "p.txt violates the constraints by 7, so that there is no move to speak of; --project moves it onto them first."),
-        ("p.npy", "damage", (), "p.npy is damaged, or not a .npy file of numbers."),
+        ("p.npy", "damage", (), "p.npy is damaged, or not an .npy file."),
         ("x.npy", None, ("--name", "x"), "--name is given, but x.npy is no .npz; it holds one array."),
         ("several.npz", None, (), "several.npz holds bcd-g, psg; say which with --name."),
         ("several.npz", None, ("--name", "x"), "several.npz holds no 'x'; it has bcd-g, psg."),

@@ -10,6 +10,7 @@ import numpy as np
 
 from counterpoise.figures.page import Column
 from counterpoise.sentences import by_more_than, joined, percent, rounded_up, spelled
+from counterpoise.tables.native import is_missing
 
 if TYPE_CHECKING:
     from counterpoise.estimators.pca import SparsePCA
@@ -235,7 +236,7 @@ def _both(limits: Any) -> tuple[float | None, float | None]:
 
 
 def _group_name(group: Any) -> str:
-    return "none" if group is None or group != group else str(group)
+    return "none" if is_missing(group) else str(group)
 
 
 def _by_name(values: Any, names: Sequence[Any]) -> dict[Any, Any] | None:
@@ -260,12 +261,6 @@ def loadings_table(pca: SparsePCA, names: Sequence[str] | None = None) -> Listin
 
 def balance_table(split: Split) -> Listing:
     """Return the balance of a split without pandas."""
-    parts = split._parts
-    means = [parts.values[split.codes == g].mean(axis=0) for g in range(len(split.group_sizes))]
-    at_random = np.where(parts.scores.any(axis=0), split._random_difference, 0.0)
-    columns = [Column("covariate"), *(Column(f"mean {name}", "number") for name in split.groups)]
-    rows = [
-        [name, *(float(mean[k]) for mean in means), float(at_random[k]), float(split.differences[k])]
-        for k, name in enumerate(parts.names)
-    ]
-    return Listing([*columns, Column("random", "number"), Column("difference", "number")], rows)
+    columns = split._balance
+    rows = [[name, *map(float, row)] for name, *row in zip(split._parts.names, *columns.values(), strict=True)]
+    return Listing([Column("covariate"), *(Column(head, "number") for head in columns)], rows)

@@ -67,10 +67,8 @@ def components_report(
         Of the features; by default those of the fit.
     rows : sequence of str, optional
         Of the rows of X.
-    title, command, settings
-        Of :class:`Report`.
-    notes : sequence of str
-        What to tell about the data.
+    title, command, settings, notes
+        As in :func:`tracking_report`.
     """
     loadings = loadings_table(pca, names)
     shares = np.asarray(pca.explained_variance_ratio_, dtype=np.float64)
@@ -155,10 +153,8 @@ def run_report(
     result : Result
     names : sequence, optional
         Of the coordinates; by default their positions.
-    title, command, settings
-        Of :class:`Report`.
-    notes : sequence of str
-        What to tell about the data.
+    title, command, settings, notes
+        As in :func:`tracking_report`.
     """
     x = np.asarray(result.x, dtype=np.float64)
     labels = [str(name) for name in (range(len(x)) if names is None else names)]
@@ -230,10 +226,8 @@ def split_report(
     Parameters
     ----------
     split : Split
-    title, command, settings
-        Of :class:`Report`.
-    notes : sequence of str
-        What to tell about the data.
+    title, command, settings, notes
+        As in :func:`tracking_report`.
     """
     balance = balance_table(split)
     at_random = split._random_difference

@@ -130,14 +130,16 @@ class Split:
         groups that of the two smallest. A constant column has 0 in both.
         """
         pandas = require("A table of balance needs", "pandas")
-        parts = self._parts
-        columns: dict[str, Any] = {
-            f"mean {name}": parts.values[self.codes == g].mean(axis=0) for g, name in enumerate(self.groups)
-        }
-        columns["random"] = np.where(parts.scores.any(axis=0), self._random_difference, 0.0)
-        columns["difference"] = self.differences
-        frame = pandas.DataFrame(columns, index=pandas.Index(parts.names, name="covariate"))
+        frame = pandas.DataFrame(self._balance, index=pandas.Index(self._parts.names, name="covariate"))
         return frame if self.native is None else self.native.table(frame)
+
+    @property
+    def _balance(self) -> dict[str, Vector]:
+        """The columns of :attr:`balance`."""
+        parts = self._parts
+        means = {f"mean {name}": parts.values[self.codes == g].mean(axis=0) for g, name in enumerate(self.groups)}
+        at_random = np.where(parts.scores.any(axis=0), self._random_difference, 0.0)
+        return {**means, "random": at_random, "difference": self.differences}
 
     @property
     def reference(self) -> Labels:

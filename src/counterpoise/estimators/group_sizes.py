@@ -12,6 +12,7 @@ from counterpoise.checks import whole_number
 from counterpoise.estimators.covariates import aligned
 from counterpoise.estimators.links import Labels
 from counterpoise.sentences import some
+from counterpoise.tables.native import is_missing
 
 
 def read_strata(strata: Any, index: Any, n: int) -> tuple[list[Any], Labels]:
@@ -22,7 +23,7 @@ def read_strata(strata: Any, index: Any, n: int) -> tuple[list[Any], Labels]:
     for k, value in enumerate(values):
         if not isinstance(value, Hashable):
             raise TypeError(f"strata holds {value!r}, which cannot name a stratum; give words or numbers.")
-        if value is None or value != value or str(value) == "<NA>":
+        if is_missing(value):
             raise ValueError(f"strata has no value for unit {k if index is None else index[k]}; every unit needs one.")
     numbers = {name: k for k, name in enumerate(dict.fromkeys(values))}
     return list(numbers), np.array([numbers[value] for value in values], dtype=np.int64)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from counterpoise.checks import Vector
 from counterpoise.estimators.covariates import aligned
 from counterpoise.sentences import some
+from counterpoise.tables.native import is_missing
 
 Labels = npt.NDArray[np.int64]
 # Attempts to find a split that keeps the rules, before it is refused.
@@ -138,7 +139,7 @@ def _sets(given: Any, index: Any, n: int, name: str) -> list[list[int]]:
         value = getattr(value, "item", lambda value=value: value)()
         if not isinstance(value, Hashable):
             raise TypeError(f"{name} holds {value!r}; give sets of units, or one word or number per unit.")
-        if value is not None and value == value and str(value) not in ("<NA>", "NaT"):
+        if not is_missing(value):
             members.setdefault(value, []).append(unit)
     return [units for units in members.values() if len(units) > 1]
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from counterpoise.checks import Vector, float_array, number, whole_number
 from counterpoise.estimators.options import refuse_unusable
 from counterpoise.sentences import some, suggest
-from counterpoise.tables.native import by_name, is_pandas
+from counterpoise.tables.native import by_name, is_missing, is_pandas
 
 if TYPE_CHECKING:
     from counterpoise.estimators.tracking import IndexTracker
@@ -152,7 +152,7 @@ def _members(names: Names, groups: Any) -> list[Any]:
     for member in members:
         if not isinstance(member, Hashable):
             raise TypeError(f"groups holds {member!r}, which cannot name a group; give a word or a number.")
-    return [None if member is None or member != member or str(member) == "<NA>" else member for member in members]
+    return [None if is_missing(member) else member for member in members]
 
 
 def _limits(key: Any, value: Any) -> tuple[float, float]:

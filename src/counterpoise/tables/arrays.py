@@ -293,21 +293,17 @@ def _names_rows(path: Path) -> bool:
 
 
 def _from_archive(path: Path, name: str | None, name_option: str) -> Any:
-    try:
-        with path.open("rb") as stream:
-            loaded = np.load(stream, allow_pickle=False)
-            if isinstance(loaded, np.ndarray):
-                return loaded
-            names = list(loaded.files)
-            wanted = name if name is not None else "x" if "x" in names else names[0] if len(names) == 1 else None
-            said = f"holds {', '.join(names)}; say which with {name_option}" if wanted is None else ""
-            if wanted is not None and wanted not in names:
-                said = f"holds no {wanted!r}; it has {', '.join(names)}"
-            if not said:
-                return loaded[wanted]
-    except DAMAGE:
-        raise ValueError(f"{path} is damaged, or not a {path.suffix.lower()} file of numbers.") from None
-    raise ValueError(f"{path} {said}.")
+    with path.open("rb") as stream:
+        loaded = _load(path, stream)
+        if isinstance(loaded, np.ndarray):
+            return loaded
+        names = list(loaded.files)
+        wanted = name if name is not None else "x" if "x" in names else names[0] if len(names) == 1 else None
+        if wanted is None:
+            raise ValueError(f"{path} holds {', '.join(names)}; say which with {name_option}.")
+        if wanted not in names:
+            raise ValueError(f"{path} holds no {wanted!r}; it has {', '.join(names)}.")
+        return _member(path, loaded, wanted)
 
 
 def _from_text(path: Path) -> Any:

@@ -42,6 +42,11 @@ def is_pandas(values: Any, kind: str) -> bool:
     return pandas is not None and isinstance(values, getattr(pandas, kind))
 
 
+def is_missing(value: Any) -> bool:
+    """Whether a value is None, NaN, or what pandas has for a value that is not there."""
+    return value is None or str(value) == "<NA>" or bool(value != value)
+
+
 def native_of(values: Any) -> str | None:
     """Return the library of a table or column of Polars or Arrow, None for anything else."""
     library = type(values).__module__.partition(".")[0]

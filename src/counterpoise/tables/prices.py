@@ -112,7 +112,7 @@ def to_returns(
                 f"index is a {type(index).__name__}; it must be a column's name, or a Series with its days."
             )
         if index not in prices.columns:
-            raise ValueError(_no_column("prices", index, prices.columns))
+            raise ValueError(f"prices has no column {index}; {suggest(index, prices.columns, 'it has {}')}")
         label = index
     if word == "return" and len(frame) and frame.iloc[0].isna().all():  # as pct_change of pandas leaves it
         notes = [*notes, f"Left out {day_label(frame.index[0])}, which has no returns."]
@@ -312,7 +312,3 @@ def _from_objects(column: Any, where: str) -> Vector:
             raise ValueError(f"{where} holds {kind}, row {row + 1}: {str(value)!r}; prices must be numbers.")
         values[row] = float(value)
     return values
-
-
-def _no_column(path: Any, name: Any, columns: Any) -> str:
-    return f"{path} has no column {name}; {suggest(name, columns, 'it has {}')}"
