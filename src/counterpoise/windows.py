@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.checks import Vector, float_array, whole_number
+from counterpoise.estimators.frames import same_dates
 from counterpoise.estimators.options import refuse_unusable
 from counterpoise.sentences import day_label, some
 from counterpoise.tables.native import as_pandas, by_name, is_pandas, to_pandas
@@ -47,7 +48,9 @@ class Data:
         self.names = None if self.frame is None else self.frame.columns
         self.R, self.y = self._numbers(returns, "returns", 2), self._numbers(index, "index", 1)
         self.rows, self.n = self.R.shape
-        self._check_rows()
+        same_dates(self.frame, self.series, "index")
+        if len(self.y) != self.rows:
+            raise ValueError(f"index has {len(self.y)} rows and returns has {self.rows}; they must be the same rows.")
         for values, name in ((self.R, "returns"), (self.y, "index")):
             self._check_values(values, name)
 
@@ -66,22 +69,6 @@ class Data:
         if dimensions == 2 and array.shape[1] == 0:
             raise ValueError("returns has no columns; it must be a table, rows × names.")
         return array
-
-    def _check_rows(self) -> None:
-        """Refuse returns and index on different rows, and name the first."""
-        if self.frame is not None and self.series is not None and not self.frame.index.equals(self.series.index):
-            ours, theirs = self.frame.index, self.series.index
-            where = " and ".join(
-                f"{len(days)} only in {name} (the first {some(map(day_label, days[:3]), 3)})"
-                for days, name in ((ours.difference(theirs), "returns"), (theirs.difference(ours), "index"))
-                if len(days)
-            )
-            raise ValueError(
-                f"returns and index have different rows: {where}; both must have the same, as after "
-                "returns.align(index, join='inner', axis=0)."
-            )
-        if len(self.y) != self.rows:
-            raise ValueError(f"index has {len(self.y)} rows and returns has {self.rows}; they must be the same rows.")
 
     def _check_values(self, values: Vector, name: str) -> None:
         bad = np.argwhere(~np.isfinite(values))
