@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import counterpoise as cp
 from conftest import scaled
 from counterpoise.estimators import components as module
+from counterpoise.estimators.covariance import Covariance, truncated
 from counterpoise.estimators.pca import METHODS, NonnegativeSparsePCA
 from counterpoise.estimators.pca_input import refuse_non_finite
 from naive import sparse_pca_optimum
@@ -148,14 +149,44 @@ def test_backfitting_raises_the_total(rng):
     assert gained
 
 
-def test_rounds_among_few_columns_end_among_all(rng, monkeypatch):
-    monkeypatch.setattr(module, "FEW", 4)
+def test_looks_at_few_columns(rng, monkeypatch):
+    monkeypatch.setattr(module, "LOOKED", 4)
     X = factors(rng, n=14, rank=5)
     greedy = NonnegativeSparsePCA(4, 3, backfit=0, random_state=0).fit(X)
     pca = NonnegativeSparsePCA(4, 3, backfit=5, random_state=0).fit(X)
     assert pca.explained_variance_.sum() >= greedy.explained_variance_.sum() * (1 - 1e-9)
-    assert pca.n_iter_ > 5
+    assert 0 < pca.n_iter_ <= 5
     np.testing.assert_allclose(pca.explained_variance_, qr_variances(X, pca.components_), rtol=1e-8)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("s", [1, 3, 5])
+def test_columns_that_promise_most(rng, s, signed):
+    """They are the best in place of the smallest loading, or beside all if another one is allowed."""
+    for _ in range(scaled(20, 5)):
+        C = np.cov(factors(rng, n=12), rowvar=False)
+        W, x = np.zeros((12, 2)), np.zeros(12)
+        for v in (*W.T, x):
+            v[rng.choice(12, 3, replace=False)] = rng.uniform(0.1, 1.0, 3) * (
+                rng.choice([-1.0, 1.0]) if signed else 1.0
+            )
+            v /= np.linalg.norm(v)
+        x = truncated(x, s)
+        covariance = Covariance(C, signed)
+        G = C - C @ W @ np.linalg.solve(W.T @ C @ W, W.T @ C)
+        held = np.flatnonzero(x)
+        kept = np.delete(held, np.argmin(np.abs(x[held]))) if len(held) >= s else held
+        y = np.where(np.isin(np.arange(12), kept), x, 0.0)
+        y /= np.linalg.norm(y) or 1.0
+        outside = np.setdiff1d(np.arange(12), held)
+        values = {}
+        for j in outside:
+            a, b, d = y @ G @ y, G[j] @ y, G[j, j]
+            values[j] = np.linalg.eigvalsh([[a, b if signed else max(b, 0.0)], [b if signed else max(b, 0.0), d]])[-1]
+        found = covariance.promising(covariance.deflation(W), x, C @ x, s, 4)
+        assert len(found) == len(held) + 4 and set(held) <= set(found)
+        chosen = sorted(values[j] for j in found if j in values)
+        np.testing.assert_allclose(chosen, sorted(values.values())[-4:], rtol=1e-9, atol=1e-12)
 
 
 def test_all_features_and_non_negative_data_give_the_first_principal_component(rng):

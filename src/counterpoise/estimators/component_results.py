@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 
-from counterpoise.certificates import certify
 from counterpoise.estimators.deflation import Indices, Matrix
+from counterpoise.kernels import sweep
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers.run import CLAIMS
+from counterpoise.supervision import supervised
 
 # Loadings closer than this are equal.
 SAME = 1e-9
@@ -29,7 +30,7 @@ def kept(problem: Problem, result: Result, x: Matrix) -> Result:
 
 def certified(problem: Problem, x: Matrix, seed: int) -> Result | None:
     """Return the result at x without a step, if no pair gains more than the tolerance of a run; None otherwise."""
-    gap, (objective, resolution) = certify(problem, x).cws_gap, problem.value_and_resolution(x)
+    gap, (objective, resolution) = pair_gap(problem, x), problem.value_and_resolution(x)
     tolerance = TOLERANCE * abs(objective) + 64.0 * resolution
     if not (gap <= tolerance and problem.is_feasible(x)):
         return None
@@ -41,7 +42,15 @@ def certified(problem: Problem, x: Matrix, seed: int) -> Result | None:
 def as_it_is(problem: Problem, x: Matrix, seed: int) -> Result:
     """Return the result at x without a step, with its gap."""
     message = "raising this component's own variance would lower the total of all; it is left as it is"
-    return no_step(x, problem.objective(x), Status.STATIONARY, message, certify(problem, x).cws_gap, seed)
+    return no_step(x, problem.objective(x), Status.STATIONARY, message, pair_gap(problem, x), seed)
+
+
+@supervised
+def pair_gap(problem: Problem, x: Matrix) -> float:
+    """Return ``cws_gap`` as :func:`counterpoise.certify` does, without what else that examines."""
+    terms, at = problem.terms(), x.copy()
+    sweep.start(terms, at)  # moves `at` onto the sphere, which it may miss by rounding
+    return float(sweep.scan(terms, at, 0.0, np.inf)[0])
 
 
 def no_step(x: Matrix, objective: float, status: Status, message: str, gap: float, seed: int | None) -> Result:

@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
-from threadpoolctl import ThreadpoolController
 
 from counterpoise.clock import paused, working_seconds
+from counterpoise.estimators.blas import single_thread
 from counterpoise.estimators.callbacks import Tasks, tell
 from counterpoise.estimators.component_plan import Found, Plan, Seen
 from counterpoise.estimators.component_results import as_it_is, certified, embedded, kept, moved, no_step, orientation
 from counterpoise.estimators.covariance import (
     Covariance,
     ExhaustedError,
-    Source,
     gaining,
     left_out,
     truncated,
     upper_bounds,
 )
 from counterpoise.estimators.deflation import Deflation, Indices, Matrix, adjusted_variances, schur_rows
+from counterpoise.estimators.sources import Source
 from counterpoise.kernels import swap_arc
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import minimize
@@ -40,8 +39,12 @@ SETTLED = 1e-6
 HOPELESS = 1e-4
 # The total must rise by this share; smaller changes may be rounding and could cycle.
 RISES = 1e-10
-# How many components a kick replaces at most, and among how many columns.
-KICKED, FEW = 2, 256
+# How many components a kick replaces at most.
+KICKED = 2
+# Columns outside a component's support that a look considers.
+LOOKED = 128
+# Entries of the first start of a component, at least; more find no more and take most of the time.
+OPENING = 512
 # Shares of the time limit for the sequential fit, if a joint fit follows, and for the final certificates.
 FIRST_SHARE, LAST_SHARE = 0.5, 0.15
 # Exchanges between two checks of the clock.
@@ -71,7 +74,7 @@ class Fit:
         self, C: Covariance, V: Matrix | None, results: list[Result], kicks: bool
     ) -> tuple[Matrix, list[Result]]:
         """Return components, improved from those so far if any; single-threaded, as products are small."""
-        with _blas().limit(limits=1, user_api="blas"):
+        with single_thread():
             if V is None or not self.plan.joint:
                 V, results = self.one_by_one(C, V)
             return self.together(C, V, kicks) if self.plan.joint else V, results
@@ -134,10 +137,11 @@ class Fit:
         for k, column in enumerate(np.argsort(-lengths, kind="stable")[: self.plan.run.work]):
             x = C.allowed(G[column]).copy()
             if k == 0:
-                x = truncated(x, max(2 * FEW, 8 * s))  # more would find no more and take most of the time
+                x = truncated(x, max(OPENING, 8 * s))
                 swap_arc.shrink(G, x, s, C.signed)
             swap_arc.descend(G, x, s, TOLERANCE, MOST_SWAPS, C.signed)
-            value = float(x @ G @ x)
+            held = np.flatnonzero(x)
+            value = float(x[held] @ G[np.ix_(held, held)] @ x[held])
             if value > most:
                 best, most = x, value
             if self.expired():
@@ -145,17 +149,9 @@ class Fit:
         return no_step(best, -0.5 * most, Status.STATIONARY, Status.STATIONARY.value, math.nan, self.plan.run.seed)
 
     def together(self, C: Covariance, V: Matrix, kicks: bool) -> Matrix:
-        """Backfit among the columns of largest variance, with kicks, and then among all."""
+        """Backfit until the total stops rising, then kick or stop; return the best components."""
         if self.backfitting is None:
             self.backfitting = self.tasks.nested("backfit")
-        few = np.union1d(np.argsort(-np.diag(C.C), kind="stable")[:FEW], np.flatnonzero(V.any(axis=1)))
-        if kicks and len(few) < len(C):
-            V = embedded(self._rounds(C.part(few), V[few], True), few, len(C))
-            kicks = False
-        return self._rounds(C, V, kicks)
-
-    def _rounds(self, C: Covariance, V: Matrix, kicks: bool) -> Matrix:
-        """Backfit until the total stops rising, then kick or stop; return the best components."""
         best, best_total = V, -math.inf
         total, seen = self._total(C, V), Seen(V.shape[1])
         try:
@@ -163,7 +159,6 @@ class Fit:
                 if self.expired(1.0 - LAST_SHARE):
                     break
                 before = total
-                assert self.backfitting is not None
                 self.backfitting.begin("round")
                 V, total = self._round(C, V, total, seen)
                 stop = self.backfitting.end()
@@ -186,31 +181,29 @@ class Fit:
     def settle(self, C: Covariance, V: Matrix) -> tuple[Matrix, list[Result]]:
         """Certify each component given the others while there is time; a step that lowers the total is not taken."""
         results: list[Result] = []
-        V, total = V.copy(), self._total(C, V)
+        V, total, Z = V.copy(), self._total(C, V), C.root @ V
         for k, s in enumerate(self.plan.sizes):
             if self.expired():
                 results.append(self._uncertified(C, V, k))
                 continue
             try:
-                here = V[:, k].copy()
+                here, polished = V[:, k].copy(), V[:, k].copy()
                 problem = C.problem(np.delete(V, k, axis=1), s)
-                there, polished = V.copy(), here.copy()
                 held = np.flatnonzero(here)
                 weights = here[held]
                 swap_arc.polish(-problem.f.Q[np.ix_(held, held)], weights, C.signed)
                 polished[held] = weights
-                there[:, k] = polished
-                result, changed = None, self._total(C, there)
+                result, (scores, changed) = None, self._with(C, Z, k, polished)
                 if changed >= total * (1.0 - RISES):
                     result = self._near(C, problem, here, polished)
                     self.interrupted = result.status is Status.INTERRUPTED or bool(self.pressed)
-                    there[:, k] = truncated(result.x, s)
-                    changed = self._total(C, there)
+                    x = truncated(result.x, s)
+                    scores, changed = self._with(C, Z, k, x)
                 if result is None or changed < total * (1.0 - RISES):
                     with _thread(C):
                         result = as_it_is(problem, here, self.plan.run.seed)
                 else:
-                    result, V, total = kept(problem, result, there[:, k].copy()), there, changed
+                    result, V[:, k], Z, total = kept(problem, result, x), x, scores, changed
             except KeyboardInterrupt:
                 self.interrupted = True
                 result = self._uncertified(C, V, k)
@@ -236,7 +229,7 @@ class Fit:
 
     def _round(self, C: Covariance, V: Matrix, total: float, seen: Seen) -> tuple[Matrix, float]:
         """Exchange loadings of each component in turn given all others; keep what raises the total."""
-        V, Z, P = V.copy(), C.root @ V, C.C @ V
+        V, (Z, P) = V.copy(), C.products(V)
         for k, s in enumerate(self.plan.sizes):
             if self.expired(1.0 - LAST_SHARE):
                 break
@@ -244,21 +237,28 @@ class Fit:
                 continue
             others = np.arange(V.shape[1]) != k
             B = schur_rows(Z[:, others], P[:, others])
-            G, x, made = C.deflated(Deflation(B, B)), V[:, k].copy(), SLICE
-            for _ in range(MOST_SWAPS // SLICE):
-                made = int(swap_arc.descend(G, x, s, TOLERANCE, SLICE, C.signed))
-                if made < SLICE or self.expired(1.0 - LAST_SHARE):
-                    break
+            x = self._exchanged(C, Deflation(B, B), V[:, k], P[:, k], s)
             if np.array_equal(x, V[:, k]):
                 continue
-            held = np.flatnonzero(x)
-            scores = Z.copy()
-            scores[:, k] = C.root[:, held] @ x[held]
-            changed = float(adjusted_variances(scores, self.plan.by_size)[0].sum())
+            scores, changed = self._with(C, Z, k, x)
             if changed > total * (1.0 + RISES):
-                V[:, k], P[:, k], Z, total = x, C.C[:, held] @ x[held], scores, changed
+                V[:, k], P[:, k], Z, total = x, C.root.T @ scores[:, k], scores, changed
                 seen.change(k)
         return V, total
+
+    def _exchanged(self, C: Covariance, by: Deflation, v: Matrix, product: Matrix, s: int) -> Matrix:
+        """Return v after exchanges of loadings on C deflated, among the columns that promise most; Cv is given."""
+        if len(C) > LOOKED + s:
+            columns = C.promising(by, v, product, s, LOOKED)
+            G = by.block(C.C[np.ix_(columns, columns)], columns, columns)
+        else:
+            columns, G = np.arange(len(C)), C.deflated(by)
+        x = v[columns]
+        for _ in range(MOST_SWAPS // SLICE):
+            made = int(swap_arc.descend(G, x, s, TOLERANCE, SLICE, C.signed))
+            if made < SLICE or self.expired(1.0 - LAST_SHARE):
+                break
+        return embedded(x, columns, len(C))
 
     def _kicked(self, C: Covariance, V: Matrix) -> Matrix:
         """Replace up to two components by the largest allowed entries of random columns of C, drawn by variance."""
@@ -278,6 +278,12 @@ class Fit:
     def _total(self, C: Covariance, V: Matrix) -> float:
         return float(C.adjusted(V, self.plan.by_size)[0].sum())
 
+    def _with(self, C: Covariance, Z: Matrix, k: int, x: Matrix) -> tuple[Matrix, float]:
+        """Return the scores with x as component k, and their total adjusted variance."""
+        held, scores = np.flatnonzero(x), Z.copy()
+        scores[:, k] = C.root[:, held] @ x[held]
+        return scores, float(adjusted_variances(scores, self.plan.by_size)[0].sum())
+
     def _left(self) -> float | None:
         # A method needs some time to return any point.
         limit = self.plan.run.max_time
@@ -295,12 +301,6 @@ def _thread(C: Covariance) -> AbstractContextManager[None]:
     return inline() if len(C) <= INLINE else nullcontext()
 
 
-@functools.cache
-def _blas() -> ThreadpoolController:
-    """Return the BLAS libraries of this process, which take some milliseconds to find."""
-    return ThreadpoolController()
-
-
 def fit_components(data: Source, fit: Fit, warm: Matrix | None = None) -> Found:
     """Fit on the whole covariance, or on a pool that grows until no column outside would raise a component.
 
@@ -314,11 +314,12 @@ def fit_components(data: Source, fit: Fit, warm: Matrix | None = None) -> Found:
         pool = data.varying if whole else data.pool(POOLED, len(plan.sizes), plan.run.seed)
         if warm is not None:
             pool = np.union1d(pool, np.flatnonzero(warm.any(axis=1)))
-        with inline() if (data.m or 1) * len(pool) ** 2 <= SHORT else nullcontext():
+        amount = (data.m or 1) * len(pool) ** 2
+        with inline() if amount <= SHORT else nullcontext(), single_thread(amount):
             first = data.covariance(pool)
             if fit.pressed:
                 raise KeyboardInterrupt
-            C = Covariance(first, plan.signed, plan.deflation)
+            C = Covariance(first, plan.signed, plan.deflation, data.root(pool))
         V = None if warm is None else embedded(warm[pool], np.arange(len(pool)), len(C))
     if fit.pressed:
         raise KeyboardInterrupt
@@ -346,7 +347,7 @@ def fit_components(data: Source, fit: Fit, warm: Matrix | None = None) -> Found:
                 break
         try:
             grown = np.union1d(pool, entering)
-            larger = Covariance(data.covariance(grown), plan.signed, plan.deflation)
+            larger = Covariance(data.covariance(grown), plan.signed, plan.deflation, data.root(grown))
         except KeyboardInterrupt:
             if V is None:
                 raise
@@ -357,9 +358,15 @@ def fit_components(data: Source, fit: Fit, warm: Matrix | None = None) -> Found:
         results = [moved(result, places, len(grown)) for result in results]
         pool, C = grown, larger
     assert V is not None
+    with single_thread():
+        return _finished(data, pool, C, V, results, fit)
+
+
+def _finished(data: Source, pool: Indices, C: Covariance, V: Matrix, results: list[Result], fit: Fit) -> Found:
+    """Certify components of the pool, order and orient them, and return them on all features."""
+    plan = fit.plan
     if plan.joint:
-        with _blas().limit(limits=1, user_api="blas"):
-            V, results = fit.settle(C, V)
+        V, results = fit.settle(C, V)
     elif fit.interrupted:
         ended = {"status": Status.INTERRUPTED, "message": Status.INTERRUPTED.value, "success": False}
         results = [Result(**{**result, **ended}) for result in results]

@@ -24,10 +24,10 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from counterpoise.checks import Vector
 from counterpoise.clock import working_seconds
+from counterpoise.estimators.blas import single_thread
 from counterpoise.estimators.callbacks import tell
 from counterpoise.estimators.links import Labels, Links, random_split
 from counterpoise.kernels import exchange
@@ -366,8 +366,7 @@ def _batches(job: Callable[[int], Found], budget: Budget, size: int) -> Iterator
         begun = True
         return job(k)
 
-    # Products are small, so threads in BLAS would only cost time.
-    with threadpool_limits(limits=1, user_api="blas"), _threads(budget.n_jobs):
+    with single_thread(), _threads(budget.n_jobs):
         window = Window(size, perform, budget.n_jobs, lambda: begun and budget.is_over())
         try:
             for first in range(0, budget.work, size):

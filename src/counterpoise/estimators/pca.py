@@ -23,17 +23,18 @@ from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, wi
 from counterpoise.estimators.component_path import ComponentPath, default_sizes, find_path
 from counterpoise.estimators.component_plan import Found, Plan
 from counterpoise.estimators.components import Fit, fit_components
-from counterpoise.estimators.covariance import Source
 from counterpoise.estimators.deflation import KINDS, Matrix
 from counterpoise.estimators.options import RunOptions, refuse_unusable, warn_if_interrupted
 from counterpoise.estimators.pca_input import size_of, sizes_of, source_of, validated
+from counterpoise.estimators.sources import Source
 from counterpoise.interrupts import noting_interrupts
 
 METHODS = ("search", "swap", "bcd-g", "exact")
 # Starts a component before backfitting, which makes up for the rest: on digits and MNIST 8 end no better.
 FEW_STARTS = 4
-# Backfitting by default: looks at components in all, and rounds at least. As fast as an EM with five starts on digits.
-LOOKS, LEAST_ROUNDS = 60, 5
+# Backfitting by default: looks at components in all, and rounds at least; twice as many if there are more columns than
+# WIDE. As fast as an EM with five starts on digits.
+LOOKS, LEAST_ROUNDS, WIDE = 60, 5, 256
 
 
 class SparsePCA(
@@ -77,9 +78,9 @@ class SparsePCA(
         component may add nothing to those before it.
     backfit : int, optional
         The most rounds of backfitting; a round looks at every component once. By default 60 divided by the number of
-        components, and at least 5. More rounds, such as 40, often find more variance. 0 keeps the components as found
-        one after the other. With more than 256 columns these rounds use those of the largest variance, and as many
-        may follow that use all.
+        components, and at least 5; twice as many with more than 256 columns. More rounds, such as 40, often find more
+        variance. 0 keeps the components as found one after the other. A look considers the component's own columns and
+        the 128 that promise most.
     method : {"search", "swap", "bcd-g", "exact"}
         Of :func:`counterpoise.minimize`, for each component in its turn. "exact" proves a single component, of few
         features.
@@ -343,7 +344,7 @@ class SparsePCA(
 
     def _plan(self, data: Source) -> Plan:
         sizes = sizes_of(self, data)
-        default = max(LEAST_ROUNDS, LOOKS // len(sizes))
+        default = max(LEAST_ROUNDS, LOOKS // len(sizes)) * (2 if data.n > WIDE else 1)
         backfit = default if self.backfit is None else whole_number(self.backfit, "backfit", 0)
         signed, deflation = not flag(self.nonnegative, "nonnegative"), choice(self.deflation, "deflation", KINDS)
         plan = Plan(sizes, RunOptions.of(self, METHODS), backfit, signed, deflation)

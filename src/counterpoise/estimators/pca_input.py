@@ -8,8 +8,8 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from counterpoise.checks import SMALLEST, flag, is_sparse, refuse_extreme, whole_number
-from counterpoise.estimators.covariance import Centred, Given, Source
 from counterpoise.estimators.options import refuse_non_finite, refuse_unusable
+from counterpoise.estimators.sources import Centred, Given, Source
 
 # Non-zeros of a component by default.
 DEFAULT_NONZERO = 10

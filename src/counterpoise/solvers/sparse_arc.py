@@ -7,6 +7,7 @@ the best ones.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -252,6 +253,12 @@ class NegativeGram(Quadratic):
     def __init__(self, Q: Vector, p: Vector) -> None:
         self.Q, self.p, self.n = Q, p, len(Q)
         self.diagonal = np.ascontiguousarray(np.diag(Q))
+
+    @functools.cached_property
+    def reach(self) -> Vector:
+        """Numbers wᵢ with |Q_ij| ≤ wᵢwⱼ: the roots of the diagonal, as Q is semidefinite."""
+        roots: Vector = np.sqrt(np.abs(self.diagonal))
+        return roots
 
 
 def _semidefinite(f: LeastSquares | Quadratic) -> Vector:
