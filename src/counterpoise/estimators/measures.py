@@ -23,6 +23,11 @@ class Measure(NamedTuple):
     name: str
     huber: float | None
 
+    @property
+    def is_one_sided(self) -> bool:
+        """Whether only days below the index count."""
+        return self.name in ("dr", "hdr")
+
     def term(self, A: Vector, y: Vector, weight: Vector, gram: bool | None = None) -> Any:
         """Return f for returns A, an index y and weights of the days."""
         if self.name == "ete":

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterpoise.checks import Vector
+from counterpoise.clock import working_seconds
 from counterpoise.estimators.callbacks import FRAMES
 from counterpoise.estimators.measures import Measure
 from counterpoise.estimators.options import RunOptions
@@ -19,11 +20,17 @@ from counterpoise.rules import InfeasibleError
 from counterpoise.sentences import require, some
 from counterpoise.solvers import minimize
 from counterpoise.solvers.run import Progress
-from counterpoise.solvers.sparse_line import plan_of
+from counterpoise.solvers.sparse_line import SparseLine, plan_of
+from counterpoise.supervision import Limits, supervised
 from counterpoise.tables.native import Native
 from counterpoise.terms.concave import AtMost
 from counterpoise.terms.constraint import Sum
 from counterpoise.terms.separable import AbsoluteDeviation, Bounds, SemiContinuous, SeparableTerm
+from counterpoise.terms.smooth import GRAM_LIMIT, LeastSquares, Quadratic
+
+# A search for a one-sided measure begins near portfolios that are ahead of the index by so many times the tracking
+# error of one that follows it; finding them may take this share of the time.
+AHEAD, AHEAD_SHARE = (1.0, 2.0, 3.0), 0.2
 
 
 class Task(NamedTuple):
@@ -67,13 +74,36 @@ class Task(NamedTuple):
             return self._only_name()
         if x0 is None and problem.is_feasible(self.rules.centre):
             x0 = self.rules.centre
+        options, begun = self.options, working_seconds()
         try:
-            return minimize(problem, x0, callback=callback, **self.options.arguments())
+            if self.measure.is_one_sided and options.method == "search" and len(self.names.labels) <= GRAM_LIMIT:
+                starts = [*([] if x0 is None else [x0]), *self._ahead(problem)]
+                x0 = min(filter(problem.is_feasible, starts), key=problem.objective, default=x0)
+                if options.max_time is not None:
+                    left = options.max_time - (working_seconds() - begun)
+                    options = options._replace(max_time=max(left, 1e-3))
+            return minimize(problem, x0, callback=callback, **options.arguments())
         except InfeasibleError as error:
             reason = error.reason.replace("non-zeros", "names").replace("values", "weights")
             raise ValueError(
                 f"No portfolio of at most {problem.g.s} names keeps all rules together; {reason}."
             ) from None
+
+    @supervised
+    def _ahead(self, problem: Problem) -> list[Vector]:
+        """Return portfolios that follow the index, and the index plus a margin: these are seldom below it."""
+        limit, seed, root = self.options.max_time, self.options.seed, np.sqrt(self.weight)
+        limits = Limits(None if limit is None else AHEAD_SHARE * limit)
+        f = LeastSquares(self.A * root[:, None], self.y * root, gram=True)
+        found: list[Vector] = []
+        error = 0.0
+        for margin in (0.0, *AHEAD):
+            shifted = Quadratic(f.Q, f.p - margin * error * (self.weight @ self.A))
+            line = SparseLine(Problem(shifted, problem.h, problem.g, problem.u))
+            line.limits = limits
+            found.append(line.near(found[-1], seed) if found else line.start(0, np.random.default_rng(seed)))
+            error = error or self.tracking_error(found[0])
+        return found
 
     def _only_name(self) -> Result:
         """Return the portfolio of the one name that there is."""
