@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 import counterpoise as cp
 from conftest import scaled
+from counterpoise.datasets import simulate_market
 from counterpoise.estimators.tracking import IndexTracker
 from counterpoise.problem import Status
 from naive import loss_sum
@@ -128,3 +129,14 @@ def test_names_come_back_with_every_measure(rng):
 def test_bad_input(options, sentence, rng):
     with pytest.raises((TypeError, ValueError), match=sentence):
         IndexTracker(2, **options).fit(*market(rng))
+
+
+@pytest.mark.parametrize("measure", ["dr", "hdr"])
+def test_little_work_finds_portfolios_ahead_of_the_index(measure):
+    """One job ends nearly as low as sixteen."""
+    market = simulate_market(80, 60, seed=0)
+    little, much = (tracker(measure, 10, work=work).fit(market.returns, market.index) for work in (1, 16))
+    assert much.result_.objective <= little.result_.objective <= 1.1 * much.result_.objective
+    assert little.result_.status is Status.CERTIFIED
+    short = tracker(measure, 10, work=1, max_time=60.0).fit(market.returns, market.index)
+    assert short.result_.objective <= 1.1 * much.result_.objective

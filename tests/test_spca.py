@@ -311,6 +311,7 @@ def test_the_elbow_is_farthest_above_the_line():
     assert elbow([1, 2], [0.1, 0.5]) is None and elbow([1, 2, 3], [0.1, 0.2, 0.3]) is None
     assert elbow([1, 2, 3], [0.3, 0.2, 0.4]) is None
     assert default_sizes(1) == [1] and default_sizes(10) == [1, 2, 3, 4, 6, 9, 10]
+    assert default_sizes(100) == default_sizes(5000) and default_sizes(5000)[-3:] == [63, 94, 100]
 
 
 def test_a_path_by_default_has_an_elbow_a_table_and_a_picture(rng):

@@ -20,11 +20,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
+# The largest number of loadings of a path by default.
+MOST_LOADINGS = 100
+
+
 def default_sizes(n: int) -> list[int]:
-    """Return numbers of loadings from 1 to n, each half as large again as the one before, or one more."""
-    sizes = [1]
-    while sizes[-1] < n:
-        sizes.append(min(max(sizes[-1] + 1, (3 * sizes[-1]) // 2), n))
+    """Return numbers from 1 to n, at most 100, each half as large again as the one before, or one more."""
+    sizes, most = [1], min(n, MOST_LOADINGS)
+    while sizes[-1] < most:
+        sizes.append(min(max(sizes[-1] + 1, (3 * sizes[-1]) // 2), most))
     return sizes
 
 

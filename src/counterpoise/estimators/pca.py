@@ -250,7 +250,7 @@ class SparsePCA(
             As in :meth:`fit`.
         n_nonzero : sequence of int, optional
             In place of the parameter ``n_nonzero``; ``max_time`` and ``work`` hold for each number. By default from 1
-            to all features, each number half as large again as the one before: 13 numbers for 100 features.
+            to 100, or to all features if they are fewer, each number half as large again as the one before.
         """
         model = clone(self)
         data, _ = source_of(model, X, covariance)
