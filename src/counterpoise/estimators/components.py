@@ -49,9 +49,9 @@ OPENING = 512
 FIRST_SHARE, LAST_SHARE = 0.5, 0.15
 # Exchanges between two checks of the clock.
 SLICE = 64
-# Up to so many columns a method takes milliseconds and gets no thread of its own.
+# Up to this many columns a method takes milliseconds and runs in the calling thread.
 INLINE = 128
-# The same for products: so many multiplications take milliseconds.
+# The same for products of up to this many multiplications.
 SHORT = 20_000_000
 
 

@@ -82,7 +82,7 @@ def check_frame(returns: Any) -> None:
 
 
 def _refuse_objects(name: Any, column: Any) -> None:
-    """Name the first object of a column that is no number; missing ones are told apart."""
+    """Name the first object of a column that is not a number; missing values are left to the caller."""
     present = column[column.notna()]
     try:
         float_array(present.to_numpy(), "")

@@ -53,8 +53,8 @@ def to_returns(
 ) -> FrameReturns:
     """Return simple returns p(t)/p(t−1) − 1 of prices in a table, and of an index on the same days.
 
-    By default whatever is missing or does not fit is refused; what happens instead is a rule that you name, and its
-    effect is told in ``notes``. A warning names what looks like a mistake, and its date: a total loss, a move like that
+    By default whatever is missing or does not fit is refused; name a rule to handle it instead, and ``notes`` says what
+    the rule did. A warning names what looks like a mistake, and its date: a total loss, a move like that
     of an unadjusted split, a price that stays the same for ten rows or more.
 
     Parameters
