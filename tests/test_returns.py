@@ -112,7 +112,12 @@ def test_a_missing_price_of_the_index_is_not_passed_over(prices, spx):
         (lambda p, i: (p, i.iloc[::-1]), {}, ValueError, "The days of index are not in order"),
         (lambda p, i: (pandas.concat([p, p[-1:]]), i), {}, ValueError, "prices has more than one row of 2024-01-17"),
         (lambda p, i: (pandas.concat([p, p], axis=1), i), {}, ValueError, "prices has more than one column 'AAA'"),
-        (lambda p, i: (p.assign(BBB="x"), i), {}, ValueError, "Column BBB of prices holds words, row 1: 'x'"),
+        (
+            lambda p, i: (p.assign(BBB="x"), i),
+            {},
+            ValueError,
+            "Column BBB of prices holds 'x' on 2024-01-02, a str; prices must be numbers",
+        ),
         (lambda p, i: (p.assign(BBB=-1.0), i), {}, ValueError, "The price of BBB on 2024-01-02 is -1; prices must be"),
         (
             lambda p, i: (p.assign(BBB=1j), i),
@@ -121,8 +126,18 @@ def test_a_missing_price_of_the_index_is_not_passed_over(prices, spx):
             "Column BBB of prices holds complex numbers; prices must be",
         ),
         (lambda p, i: (p, i * 1j), {}, ValueError, "Column SPX of index holds complex numbers"),
-        (lambda p, i: (p.assign(BBB=[Decimal(1), 1j] * 6), i), {}, ValueError, "holds a complex, row 2: '1j'"),
-        (lambda p, i: (p.assign(BBB=["7"] * 12), i), {}, ValueError, "Column BBB of prices holds words, row 1: '7'"),
+        (
+            lambda p, i: (p.assign(BBB=[Decimal(1), 1j] * 6), i),
+            {},
+            ValueError,
+            "holds 1j on 2024-01-03, a complex; prices must be numbers",
+        ),
+        (
+            lambda p, i: (p.assign(BBB=["7"] * 12), i),
+            {},
+            ValueError,
+            "Column BBB of prices holds '7' on 2024-01-02, a str",
+        ),
         (
             lambda p, i: (p.pct_change().fillna(-0.01), i),
             {},

@@ -48,7 +48,7 @@ class Backtest:
     Attributes
     ----------
     portfolio : Series or array
-        Out-of-sample returns of the portfolio, net of costs, one a row after the first window.
+        Out-of-sample returns of the portfolio, net of costs, one for each row after the first window.
     gross : Series or array
         The same before costs.
     index : Series or array
@@ -69,7 +69,7 @@ class Backtest:
     holdings : Series or array
         Weights after the last row, drifted: what to hand to the next fit as its previous weights.
     trackers : list
-        The fitted estimators, one a rebalance.
+        The fitted estimators, one for each rebalance.
     complete : bool
         False if an interrupt or the callback ended it early; all fields are then of the windows finished.
     in_pandas : Backtest or None

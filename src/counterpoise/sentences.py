@@ -116,7 +116,7 @@ def in_column(values: Sequence[float], kind: str = "number") -> list[str]:
 
 
 def _significant(value: float, digits: int) -> str:
-    """Format a number with so many digits, trailing zeros included."""
+    """Format a number with this many digits, trailing zeros included."""
     if value == 0.0 or not math.isfinite(value):
         return f"{value:g}"
     exponent = math.floor(math.log10(abs(value)))

@@ -1,4 +1,4 @@
-"""Components of several numbers of loadings: what they explain, and where more of them stop to pay."""
+"""Components of several numbers of loadings: what they explain, and from where on more add little."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST_LOADINGS = 100
 
 
 def default_sizes(n: int) -> list[int]:
-    """Return numbers from 1 to n, at most 100, each half as large again as the one before, or one more."""
+    """Return numbers from 1 to n, at most 100, each 1.5 times the one before, rounded down, or one more."""
     sizes, most = [1], min(n, MOST_LOADINGS)
     while sizes[-1] < most:
         sizes.append(min(max(sizes[-1] + 1, (3 * sizes[-1]) // 2), most))

@@ -49,9 +49,9 @@ OPENING = 512
 FIRST_SHARE, LAST_SHARE = 0.5, 0.15
 # Exchanges between two checks of the clock.
 SLICE = 64
-# Up to so many columns a method takes milliseconds and gets no thread of its own.
+# Up to this many columns a method takes milliseconds and runs in the calling thread.
 INLINE = 128
-# The same for products: so many multiplications take milliseconds.
+# The same for products of up to this many multiplications.
 SHORT = 20_000_000
 
 
@@ -325,27 +325,22 @@ def fit_components(data: Source, fit: Fit, warm: Matrix | None = None) -> Found:
         raise KeyboardInterrupt
     while True:
         try:
-            V, results = fit.components(C, V, results, kicks=pricings == 0)
-        except ExhaustedError as exhausted:
-            entering = left_out(data, pool, C, exhausted.V, ENTERING)
-            if not len(entering):
-                # All variance is explained: these are all the components that there are.
-                V, results = exhausted.V, exhausted.results
-                fit.plan = plan = plan._replace(sizes=plan.sizes[: V.shape[1]])
-                continue
-        except KeyboardInterrupt:
-            if V is None:
-                raise
-            fit.interrupted = True
-            break
-        else:
-            pricings += 1
-            if pricings == PRICINGS or fit.expired(1.0 - LAST_SHARE):
-                break
-            entering = _entering(data, pool, C, V, fit)
-            if not len(entering):
-                break
-        try:
+            try:
+                V, results = fit.components(C, V, results, kicks=pricings == 0)
+            except ExhaustedError as exhausted:
+                entering = left_out(data, pool, C, exhausted.V, ENTERING)
+                if not len(entering):
+                    # All variance is explained: these are all the components that there are.
+                    V, results = exhausted.V, exhausted.results
+                    fit.plan = plan = plan._replace(sizes=plan.sizes[: V.shape[1]])
+                    continue
+            else:
+                pricings += 1
+                if pricings == PRICINGS or len(pool) == len(data.varying) or fit.expired(1.0 - LAST_SHARE):
+                    break
+                entering = supervised(gaining)(data, pool, C, V, plan.sizes, plan.joint, ENTERING)
+                if not len(entering):
+                    break
             grown = np.union1d(pool, entering)
             larger = Covariance(data.covariance(grown), plan.signed, plan.deflation, data.root(grown))
         except KeyboardInterrupt:
@@ -377,15 +372,3 @@ def _finished(data: Source, pool: Indices, C: Covariance, V: Matrix, results: li
     V = signs * V + 0.0  # no zero is negative
     bounds = upper_bounds(data, C, plan.sizes)
     return Found(embedded(V, pool, data.n), variances, C.root @ V, bounds, results, fit.rounds, plan.sizes)
-
-
-def _entering(data: Source, pool: Indices, C: Covariance, V: Matrix, fit: Fit) -> Indices:
-    """Return the columns to add to the pool; none after Ctrl-C."""
-    if len(pool) == len(data.varying):
-        return pool[:0]
-    try:
-        found: Indices = supervised(gaining)(data, pool, C, V, fit.plan.sizes, fit.plan.joint, ENTERING)
-    except KeyboardInterrupt:
-        fit.interrupted = True
-        return pool[:0]
-    return found

@@ -72,9 +72,9 @@ def read_covariates(
     weights : mapping, Series or array, optional
         At least 0, of every covariate; a name that a mapping does not mention weighs 1.
     categorical : name, position or several, optional
-        Columns of numbers that are categories too. Columns of an array are called by position.
+        Columns of numbers that are categories. The columns of an array are named by their positions.
     left_out : names
-        Columns of a DataFrame that are no covariates.
+        Columns of a DataFrame that are not covariates.
     dates : mapping, optional
         From columns of days to one of DATE_UNITS.
     moments : int

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.checks import Vector, float_array
+from counterpoise.checks import Vector
 from counterpoise.sentences import require, some
 from counterpoise.tables.native import is_pandas
+from counterpoise.tables.prices import from_objects
 
 
 def one_series(returns: Any, index: Any, sample_weight: Any) -> Any:
@@ -66,7 +67,7 @@ def check_frame(returns: Any) -> None:
     types = require("A DataFrame needs", "pandas").api.types
     for name, column in returns.items():
         if types.is_object_dtype(column.dtype):
-            _refuse_objects(name, column)
+            from_objects(column, f"Column {name!r} of returns", "returns")
         elif not types.is_numeric_dtype(column.dtype):
             raise ValueError(f"Column {name!r} of returns holds {column.dtype}; returns must be numbers.")
     bad = returns.isna().to_numpy()
@@ -79,22 +80,6 @@ def check_frame(returns: Any) -> None:
         f"returns has {int(bad.sum())} missing values (NaN) in {len(first)} columns, the first of each: "
         f"{some(first, 3)}; drop these names or dates, or fill them."
     )
-
-
-def _refuse_objects(name: Any, column: Any) -> None:
-    """Name the first object of a column that is no number; missing ones are told apart."""
-    present = column[column.notna()]
-    try:
-        float_array(present.to_numpy(), "")
-    except (TypeError, ValueError):
-        for date, value in present.items():
-            try:
-                float_array(np.array([value], dtype=object), "")
-            except (TypeError, ValueError):
-                raise ValueError(
-                    f"Column {name!r} of returns holds {value!r} on {_date(date)}, a {type(value).__name__}; returns "
-                    "must be numbers."
-                ) from None
 
 
 def _date(label: Any) -> str:

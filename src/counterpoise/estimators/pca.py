@@ -117,7 +117,7 @@ class SparsePCA(
         What is subtracted from a column, and what it is then divided by; zeros if a covariance was given, and ones
         without ``standardize``.
     n_nonzero_ : array of length n_components_
-        What ``n_nonzero`` came to.
+        The numbers of loadings that ``n_nonzero`` stands for.
     results_ : list of Result
         How each component ended, with its status and ``cws_gap``, which speaks of the columns of the pool (see Notes).
         After backfitting a result is of the component given all others, otherwise given those before it;
@@ -134,7 +134,7 @@ class SparsePCA(
     -----
     Columns that do not vary never have a loading. Sparse X is centred implicitly: only XᵀX and products with X are
     formed, (XᵀX − n_samples·μμᵀ)/(n_samples − 1). That subtraction costs digits in columns whose mean is far above
-    their deviation; such columns belong into a dense array.
+    their deviation; give such columns as a dense array.
 
     Up to 2000 varying columns the covariance is formed whole. Beyond it that of a pool of at most 1000 is: the columns
     of the largest variance and those with the largest loadings in ordinary principal components. What is found on it is
@@ -250,7 +250,7 @@ class SparsePCA(
             As in :meth:`fit`.
         n_nonzero : sequence of int, optional
             In place of the parameter ``n_nonzero``; ``max_time`` and ``work`` hold for each number. By default from 1
-            to 100, or to all features if they are fewer, each number half as large again as the one before.
+            to 100, or to all features if they are fewer, each number 1.5 times the one before.
         """
         model = clone(self)
         data, _ = source_of(model, X, covariance)

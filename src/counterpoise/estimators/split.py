@@ -71,10 +71,10 @@ def balanced_split(
         else they are 1, 2, … and the rest is group 0. With strata, sizes are divided in proportion to the strata, the
         largest remainders first; a mapping gives an int, a fraction or sizes for every stratum.
     weights : mapping, Series or array, optional
-        w ≥ 0 of every covariate, 1 by default and for names that a mapping does not mention. Columns of an array are
-        called by position.
+        w ≥ 0 of every covariate, 1 by default and for names that a mapping does not mention. The columns of an array
+        are named by their positions.
     strata : array, Series or column name, optional
-        Units of each stratum are divided for themselves, and all are balanced jointly. A column named here is no
+        Each stratum is divided separately, and all units are balanced jointly. A column named here is not a
         covariate.
     categorical : column name, position or several, optional
         Columns of numbers that are categories.
@@ -87,13 +87,13 @@ def balanced_split(
     together, apart : column name, array, Series or sequence of sets of units, optional
         Units with the same value stay in one group, or no two of them are in one; units without a value are free. Sets
         are of index labels, of positions for an array. Units that stay together are exchanged with as many others that
-        do, or with as many single ones. Columns named here are no covariates.
+        do, or with as many single ones. Columns named here are not covariates.
     group_names : sequence of str, optional
         What ``labels`` call groups 0, 1, …, such as ["control", "treated"].
     n_draws : int
         How many distinct near-optimal splits to find. One of them, or its mirror image if the two groups are of equal
-        size in every stratum, becomes ``labels`` by lot, which makes :meth:`Split.randomisation_test` exact. With 1,
-        that is the best split found or, by lot, its mirror image.
+        size in every stratum, is drawn at random as ``labels``, which makes :meth:`Split.randomisation_test` exact.
+        With 1, that is the best split found or, at random, its mirror image.
     work : int, optional
         How many local searches: 64 for one split, or two random starts per draw.
     max_time : float, optional

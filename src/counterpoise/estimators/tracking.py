@@ -64,8 +64,8 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         From groups to (low, high), the limits of the sum of the group's weights, either of which may be None; or to one
         number, which the sum must equal. Groups not mentioned are not limited.
     previous_weights : mapping, Series or array, optional
-        What is held now, 0 for names not mentioned; cash if not given. Names that are no columns of the returns are
-        sold: they count for the turnover and, at their ``transaction_cost``, for the objective, whatever is bought.
+        What is held now, 0 for names not mentioned; cash if not given. Names without a column of returns are sold: they
+        count towards the turnover and, at their ``transaction_cost``, towards the objective of every portfolio.
     transaction_cost : float, mapping, Series or array
         The cost of buying or selling one unit of weight, in the unit of the returns: 0.001 is ten basis points if a
         return of one percent is 0.01. Names not mentioned have 0; for an array, sold names too. See Notes.
@@ -188,7 +188,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         Parameters
         ----------
         returns : DataFrame, table of Polars or Arrow, or array, days × names
-            A column of days in a table of Polars or Arrow is no name.
+            A column of days in a table of Polars or Arrow is not taken for a name.
         y : Series, array or table of one column, days
             The returns of the index. If both have dates, an index of pandas or a column of days, these must be the
             same.

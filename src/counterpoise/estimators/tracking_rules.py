@@ -38,7 +38,7 @@ class Names(NamedTuple):
         return out
 
     def refuse_unknown(self, names: Iterable[Any], what: str, also: Iterable[Any] = ()) -> None:
-        """Name the first that is no column."""
+        """Refuse names that are not columns, and name the first."""
         others = set(also)
         for name in names:
             if name not in self.places and name not in others:
@@ -61,7 +61,7 @@ class Rules(NamedTuple):
     sold_cost: float
 
     def turnover(self, x: Vector) -> float:
-        """Return Σ|x − centre|, with what was sold because it is no column."""
+        """Return Σ|x − centre|, with what was sold because it has no column."""
         return float(np.abs(x - self.centre).sum()) + self.sold
 
 
@@ -109,7 +109,7 @@ _ORDER = "the first must not be above the second."
 
 
 def _cost_of(costs: Any, name: Any) -> float:
-    """Return the cost of selling a name that is no column."""
+    """Return the cost of selling a name that has no column."""
     table = _mapping(costs, "transaction_cost")
     if table is not None:
         value = float(_numbers(table.get(name, 0.0), "transaction_cost"))
@@ -297,5 +297,5 @@ def _chosen(names: Names, given: Any, what: str) -> list[int]:
 def _is_name(item: Any, names: Names) -> bool:
     try:
         return item in names.places
-    except TypeError:  # a list is no key
+    except TypeError:  # a list cannot be a key
         return False

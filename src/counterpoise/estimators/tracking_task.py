@@ -28,8 +28,8 @@ from counterpoise.terms.constraint import Sum
 from counterpoise.terms.separable import AbsoluteDeviation, Bounds, SemiContinuous, SeparableTerm
 from counterpoise.terms.smooth import GRAM_LIMIT, LeastSquares, Quadratic
 
-# A search for a one-sided measure begins near portfolios that are ahead of the index by so many times the tracking
-# error of one that follows it; finding them may take this share of the time.
+# A search for a one-sided measure begins near portfolios that are ahead of the index by these multiples of the
+# tracking error of one that follows it; finding them may take this share of the time.
 AHEAD, AHEAD_SHARE = (1.0, 2.0, 3.0), 0.2
 
 

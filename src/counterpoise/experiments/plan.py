@@ -66,15 +66,12 @@ class Target:
 
     name: str
     title: str
-    paper: str
     kind: str
     measure: str
-    along: str
     starts: tuple[int, ...]
     methods: tuple[Method, ...]
     grids: tuple[Grid, ...]
     seconds_each: float
-    quick: bool
 
 
 @dataclasses.dataclass(frozen=True)
@@ -159,15 +156,12 @@ def _target(name: str, asked: dict[str, Any], quick: bool, sets: list[str] | Non
     return Target(
         name,
         str(asked.get("title", name)),
-        str(asked.get("paper", "")),
         kind,
         choice(asked.get("measure", "quality"), f"The measure of {name}", MEASURES, quoted=False),
-        str(asked.get("along", "set")),
         starts,
         tuple(known[method] for method in asked.get("methods", [])),
         tuple(grid for grid in grids if grid.sets),
         float(asked.get("seconds_each", 0.0)),
-        quick,
     )
 
 

@@ -26,7 +26,7 @@ from counterpoise.tables.arrays import read_arrays
 
 VARIABLE = "COUNTERPOISE_DATA"
 BLOCKS = "blocks"
-# A tracking set that is always available; not one of the paper's, as its name says.
+# A tracking set that is always available; it is not one of the paper's.
 SIMULATED = "simulated"
 FETCHERS = ("20News", "MNIST")
 

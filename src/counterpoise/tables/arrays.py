@@ -45,7 +45,7 @@ def read_arrays(
         * ``.csv``: numbers, with or without a line of names.
         * ``.parquet``: columns of numbers.
 
-        In a table with names, a column of days and the row numbers that pandas writes are no data.
+        In a table with names, a column of days and the row numbers that pandas writes are left out.
     target : str, optional
         The column of a table that becomes y; the others are A.
     dates : str, optional
@@ -59,7 +59,7 @@ def read_arrays(
     -------
     dict
         ``A``; ``y`` if there is one; ``names``, those of the columns of A, if the table has names; and ``left_out``,
-        the names of columns that are no data, if there are any.
+        the names of columns that were left out, if there are any.
 
     Raises
     ------

@@ -10,7 +10,7 @@ import numpy as np
 from counterpoise.checks import Vector
 from counterpoise.sentences import day_label, percent, some
 
-# A return below or above these is told, and so are as many rows in a row without a change.
+# Returns below LOW or above HIGH are reported, and so are STALE rows in a row without a change.
 LOW, HIGH, STALE = -0.45, 0.8, 10
 # A ratio of two prices this close to a whole number looks like a split: to 2, which prices may halve to, and to others.
 NEAR_TWO, NEAR = 0.03, 0.06

@@ -53,8 +53,8 @@ def to_returns(
 ) -> FrameReturns:
     """Return simple returns p(t)/p(t−1) − 1 of prices in a table, and of an index on the same days.
 
-    By default whatever is missing or does not fit is refused; what happens instead is a rule that you name, and its
-    effect is told in ``notes``. A warning names what looks like a mistake, and its date: a total loss, a move like that
+    By default whatever is missing or does not fit is refused; name a rule to handle it instead, and ``notes`` says what
+    the rule did. A warning names what looks like a mistake, and its date: a total loss, a move like that
     of an unadjusted split, a price that stays the same for ten rows or more.
 
     Parameters
@@ -295,20 +295,17 @@ def _as_numbers(path: Any, frame: pd.DataFrame) -> pd.DataFrame:
         if pandas.api.types.is_complex_dtype(column):
             raise ValueError(f"Column {name} of {path} holds complex numbers; prices must be real.")
         if not pandas.api.types.is_numeric_dtype(column):
-            converted[name] = _from_objects(column, f"Column {name} of {path}")
+            converted[name] = from_objects(column, f"Column {name} of {path}")
     frame = frame.copy() if converted else frame
     for name, values in converted.items():
         frame[name] = values
     return frame
 
 
-def _from_objects(column: Any, where: str) -> Vector:
-    values = np.full(len(column), np.nan)
-    for row, (value, missing) in enumerate(zip(column, column.isna(), strict=True)):
-        if missing:
-            continue
+def from_objects(column: Any, where: str, what: str = "prices") -> Vector:
+    """Return a column of objects as floats, NaN where one is missing; name the first that is not a number."""
+    for day, value in column[column.notna()].items():
         if isinstance(value, bool) or not isinstance(value, numbers.Real | decimal.Decimal):
-            kind = "words" if isinstance(value, str) else f"a {type(value).__name__}"
-            raise ValueError(f"{where} holds {kind}, row {row + 1}: {str(value)!r}; prices must be numbers.")
-        values[row] = float(value)
-    return values
+            kind = type(value).__name__
+            raise ValueError(f"{where} holds {value!r} on {day_label(day)}, a {kind}; {what} must be numbers.")
+    return np.array([np.nan if missing else float(value) for value, missing in zip(column, column.isna(), strict=True)])

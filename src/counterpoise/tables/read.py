@@ -133,7 +133,7 @@ class Sheet:
         return column.dtype.kind == "M" or (bool(words) and all(DAY.match(word) for word in words))
 
     def days(self, name: str) -> Any:
-        """Return a column as a DatetimeIndex, or name the first cell that is no day."""
+        """Return a column as a DatetimeIndex, or name the first cell that is not a day."""
         return as_days(self.column(name), lambda row: self.place(row, name))
 
     def date_column(self, given: str | None = None) -> str | None:
