@@ -20,6 +20,7 @@ import counterpoise as cp
 from conftest import scaled
 from counterpoise import supervision
 from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
+from counterpoise.solvers.run import Run
 from naive import least_on_box_and_sum
 
 
@@ -456,3 +457,48 @@ def test_an_interrupted_path_holds_what_was_solved(rng, monkeypatch):
         part = cp.path(problem, s=[4, 1, 2, 3])
     assert part.values == (1, 2) and len(solved) == 2
     assert [result.x.tolist() for result in part.results] == [result.x.tolist() for result in solved]
+
+
+# Found later, by an attack on version 0.2.0
+
+
+def test_a_proof_keeps_the_weights_of_the_sum():
+    pytest.importorskip("pyscipopt")
+    problem = cp.Problem(
+        cp.LeastSquares(np.eye(3), [1.0, 1.0, 0.0]), cp.Bounds(0, 2), cp.AtMost(2), cp.Sum(1, weights=[2.0, 1.0, 1.0])
+    )
+    # The nearest point to (1, 1) with 2x + y = 1.
+    for x in (None, [0.2, 0.6, 0.0]):
+        proved = cp.prove(problem, x, max_time=20.0)
+        assert proved.status is cp.Status.OPTIMAL
+        assert proved.x == pytest.approx([0.2, 0.6, 0.0], abs=1e-6)
+        assert proved.objective == pytest.approx(0.4) and proved.bound <= 0.4 + 1e-9
+
+
+def test_a_sum_with_weights_returns_the_objective_of_its_point_within_bounds(rng):
+    for _ in range(scaled(60, 4)):
+        n = int(rng.integers(2, 7))
+        a, hi = rng.uniform(0.1, 3.0, n), rng.uniform(0.3, 1.0, n)
+        total = float(a @ hi) * rng.uniform(0.3, 1.0)
+        problem = cp.Problem(
+            cp.LeastSquares(rng.standard_normal((4, n)), rng.standard_normal(4)), cp.Bounds(0, hi),
+            u=cp.Sum(total, weights=a),
+        )  # fmt: skip
+        result = cp.minimize(problem)
+        assert (result.x >= 0.0).all() and (result.x <= hi).all()
+        assert result.objective == problem.objective(result.x)
+
+
+def test_the_history_ends_with_a_point_that_a_nested_run_has_handed_over(rng):
+    problem = on_simplex(cp.LeastSquares(rng.standard_normal((5, 4)), rng.standard_normal(5)))
+    run = Run(problem, None, 1e-9, None, None, 0, None)
+    better = cp.minimize(problem)
+    assert run.keep(better.x, better.objective)
+    result = run.abandoned(cp.Status.TIME_LIMIT)
+    assert result.history[-1, 2] == result.objective == better.objective
+
+
+def test_a_callback_that_returns_an_array_gets_a_sentence(rng):
+    problem = on_simplex(cp.LeastSquares(rng.standard_normal((5, 4)), rng.standard_normal(5)))
+    with pytest.raises(TypeError, match=r"^callback returned a ndarray; it must return True to stop the run, or"):
+        cp.minimize(problem, callback=lambda progress: progress.x)

@@ -127,3 +127,13 @@ def test_names_and_repeats(rng):
 def test_bad_options_get_one_sentence(rng, options, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence):
         SimplexRegression(**options).fit(rng.standard_normal((6, 3)), rng.standard_normal(6))
+
+
+def test_a_missing_number_is_named_by_its_place(rng):
+    X, y = rng.standard_normal((6, 3)), rng.standard_normal(6)
+    model = SimplexRegression().fit(X, y)
+    X[2, 1] = np.nan
+    for use in (lambda: model.fit(X, y), lambda: model.predict(X)):
+        with pytest.raises(ValueError, match=r"^X contains nan .*row 2, column 1") as refusal:
+            use()
+        assert "\n" not in str(refusal.value)

@@ -58,9 +58,10 @@ class Certificate:
         With ``level="swap"``: the largest decrease of f + h that was found, by better weights on the support of x and
         then the exchange of one held coordinate for one outside.
     swap_bound : float or None
-        With ``level="swap"``: a proved upper bound on the decrease of f + h by better weights and one exchange. On
-        ``Sum`` and ``Sphere(signed=True)`` it differs from ``swap_gap`` only by rounding. On ``Sphere()``, where the
-        best weights on a support are not a convex problem, it may be larger, because eigenvalues only bound them.
+        With ``level="swap"``: a proved upper bound on the decrease of f + h by the best weights on the support of x
+        and then one exchange; a coordinate to which these weights give 0 leaves room for another. On ``Sum`` and
+        ``Sphere(signed=True)`` it differs from ``swap_gap`` only by rounding. On ``Sphere()``, where the best weights
+        on a support are not a convex problem, it may be larger, because eigenvalues only bound them.
     worst_swap : tuple of int, or None
         The coordinate that leaves (−1 if there is room for another) and the one that enters; None if no exchange
         gains beyond better weights.

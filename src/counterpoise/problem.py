@@ -296,7 +296,7 @@ class Result(dict[str, Any]):
     x : array
         The best point found.
     objective : float
-        ``problem.objective(x)``.
+        ``problem.objective(x)``; after a time limit or an interrupt up to its rounding error.
     status : Status
     success : bool
         Whether the point is certified.

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from counterpoise.checks import Vector
 from counterpoise.kernels.separable import Separable
+from counterpoise.sentences import counted
 from counterpoise.terms.constraint import Sum
 
 # Tolerance of limits for rounding, relative to the size of x.
@@ -153,7 +154,9 @@ class InfeasibleError(ValueError):
     """No point keeps all rules together; ``reason`` says which kind of rule is in the way."""
 
     def __init__(self, s: int, reason: str) -> None:
-        super().__init__(f"no point with at most {s} non-zeros keeps all bounds and limits together; {reason}.")
+        super().__init__(
+            f"no point with at most {counted(s, 'non-zero')} keeps all bounds and limits together; {reason}."
+        )
         self.reason = reason
 
 
@@ -232,7 +235,7 @@ class _IntegerProgram:
                 return None
             if found.x is None:
                 raise ValueError(
-                    f"{seconds:.3g} seconds neither found a point with at most {self.rules.s} non-zeros that keeps all "
+                    f"{seconds:.3g} seconds neither found a point with at most {counted(self.rules.s, 'non-zero')} that keeps all "
                     "bounds and limits nor proved that there is none; loosen them."
                 )
             held = [int(i) for i in np.flatnonzero(found.x[self.rules.n :] > 0.5)]
@@ -240,7 +243,7 @@ class _IntegerProgram:
                 return held
             self._cut_off(held)
         raise ValueError(
-            f"points with at most {self.rules.s} non-zeros miss the bounds or limits by less than 1e-6, and none that "
+            f"points with at most {counted(self.rules.s, 'non-zero')} miss the bounds or limits by less than 1e-6, and none that "
             "keeps them was found; loosen them a little."
         )
 

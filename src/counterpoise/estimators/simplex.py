@@ -11,7 +11,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from counterpoise.checks import SMALLEST, Vector, flag, is_sparse, number, refuse_extreme, whole_number
 from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, with_callbacks
-from counterpoise.estimators.options import RunOptions, refuse_unusable, warn_if_interrupted
+from counterpoise.estimators.options import RunOptions, refuse_non_finite, refuse_unusable, warn_if_interrupted
 from counterpoise.problem import Problem
 from counterpoise.solvers import minimize
 from counterpoise.solvers.sparse_line import plan_of
@@ -21,6 +21,8 @@ from counterpoise.terms.separable import Bounds
 from counterpoise.terms.smooth import LeastSquares
 
 METHODS = ("search", "swap", "exact", "bcd-g")
+# NaN and infinity are refused afterwards, by place.
+KINDS: dict[str, Any] = {"accept_sparse": ("csc", "csr"), "dtype": np.float64, "ensure_all_finite": False}
 
 
 class SimplexRegression(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -111,7 +113,8 @@ class SimplexRegression(CallbackSupport, RegressorMixin, BaseEstimator):  # type
         given = X, y, sample_weight
         for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight)):
             refuse_unusable(name, values)
-        X, y = validate_data(self, X, y, accept_sparse=("csc", "csr"), dtype=np.float64, y_numeric=True)
+        X, y = validate_data(self, X, y, y_numeric=True, **KINDS)
+        refuse_non_finite(X)
         refuse_extreme(X.data if is_sparse(X) else X, "X", smallest=SMALLEST)
         refuse_extreme(y, "y")
         n = X.shape[1]
@@ -145,7 +148,8 @@ class SimplexRegression(CallbackSupport, RegressorMixin, BaseEstimator):  # type
         """Return Xw + b."""
         check_is_fitted(self)
         refuse_unusable("X", X)
-        X = validate_data(self, X, accept_sparse=("csc", "csr"), dtype=np.float64, reset=False)
+        X = validate_data(self, X, reset=False, **KINDS)
+        refuse_non_finite(X)
         return np.asarray(X @ self.coef_ + self.intercept_, dtype=np.float64)
 
     def __sklearn_tags__(self) -> Any:

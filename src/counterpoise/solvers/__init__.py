@@ -6,11 +6,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from counterpoise.checks import choice, vector
+from counterpoise.checks import choice
 from counterpoise.problem import Problem, Result
 from counterpoise.solvers.baselines import mscr, pdca, psg
 from counterpoise.solvers.bcd import bcd_g, bcd_l
 from counterpoise.solvers.exact import exact
+from counterpoise.solvers.run import in_sums
 from counterpoise.solvers.search import search
 from counterpoise.solvers.swap import swap
 
@@ -55,17 +56,9 @@ def minimize(problem: Problem, x0: Any = None, method: str = "bcd-g", **options:
     except TypeError as error:
         names = ", ".join(list(signature.parameters)[2:])
         raise TypeError(f"method {method!r}: {error}; its options are {names}.") from None
-    if problem.u.weights is not None:
-        return _with_weights(problem, x0, method, options)
-    return METHODS[method](problem, x0, **options)
-
-
-def _with_weights(problem: Problem, x0: Any, method: str, options: dict[str, Any]) -> Result:
-    """Minimise in z = a∘x, where the sum has no weights; x is what callbacks see and what is returned."""
+    if problem.u.weights is None:
+        return METHODS[method](problem, x0, **options)
     a, callback = problem.u.weights, options.get("callback")
     if callback is not None:
         options = {**options, "callback": lambda progress: callback(progress._replace(x=progress.x / a))}
-    start = None if x0 is None else a * vector(x0, "x0", problem.n)
-    result = METHODS[method](problem.unweighted, start, **options)
-    result.x = result.x / a
-    return result
+    return in_sums(problem, x0, lambda inner, start: METHODS[method](inner, start, **options))

@@ -14,7 +14,7 @@ from counterpoise.checks import Vector, number
 from counterpoise.clock import working_seconds
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.sentences import require
-from counterpoise.solvers.run import Epoch, Progress, Run
+from counterpoise.solvers.run import Epoch, Progress, Run, in_sums
 from counterpoise.solvers.search import search, strategy_of
 from counterpoise.supervision import supervised
 from counterpoise.terms.separable import is_gapped
@@ -133,6 +133,8 @@ def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0
         Seconds for SCIP.
     """
     pyscipopt = require("prove needs", "pyscipopt")
+    if problem.u.weights is not None:
+        return in_sums(problem, x, lambda inner, start: prove(inner, start, max_time, seed))
     problem.require_quadratic("prove")
     strategy = strategy_of(problem, "prove")
     if not problem.u.is_line:

@@ -16,6 +16,7 @@ from counterpoise.checks import Vector, callback_function, number, random_seed, 
 from counterpoise.clock import paused_seconds, working_seconds
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.supervision import Limits, supervision, warn
+from counterpoise.terms.separable import nearest_admitted
 
 # Iterations of the first epoch, and seconds that later ones may last, so that limits and progress are checked often.
 FIRST_EPOCH, EPOCH_SECONDS = 16, 0.05
@@ -198,7 +199,13 @@ class Run:
         supervisor = supervision()
         if self.callback is None:
             return False
-        return bool(self.callback(progress) if supervisor is None else supervisor.ask(self.callback, progress))
+        answer = self.callback(progress) if supervisor is None else supervisor.ask(self.callback, progress)
+        try:
+            return bool(answer)
+        except ValueError:  # an array of several entries
+            raise TypeError(
+                f"callback returned a {type(answer).__name__}; it must return True to stop the run, or nothing."
+            ) from None
 
     def finish(self, report: Epoch, more: dict[str, Any] | None = None) -> Result:
         """Return the point for which a claim was made, with ``more`` claims about it, or else the best point."""
@@ -224,7 +231,9 @@ class Run:
 
         No BLAS is called here: it could block until an abandoned thread leaves BLAS.
         """
-        history = np.array(list(self.history))
+        history = list(self.history)
+        if kept.objective < history[-1][2]:  # a point that a nested run has handed over since
+            history.append((self.done, working_seconds() - self.clock, kept.objective))
         return Result(
             x=np.array(kept.x),
             objective=kept.objective,
@@ -235,7 +244,7 @@ class Run:
             nacc=self.accepted,
             time=working_seconds() - self.clock,
             setup_time=paused_seconds() - self.setup,
-            history=history,
+            history=np.array(history),
             cws_gap=float(gap),
             tolerance=self.tol * abs(kept.objective) + kept.noise,
             seed=self.seed,
@@ -278,3 +287,14 @@ def feasible_start(problem: Problem, x0: Any) -> Vector:
             f"x0 is infeasible by {violation:.3g}; the run starts from the nearest feasible point, {distance:.3g} away."
         )
     return projected
+
+
+def in_sums(problem: Problem, x0: Any, solve: Callable[[Problem, Any], Result]) -> Result:
+    """Call ``solve(problem, x0)`` in z = a∘x, where the sum has no weights a, and return its result in x."""
+    a = problem.u.weights
+    result = solve(problem.unweighted, None if x0 is None else a * vector(x0, "x0", problem.n))
+    # Dividing by a may leave a bound by one rounding.
+    result.x = nearest_admitted(problem.separable, result.x / a)
+    if result.status not in (Status.TIME_LIMIT, Status.INTERRUPTED):  # BLAS may still be busy there
+        result.objective = problem.objective(result.x)
+    return result
