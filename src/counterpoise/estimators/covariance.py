@@ -73,9 +73,13 @@ class Covariance:
     def left_by(self, W: Matrix) -> Matrix:
         """Return G = C deflated by W, see :meth:`deflated`; raise an error if nothing is left."""
         G = self.deflated(self.deflation(W))
+        self.refuse_nothing_left(G, W)
+        return G
+
+    def refuse_nothing_left(self, G: Matrix, W: Matrix) -> None:
+        """Raise an error if G, C deflated by W, has no variance left."""
         if not self.may_be_indefinite and float(np.diag(G).max()) <= EXHAUSTED * self.total:
             raise ExhaustedError(W)
-        return G
 
     def promising(self, by: Deflation, x: Matrix, product: Matrix, s: int, most: int) -> Indices:
         """Return the support of x, and the ``most`` columns that promise most in exchange for its smallest loading.
