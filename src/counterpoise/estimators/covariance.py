@@ -46,11 +46,6 @@ class Covariance:
     def __len__(self) -> int:
         return len(self.C)
 
-    def part(self, columns: Indices) -> Covariance:
-        """Return the covariance of some of the columns."""
-        root = self.root[:, columns] if len(self.root) <= len(columns) else None
-        return Covariance(self.C[np.ix_(columns, columns)], self.signed, self.kind, root)
-
     def deflation(self, W: Matrix) -> Deflation:
         """Return what components leave of C."""
         Z, P = self.products(W)
