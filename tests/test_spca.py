@@ -20,7 +20,7 @@ from conftest import scaled
 from counterpoise import NonnegativeSparsePCA, SparsePCA
 from counterpoise.estimators import components as module
 from counterpoise.estimators.component_path import default_sizes, elbow
-from counterpoise.estimators.deflation import KINDS, deflation
+from counterpoise.estimators.deflation import KINDS, deflate_by, deflation
 from counterpoise.experiments import published
 from naive import deflated, optimum_over_signs, signed_component_optimum, sparse_pca_optimum
 from test_pca import counts, factors, qr_variances
@@ -312,6 +312,20 @@ def test_the_elbow_is_farthest_above_the_line():
     assert elbow([1, 2, 3], [0.3, 0.2, 0.4]) is None
     assert default_sizes(1) == [1] and default_sizes(10) == [1, 2, 3, 4, 6, 9, 10]
     assert default_sizes(100) == default_sizes(5000) and default_sizes(5000)[-3:] == [63, 94, 100]
+
+
+def test_components_deflate_in_turn_as_all_together(rng):
+    X = factors(rng, n=14, rank=6)
+    C, V = np.cov(X, rowvar=False), np.zeros((14, 3))
+    G = C.copy()
+    for v in V.T:
+        v[rng.choice(14, 4, replace=False)] = rng.standard_normal(4)
+        deflate_by(G, v)
+    np.testing.assert_allclose(G, C - C @ V @ np.linalg.solve(V.T @ C @ V, V.T @ C), atol=1e-10 * C.max())
+    np.testing.assert_allclose(G, G.T, atol=1e-13 * C.max())
+    before = G.copy()
+    deflate_by(G, np.zeros(14))
+    np.testing.assert_array_equal(G, before)
 
 
 def test_a_path_by_default_has_an_elbow_a_table_and_a_picture(rng):

@@ -10,7 +10,6 @@ from counterpoise.estimators.deflation import Indices, Matrix
 from counterpoise.kernels import sweep
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers.run import CLAIMS
-from counterpoise.supervision import supervised
 
 # Loadings closer than this are equal.
 SAME = 1e-9
@@ -45,9 +44,8 @@ def as_it_is(problem: Problem, x: Matrix, seed: int) -> Result:
     return no_step(x, problem.objective(x), Status.STATIONARY, message, pair_gap(problem, x), seed)
 
 
-@supervised
 def pair_gap(problem: Problem, x: Matrix) -> float:
-    """Return ``cws_gap`` as :func:`counterpoise.certify` does, without what else that examines."""
+    """Return ``cws_gap`` as :func:`counterpoise.certify` does, without what else that examines and without a thread."""
     terms, at = problem.terms(), x.copy()
     sweep.start(terms, at)  # moves `at` onto the sphere, which it may miss by rounding
     return float(sweep.scan(terms, at, 0.0, np.inf)[0])

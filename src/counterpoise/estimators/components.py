@@ -20,7 +20,7 @@ from counterpoise.estimators.covariance import (
     truncated,
     upper_bounds,
 )
-from counterpoise.estimators.deflation import Deflation, Indices, Matrix, adjusted_variances, schur_rows
+from counterpoise.estimators.deflation import Deflation, Indices, Matrix, adjusted_variances, deflate_by, schur_rows
 from counterpoise.estimators.sources import Source
 from counterpoise.kernels import swap_arc
 from counterpoise.problem import Problem, Result, Status
@@ -82,7 +82,7 @@ class Fit:
     def one_by_one(self, C: Covariance, warm: Matrix | None) -> tuple[Matrix, list[Result]]:
         """Find each component given those before it."""
         results: list[Result] = []
-        V = np.zeros((len(C), 0))
+        V, G = np.zeros((len(C), 0)), C.C.copy() if self.plan.is_quick else C.C
         for k, s in enumerate(self.plan.sizes):
             # After the pool has grown, a component is refitted; that is not a new task.
             if k >= self.tasks.done:
@@ -90,7 +90,7 @@ class Fit:
             try:
                 C.refuse_exhausted(V)
                 if self.plan.is_quick:
-                    result = self._quick(C, V, s)
+                    result = self._quick(C, G, V, s)
                 else:
                     result = self._next(C, V, s, None if warm is None else warm[:, k])
                 if result.objective >= 0.0:
@@ -125,13 +125,13 @@ class Fit:
             self.setup = max(0.0, working_seconds() - before - seconds)
         return kept(problem, result, truncated(result.x, s))
 
-    def _quick(self, C: Covariance, V: Matrix, s: int) -> Result:
-        """Return the best of descents from the longest columns of what V leaves of C, without a claim.
+    def _quick(self, C: Covariance, G: Matrix, V: Matrix, s: int) -> Result:
+        """Return the best of descents from the longest columns of G, what V leaves of C, without a claim; deflate G.
 
         The first has many entries and loses the smallest step by step: it finds groups of columns that are many
         together, but short one by one.
         """
-        G = C.left_by(V)
+        C.refuse_nothing_left(G, V)
         lengths = np.einsum("ij,ij->i", G, G)
         best, most = V[:, :0], -math.inf
         for k, column in enumerate(np.argsort(-lengths, kind="stable")[: self.plan.run.work]):
@@ -146,6 +146,7 @@ class Fit:
                 best, most = x, value
             if self.expired():
                 break
+        deflate_by(G, best)
         return no_step(best, -0.5 * most, Status.STATIONARY, Status.STATIONARY.value, math.nan, self.plan.run.seed)
 
     def together(self, C: Covariance, V: Matrix, kicks: bool) -> Matrix:
@@ -200,8 +201,7 @@ class Fit:
                     x = truncated(result.x, s)
                     scores, changed = self._with(C, Z, k, x)
                 if result is None or changed < total * (1.0 - RISES):
-                    with _thread(C):
-                        result = as_it_is(problem, here, self.plan.run.seed)
+                    result = as_it_is(problem, here, self.plan.run.seed)
                 else:
                     result, V[:, k], Z, total = kept(problem, result, x), x, scores, changed
             except KeyboardInterrupt:
@@ -214,8 +214,7 @@ class Fit:
 
     def _near(self, C: Covariance, problem: Problem, x: Matrix, polished: Matrix) -> Result:
         """Certify x polished on its support, which often suffices, or take pair steps from x."""
-        with _thread(C):
-            result = certified(problem, polished, self.plan.run.seed)
+        result = certified(problem, polished, self.plan.run.seed)
         if result is None:
             with _thread(C):
                 result = minimize(problem, x, seed=self.plan.run.seed, max_time=self._left())

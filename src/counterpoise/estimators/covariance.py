@@ -46,11 +46,6 @@ class Covariance:
     def __len__(self) -> int:
         return len(self.C)
 
-    def part(self, columns: Indices) -> Covariance:
-        """Return the covariance of some of the columns."""
-        root = self.root[:, columns] if len(self.root) <= len(columns) else None
-        return Covariance(self.C[np.ix_(columns, columns)], self.signed, self.kind, root)
-
     def deflation(self, W: Matrix) -> Deflation:
         """Return what components leave of C."""
         Z, P = self.products(W)
@@ -73,9 +68,13 @@ class Covariance:
     def left_by(self, W: Matrix) -> Matrix:
         """Return G = C deflated by W, see :meth:`deflated`; raise an error if nothing is left."""
         G = self.deflated(self.deflation(W))
+        self.refuse_nothing_left(G, W)
+        return G
+
+    def refuse_nothing_left(self, G: Matrix, W: Matrix) -> None:
+        """Raise an error if G, C deflated by W, has no variance left."""
         if not self.may_be_indefinite and float(np.diag(G).max()) <= EXHAUSTED * self.total:
             raise ExhaustedError(W)
-        return G
 
     def promising(self, by: Deflation, x: Matrix, product: Matrix, s: int, most: int) -> Indices:
         """Return the support of x, and the ``most`` columns that promise most in exchange for its smallest loading.

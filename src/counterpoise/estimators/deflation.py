@@ -81,6 +81,16 @@ def _projected(V: Matrix, P: Matrix, K: Matrix) -> Deflation:
     return Deflation(np.vstack([left.T, V.T]), np.vstack([V.T, K.T @ (P.T - (V.T @ left) @ V.T)]))
 
 
+def deflate_by(G: Matrix, v: Matrix) -> None:
+    """Replace a symmetric G by its Schur complement G − Gv(vᵀGv)⁻¹vᵀG, in place; G stays unless vᵀGv > 0."""
+    held = np.flatnonzero(v)
+    g = v[held] @ G[held]
+    value = float(g[held] @ v[held])
+    if value > 0.0:
+        # BLAS wants Fortran's order, and G is its own transpose.
+        sl.blas.dger(-1.0 / value, g, g, a=G.T, overwrite_a=True)
+
+
 def schur_rows(Z: Matrix, P: Matrix) -> Matrix:
     """Return B with BᵀB = CV(VᵀCV)⁻¹VᵀC from Z = RV and P = CV.
 

@@ -98,6 +98,8 @@ class Task(NamedTuple):
         found: list[Vector] = []
         error = 0.0
         for margin in (0.0, *AHEAD):
+            if limits.reached():
+                break
             shifted = Quadratic(f.Q, f.p - margin * error * (self.weight @ self.A))
             line = SparseLine(Problem(shifted, problem.h, problem.g, problem.u))
             line.limits = limits
