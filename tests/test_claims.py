@@ -291,7 +291,7 @@ class _Stuck:
 def test_a_limit_is_kept_while_a_kernel_is_at_work(rng, method, monkeypatch):
     problem = SIT(rng.standard_normal((20, 10)), rng.standard_normal(20), 3, 1e4)
     stuck = _Stuck(monkeypatch)
-    result = cp.minimize(problem, method=method, max_time=0.05)
+    result = cp.minimize(problem, method=method, max_time=0.4)
     assert stuck.inside.is_set() and not stuck.release.is_set()
     assert result.status is cp.Status.TIME_LIMIT and problem.violation(result.x) <= 1e-12
     stuck.end()

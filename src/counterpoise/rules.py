@@ -235,16 +235,16 @@ class _IntegerProgram:
                 return None
             if found.x is None:
                 raise ValueError(
-                    f"{seconds:.3g} seconds neither found a point with at most {counted(self.rules.s, 'non-zero')} that keeps all "
-                    "bounds and limits nor proved that there is none; loosen them."
+                    f"{seconds:.3g} seconds neither found a point with at most {counted(self.rules.s, 'non-zero')} "
+                    "that keeps all bounds and limits nor proved that there is none; loosen them."
                 )
             held = [int(i) for i in np.flatnonzero(found.x[self.rules.n :] > 0.5)]
             if self.rules.can_hold(held):
                 return held
             self._cut_off(held)
         raise ValueError(
-            f"points with at most {counted(self.rules.s, 'non-zero')} miss the bounds or limits by less than 1e-6, and none that "
-            "keeps them was found; loosen them a little."
+            f"points with at most {counted(self.rules.s, 'non-zero')} miss the bounds or limits by less than 1e-6, and "
+            "none that keeps them was found; loosen them a little."
         )
 
     def _solve(self, seconds: float) -> Any:
