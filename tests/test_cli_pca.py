@@ -92,7 +92,7 @@ def test_empty_cells_are_treated_by_the_rule(folder):
         "drop-columns.\n"
     )
     rows = run("gaps.csv", "--components", "1", "--nonzero", "3", "--missing", "drop-rows", "--output", "rows")
-    assert "Left out 1 of 30 rows, for their empty cells." in rows.output
+    assert "Left out 1 of 30 rows, for their empty cells: cell 4." in rows.output
     assert "1 column does not vary and has no loading: still." in rows.output
     columns = run("gaps.csv", "--components", "1", "--nonzero", "3", "--missing", "drop-columns", "--output", "columns")
     assert "Left out 1 column with empty cells: b." in columns.output

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from counterpoise.cli import app, base
+from counterpoise.cli import app, options
 from counterpoise.estimators.tracking import IndexTracker
 from counterpoise.prices import to_returns
 
@@ -63,12 +63,12 @@ def result(folder):
 
 def test_other_measures_than_the_squared_error(folder):
     returns, index, _ = to_returns(prices(), "SPX")
-    for options in ({"measure": "dr"}, {"measure": "hdr", "huber": 0.001}):
-        arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
+    for asked in ({"measure": "dr"}, {"measure": "hdr", "huber": 0.001}):
+        arguments = [part for name, value in asked.items() for part in (f"--{name}", value)]
         found = run("prices.csv", "--index", "SPX", "--assets", "2", "--output", "out", "--force", *arguments)
         assert found.exit_code == 0, found.output
-        weights = IndexTracker(2, random_state=0, **options).fit(returns, index).weights_
-        for row in rows_of(base.Path("out/weights.csv")):
+        weights = IndexTracker(2, random_state=0, **asked).fit(returns, index).weights_
+        for row in rows_of(Path("out/weights.csv")):
             assert float(row["weight"]) == pytest.approx(weights[row["name"]], abs=1e-9)
 
 
@@ -76,7 +76,7 @@ def test_it_prints_and_writes_what_the_library_finds(result):
     returns, index, _ = to_returns(prices(), "SPX")
     tracker = IndexTracker(2, random_state=0).fit(returns, index)
     held = tracker.weights_[tracker.weights_ != 0.0].sort_values(ascending=False)
-    rows = rows_of(base.Path("out/weights.csv"))
+    rows = rows_of(Path("out/weights.csv"))
     assert [row["name"] for row in rows] == list(held.index)
     assert [float(row["weight"]) for row in rows] == pytest.approx(list(held), abs=1e-12)
     for name, weight in held.items():
@@ -84,7 +84,7 @@ def test_it_prints_and_writes_what_the_library_finds(result):
     assert f"Tracking error of the fit: {100.0 * tracker.tracking_error_:.3g} % a day, " in result.output
     assert "Proved: no change of any two of the 5 weights, within the rules, lowers the objective" in result.output
     assert result.output.endswith("Wrote weights.csv and report.html to out.\n")
-    page = base.Path("out/report.html").read_text("utf-8")
+    page = Path("out/report.html").read_text("utf-8")
     assert "counterpoise track prices.csv --index SPX --assets 2</code>" in page
     for row in rows:
         assert f'data-value="{float(row["weight"])!r}"' in page
@@ -178,7 +178,7 @@ def test_rows_without_days_keep_their_order(folder):
 
 
 def write(name, text):
-    base.Path(name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    Path(name).write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
 WIDE = "date,AAA,BBB,SPX\n2024-01-02,1,2,3\n2024-01-03,1.1,2.1,3.1\n2024-01-04,1.2,2.0,3.2\n"
@@ -203,7 +203,7 @@ BAD_FILES = {
     "underscore": (WIDE.replace("2.1", "1_000"), "bad.csv, line 3, column 'BBB' is '1_000'; prices must be numbers."),
     "words": (
         WIDE.replace("2,3", "x,3").replace("2.1", "y").replace("2.0", "z"),
-        "Column 'BBB' of bad.csv holds words such as 'x'; prices must be numbers, leave the column out.",
+        "Column 'BBB' of bad.csv holds words such as 'x'; prices must be numbers without a unit; correct the column, or leave it out with --ignore BBB.",
     ),
     "quote": ('date,"AAA\n', "bad.csv, line 1: unexpected end of data."),
     "no index": (
@@ -227,7 +227,7 @@ BAD_FILES = {
         "bad.csv, line 2, column 'date' is '1/2/2024', which may be read in two ways, and so may all others; write days "
         "as 2024-01-31.",
     ),
-    "day twice": (WIDE + "2024-01-04,1,2,3\n", "prices has more than one row of 2024-01-04; keep one row a day."),
+    "day twice": (WIDE + "2024-01-04,1,2,3\n", "bad.csv has more than one row of 2024-01-04; keep one row a day."),
     "few": ("".join(WIDE.splitlines(True)[:3]), "There are 2 days of prices; at least 3 are needed."),
     "one stock": (
         "date,AAA,SPX\n2024-01-02,1,3\n2024-01-03,1,3\n2024-01-04,1,3\n",
@@ -316,7 +316,7 @@ def test_excel_is_read_or_its_package_named(folder, monkeypatch):
         (("--max-weight", "0.1"), "2 names of the largest --max-weight sum to 0.2, and the weights must sum to 1; raise --assets or --max-weight."),
         (("--measure", "mse"), "--measure is 'mse'; it must be one of 'ete', 'dr', 'hete', 'hdr'."),
         (("--measure", "hdr"), '--measure "hdr" needs --huber, the daily difference beyond which it is linear, such as --huber=0.0025.'),
-        (("--huber", "0.01"), '--huber is 0.01, but --measure "ete" has no such part; leave it out.'),
+        (("--huber", "0.01"), '--huber is 0.01, but --measure "ete" has no such part; leave it out, or use "hete".'),
         (("--include", "AAB"), "--include: 'AAB' is no column of returns; did you mean AAA?"),
         (("--backtest", "many"), "--backtest is 'many'; it must be WINDOW/STEP in rows, such as 252/63."),
         (("--backtest", "1/5"), "WINDOW of --backtest is 1; it must be at least 2."),
@@ -357,7 +357,7 @@ def test_files_that_are_there_are_not_replaced_unasked(result, folder, monkeypat
     assert refused.exit_code == 2
     assert refused.stderr == "out holds weights.csv and report.html; give another --output, or --force to replace.\n"
     assert (folder / "out" / "weights.csv").read_text() == before
-    monkeypatch.setattr(base, "_is_terminal", lambda: True)
+    monkeypatch.setattr(options, "_is_terminal", lambda: True)
     no = CliRunner().invoke(app, ["track", *arguments], input="n\n")
     assert no.exit_code == 1
     assert "out holds weights.csv and report.html. Replace? [y/N]" in no.stderr

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 # A change of a variance below this share of it cannot be measured.
 ROUNDING = 64.0 * float(np.finfo(float).eps)
+# A smaller tracking error is a rounding error of returns.
+NO_ERROR = 1e-14
 
 
 class Rhythm(NamedTuple):
@@ -34,6 +36,7 @@ class Rhythm(NamedTuple):
 
     def in_words(self, error: float) -> str:
         """Return an error of a row, and of a year with the convention."""
+        error = error if error > NO_ERROR else 0.0
         yearly = self.yearly(error)
         said = f"{percent(error)} a {self.unit}"
         return said if yearly is None else f"{said}, {percent(yearly, 2)} a year ({self.convention})"

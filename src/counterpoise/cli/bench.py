@@ -15,7 +15,8 @@ from threadpoolctl import threadpool_limits
 import counterpoise as cp
 from counterpoise import compiling
 from counterpoise.checks import number, whole_number
-from counterpoise.cli.base import AsJson, Debug, Quiet, answer, app
+from counterpoise.cli import options
+from counterpoise.cli.base import answer, app
 from counterpoise.cli.results import print_json
 from counterpoise.datasets import simulate_market
 
@@ -28,9 +29,9 @@ def bench(
     size: Annotated[int, typer.Option(help="Coordinates of each problem.")] = 400,
     starts: Annotated[int, typer.Option(help="Starts a method; the table shows medians.")] = 3,
     seconds: Annotated[float, typer.Option(help="Limit of a run.")] = 1.0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
 ) -> None:
     """Measure every method on three problems made here, from the same starts, one thread each.
 

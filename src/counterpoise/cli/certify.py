@@ -13,9 +13,9 @@ from rich.table import Table
 
 import counterpoise as cp
 from counterpoise.checks import Vector, choice
-from counterpoise.cli import base, results
-from counterpoise.cli.base import AsJson, Debug, Decimal, Quiet, Separator, Verbose, app, status_line
-from counterpoise.cli.problem import PROBLEMS, Dates, Ignore, Target, as_point, build, check_options
+from counterpoise.cli import base, options, results
+from counterpoise.cli.base import app, status_line
+from counterpoise.cli.problem import File, Kind, Lam, Scale, Sparsity, Target, Total, as_point, build, check_options
 from counterpoise.sentences import by_more_than, counted
 from counterpoise.tables.arrays import read_point
 
@@ -26,48 +26,36 @@ ROUNDING = 1e-9
 
 @app.command()
 def certify(
-    file: Annotated[Path, typer.Argument(help="Data: .npz (A, y), .npy (A), .csv or .parquet.", show_default=False)],
-    problem: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(PROBLEMS), help="Which of the paper's problems.", autocompletion=lambda: list(PROBLEMS)
-        ),
-    ],
+    file: File,
+    problem: Kind,
     point: Annotated[Path, typer.Option(help="x: .npy, .npz, .txt or .csv: numbers, or name, weight as track writes.")],
     name: Annotated[str | None, typer.Option(help="Which array or column of --point, if it holds several.")] = None,
     target: Target = None,
-    sparsity: Annotated[
-        int | None, typer.Option("--sparsity", "-s", help="s: coordinates free of the penalty (sit, nnspca).")
-    ] = None,
-    total: Annotated[float | None, typer.Option("--total", "-c", help="c: the sum of x (dcpb1, dcpb2).")] = None,
-    lam: Annotated[float | None, typer.Option(help="λ; by default just above the threshold, as solve has it.")] = None,
-    dates: Dates = None,
-    ignore: Ignore = None,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    scale: Annotated[float, typer.Option(help="Multiplies A and y.")] = 1.0,
+    sparsity: Sparsity = None,
+    total: Total = None,
+    lam: Lam = None,
+    dates: options.Dates = None,
+    ignore: options.Ignore = None,
+    separator: options.Separator = None,
+    decimal: options.Decimal = None,
+    scale: Scale = 1.0,
     level: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(LEVELS),
-            help="Pairs of coordinates, or exchanges of the support as well.",
-            autocompletion=lambda: list(LEVELS),
-        ),
+        str, options.one_of(LEVELS, "Examine pairs of coordinates, or exchanges as well", "LEVEL")
     ] = "pair",
     project: Annotated[bool, typer.Option("--project", help="Move the point onto the constraints first.")] = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    debug: options.Debug = False,
 ) -> None:
     """Say what can be proved about a point.
 
     Example: counterpoise certify data.npz --problem sit -s 30 --point x.npz --level swap
     """
     with base.answer(debug):
-        base.check_files(file, point=point)
-        base.check_manners(quiet, verbose)
-        marks = base.marks_of(separator, decimal)
+        options.check_files(file, point=point)
+        options.check_manners(quiet, verbose)
+        marks = options.marks_of(separator, decimal)
         choice(level, "--level", LEVELS, quoted=False)
         given = {"s": sparsity, "c": total, "lam": lam}
         fixed = {"working_set": None, "k": None, "seed": 0, "max_time": None, "max_iter": None}
@@ -75,7 +63,7 @@ def certify(
         given_point = read_point(point, name, "--point", "--name")
         with base.kept_warnings() as warned, status_line(quiet or as_json) as say:
             say(f"Reading {file.name}")
-            read = build(file, problem, target, given, scale, dates=dates, ignore=base.names_in(ignore, ()), **marks)
+            read = build(file, problem, target, given, scale, dates=dates, ignore=options.names_in(ignore, ()), **marks)
             built, x = read.problem, as_point(given_point, point, read, file)
             if project:
                 x = built.project(x)

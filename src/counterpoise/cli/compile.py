@@ -10,16 +10,17 @@ import typer
 from rich.console import Console
 
 from counterpoise.checks import whole_number
-from counterpoise.cli.base import AsJson, Debug, Quiet, answer, app, status_line, tell
+from counterpoise.cli import options
+from counterpoise.cli.base import answer, app, status_line, tell
 from counterpoise.output import CannotWriteError
 
 
 @app.command("compile")
 def compile_(
     jobs: Annotated[int | None, typer.Option(help="Processes at a time; by default one per core.")] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
 ) -> None:
     """Compile all kernels in advance, for images of containers and for CI.
 

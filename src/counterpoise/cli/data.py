@@ -11,7 +11,8 @@ from rich.table import Table
 
 import counterpoise as cp
 from counterpoise.checks import whole_number
-from counterpoise.cli.base import AsJson, Debug, Force, OneSentence, Quiet, answer, app, kept_warnings, quit_with, tell
+from counterpoise.cli import options
+from counterpoise.cli.base import OneSentence, answer, app, kept_warnings, quit_with, tell
 from counterpoise.cli.portfolio import read_data
 from counterpoise.cli.results import print_json
 from counterpoise.experiments import sets
@@ -32,7 +33,11 @@ Into = Annotated[Path | None, typer.Option("--into", help="Folder to write to; b
 
 @data_app.callback(invoke_without_command=True)
 def data(
-    context: typer.Context, folder: Folder = None, as_json: AsJson = False, quiet: Quiet = False, debug: Debug = False
+    context: typer.Context,
+    folder: Folder = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
 ) -> None:
     """List the sets, whether each is here, and where it may come from."""
     with answer(debug):
@@ -91,9 +96,9 @@ def prepare(
     folder: Folder = None,
     into: Into = None,
     seed: Annotated[int | None, typer.Option(help="Of the rows and columns; by default the one of our tables.")] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
 ) -> None:
     """Draw blocks and write them with their seed, rows and columns.
 
@@ -124,22 +129,26 @@ def add(
     prices: Annotated[Path, typer.Argument(help="Prices or returns, as track takes them.", show_default=False)],
     index: Annotated[str, typer.Option(metavar="COL|FILE", help="The index: a column of the prices, or a file.")],
     name: Annotated[str, typer.Option(help="Name of the new set.")],
-    dates: Annotated[
-        str | None, typer.Option(help="Column of dates; by default the first that holds no numbers.")
-    ] = None,
-    missing: Annotated[str, typer.Option(help=f"What to do about missing prices: {', '.join(MISSING)}.")] = "refuse",
+    returns: Annotated[bool, typer.Option("--returns", help="The table holds returns as fractions.")] = False,
+    dates: options.Dates = None,
+    ignore: options.Ignore = None,
+    missing: Annotated[str, options.one_of(MISSING, "What to do about missing prices", "RULE")] = "refuse",
+    separator: options.Separator = None,
+    decimal: options.Decimal = None,
     folder: Folder = None,
     into: Into = None,
-    force: Force = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
 ) -> None:
     """Make a tracking set of a file of prices; counterpoise reproduce table-2 --set NAME then runs on it.
 
     Example: counterpoise data add prices.csv --index SPX --name MINE --into sets
     """
     with answer(debug):
+        options.check_files(prices)
+        marks = options.marks_of(separator, decimal)
         target = _target(into, sets.data_folder(folder))
         if not name or not all(letter.isalnum() or letter in "-_." for letter in name) or name.startswith("."):
             raise ValueError(f"--name is {name!r}; use letters, digits, - and _.")
@@ -149,7 +158,7 @@ def add(
         if file.exists() and not force:
             raise ValueError(f"{file} exists; give another --name or --force.")
         with kept_warnings() as warned:
-            made = read_data(prices, index, dates, missing, False, {})
+            made = read_data(prices, index, dates, missing, returns, ignore, marks)
         days = [day_label(day) for day in made.returns.index]
         sets.add_prices(name, days, list(made.returns), made.returns.to_numpy(), made.index.to_numpy(), target)
         (m, n), notes = made.returns.shape, [*warned, *made.notes]
@@ -166,9 +175,9 @@ def fetch(
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(sets.FETCHERS)}.", show_default=False)],
     folder: Folder = None,
     into: Into = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
 ) -> None:
     """Download a source with scikit-learn's fetchers; this is the only command that uses the network.
 

@@ -13,7 +13,8 @@ from rich.table import Table
 
 import counterpoise as cp
 from counterpoise.checks import Vector, number, whole_number
-from counterpoise.cli.base import INTERRUPTED, AsJson, Debug, Quiet, answer, app, status_line
+from counterpoise.cli import options
+from counterpoise.cli.base import INTERRUPTED, answer, app, status_line
 from counterpoise.cli.results import print_json
 from counterpoise.datasets import SECTORS, Market, simulate_market
 from counterpoise.findings import resolution
@@ -37,9 +38,9 @@ def demo(
     lam: Annotated[
         float | None, typer.Option(help=f"Weight of the sparsity penalty, {DEFAULT_LAM:g} if not given.")
     ] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,
 ) -> None:
     """Track the index of a simulated market with a few of its stocks, and prove the portfolio.
 

@@ -14,6 +14,7 @@ import typer
 import counterpoise as cp
 from counterpoise.checks import Vector, choice, is_sparse, number, whole_number
 from counterpoise.cli.base import in_options
+from counterpoise.cli.options import column
 from counterpoise.sentences import suggest
 from counterpoise.tables.arrays import TABLES, read_arrays
 from counterpoise.tables.prices import look_like_prices
@@ -27,9 +28,25 @@ OPTIONS = {
     "it must be a finite number": "it must be a finite number; --ignore COL leaves a column out",
 }
 
-Target = Annotated[str | None, typer.Option(metavar="COL", help="Column of the table that is y; the others are A.")]
-Dates = Annotated[str | None, typer.Option(metavar="COL", help="Column of days, if it is not found.")]
-Ignore = Annotated[list[str] | None, typer.Option(metavar="COL", help="Columns of the table to leave out: a,b.")]
+File = Annotated[Path, typer.Argument(help="Data: .npz (A, y), .npy (A), .csv or .parquet.", show_default=False)]
+Kind = Annotated[
+    str,
+    typer.Option(
+        "--problem",
+        metavar="|".join(PROBLEMS),
+        help="Which of the paper's problems.",
+        autocompletion=lambda: list(PROBLEMS),
+    ),
+]
+Target = Annotated[str | None, column("Column of the table that is y; the others are A.")]
+Sparsity = Annotated[
+    int | None, typer.Option("--sparsity", "-s", help="s: coordinates free of the penalty (sit, nnspca).")
+]
+Total = Annotated[float | None, typer.Option("--total", "-c", help="c: the sum of x (dcpb1, dcpb2).")]
+Lam = Annotated[
+    float | None, typer.Option(help="λ; by default just above the threshold beyond which x is sparse or binary.")
+]
+Scale = Annotated[float, typer.Option(help="Multiplies A and y.")]
 
 
 class Built(NamedTuple):

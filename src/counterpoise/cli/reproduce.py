@@ -25,8 +25,8 @@ from rich.text import Text
 import counterpoise as cp
 from counterpoise import plotting
 from counterpoise.checks import whole_number
-from counterpoise.cli import base, results
-from counterpoise.cli.base import AsJson, Debug, Quiet, Verbose, app
+from counterpoise.cli import base, options, results
+from counterpoise.cli.base import app
 from counterpoise.experiments import pages, plan, runner, sets
 from counterpoise.experiments.store import Record, Store
 from counterpoise.experiments.tables import show
@@ -59,10 +59,10 @@ def reproduce(
     backend: Annotated[str, typer.Option(help=f"{', '.join(runner.BACKENDS)}.")] = "loky",
     address: Annotated[str | None, typer.Option(help="Scheduler of a dask or ray cluster that is running.")] = None,
     tables_only: Annotated[bool, typer.Option("--tables-only", help="Run nothing; write from the records.")] = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    debug: options.Debug = False,
 ) -> None:
     """Rerun a table or figure of the paper and set its printed values beside.
 
@@ -71,7 +71,7 @@ def reproduce(
     Example: counterpoise reproduce table-3 --quick
     """
     with base.answer(debug):
-        base.check_manners(quiet, verbose)
+        options.check_manners(quiet, verbose)
         console = Console(highlight=False, markup=False, quiet=quiet or as_json)
         jobs = os.cpu_count() or 1 if jobs is None else whole_number(jobs, "--jobs", 1)
         runner.check_backend(backend, address)
@@ -81,9 +81,9 @@ def reproduce(
         names = list(plan.TARGETS) if target == "all" else [target]
         measured = [name for name in names if name in plan.MEASURED and not tables_only]
         wanted = [plan.read_target(name, quick, use) for name in names if name not in plan.MEASURED]
-        base.check_folder(output, (), force=True, may_ask=False)
+        options.check_folder(output, (), force=True, may_ask=False)
         output.mkdir(parents=True, exist_ok=True)
-        base.check_writable("--output", output / STORE)
+        options.check_writable("--output", output / STORE)
         command = _command(target, quick, use)
         failures: list[str] = []
         done: list[_Written] = []

@@ -13,17 +13,16 @@ from rich.console import Console
 
 import counterpoise as cp
 from counterpoise.checks import choice, number, random_seed, whole_number
-from counterpoise.cli import base, results
-from counterpoise.cli.base import AsJson, Debug, Force, Quiet, Verbose, app, status_line
+from counterpoise.cli import base, options, results
+from counterpoise.cli.base import app, status_line
 from counterpoise.estimators.covariates import DATE_UNITS
 from counterpoise.findings import Listing, balance_table, split_claims
 from counterpoise.output import csv_text
-from counterpoise.sentences import as_text, counted, some, suggest
+from counterpoise.sentences import as_text, counted, suggest
 from counterpoise.tables.days import as_days
 from counterpoise.tables.read import Sheet, read_sheet
 
 LABELS, DRAWS, REPORT = "labels.csv", "draws.csv", "report.html"
-MISSING = ("refuse", "drop-rows", "drop-columns")
 # Numbers under such a name are no covariate: id, ID, patient_id, customerId.
 ID_NAME = re.compile(r"(^|[ _-])(id|ID|Id)$|[a-z]I[dD]$")
 OPTIONS = {
@@ -31,9 +30,10 @@ OPTIONS = {
     "n_draws": "--draws",
     "weights": "--weights",
     "strata": "--strata",
-    "categorical": "--categorical",
     "group_names": "--names",
     "moments": "--moments",
+    "together:": "--together:",
+    "apart:": "--apart:",
     "max_time": "--seconds",
 }
 
@@ -51,69 +51,56 @@ def split(
     names: Annotated[
         str | None, typer.Option(metavar="A,B", help="Names of groups 0, 1, …, such as control,treated.")
     ] = None,
-    strata: Annotated[
-        str | None, typer.Option(metavar="COL", help="Divide the units of each value for themselves.")
-    ] = None,
+    strata: Annotated[str | None, options.column("Split each value of this column separately.")] = None,
     weights: Annotated[
         list[str] | None, typer.Option(metavar="COL=W", help="Weight of a covariate, repeatable; 1 by default.")
     ] = None,
-    categorical: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="A column of numbers that are categories, repeatable.")
-    ] = None,
+    categorical: Annotated[list[str] | None, options.columns("Columns of numbers that are categories")] = None,
     dates: Annotated[
         list[str] | None,
-        typer.Option(metavar="COL=UNIT", help=f"What of a date counts, repeatable: {', '.join(DATE_UNITS)}."),
+        typer.Option(metavar="COL=UNIT", help=f"Balance dates by {', '.join(DATE_UNITS)}; repeatable."),
     ] = None,
     moments: Annotated[int, typer.Option(help="2 balances spreads as well as means.")] = 1,
-    together: Annotated[
-        str | None, typer.Option(metavar="COL", help="Units with the same value stay in one group.")
-    ] = None,
-    apart: Annotated[
-        str | None, typer.Option(metavar="COL", help="No two units with the same value are in one group.")
-    ] = None,
-    missing: Annotated[
-        str,
-        typer.Option(
-            metavar="RULE", help=f"Of empty cells: {', '.join(MISSING)}.", autocompletion=lambda: list(MISSING)
-        ),
-    ] = "refuse",
-    identity: Annotated[
-        str | None, typer.Option("--id", metavar="COL", help="Column with the names of the units.")
-    ] = None,
-    ignore: Annotated[list[str] | None, typer.Option(metavar="COL", help="A column to leave out, repeatable.")] = None,
+    together: Annotated[str | None, options.column("Units with the same value stay in one group.")] = None,
+    apart: Annotated[str | None, options.column("No two units with the same value are in one group.")] = None,
+    missing: options.Gaps = "refuse",
+    identity: options.Identity = None,
+    ignore: options.Ignore = None,
+    separator: options.Separator = None,
+    decimal: options.Decimal = None,
     draws: Annotated[int, typer.Option(help="Near-optimal splits to draw from; 100 or more allow an exact test.")] = 1,
-    seconds: Annotated[float | None, typer.Option(help="Seconds; by default a fixed amount of work.")] = None,
+    seconds: options.Seconds = None,
     seed: Annotated[
         int | None, typer.Option(help="The same seed gives the same split; drawn at random, and recorded, by default.")
     ] = None,
-    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder of labels.csv and report.html.")] = Path(
-        "counterpoise-split"
-    ),
-    force: Force = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
+    output: Annotated[Path, options.folder_of(LABELS, REPORT)] = Path("counterpoise-split"),
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    debug: options.Debug = False,
 ) -> None:
     """Divide units into groups whose covariates agree.
 
     Example: counterpoise split patients.csv --treated 50 --strata clinic --weights age=2 --draws 200
     """
     with base.answer(debug):
-        base.check_manners(quiet, verbose)
+        options.check_files(table)
+        options.check_manners(quiet, verbose)
+        marks = options.marks_of(separator, decimal)
         sizes = [_size(text) for text in treated]
         whole_number(draws, "--draws", 1)
         random_seed(seed, "--seed")
-        choice(missing, "--missing", MISSING, quoted=False)
+        choice(missing, "--missing", options.GAPS, quoted=False)
         days = dict(_date(text) for text in dates or [])
-        base.check_seconds(seconds, "search")
+        options.check_seconds(seconds, "search")
         each = [_weight(text) for text in weights or []]
         written = (LABELS, *((DRAWS,) if draws > 1 else ()), REPORT)
-        base.check_folder(output, written, force, may_ask=not (as_json or quiet))
+        options.check_folder(output, written, force, may_ask=not (as_json or quiet))
         with base.kept_warnings() as warned, status_line(quiet or as_json) as say:
             say(f"Reading {table.name}")
             asked = _Asked(identity, ignore or [], categorical or [], strata, together, apart, days, missing)
-            data = _read(table, asked)
+            data = _read(table, asked, marks)
             for name, _ in each:
                 if name not in data.frame.columns:
                     hint = suggest(name, data.frame.columns, "its columns are {}", quoted=True)
@@ -127,7 +114,6 @@ def split(
                     sizes[0] if len(sizes) == 1 else sizes,
                     weights=dict(each) or None,
                     strata=strata,
-                    categorical=[name for name in categorical or [] if name in data.frame.columns] or None,
                     dates={name: unit for name, unit in days.items() if name in data.frame.columns} or None,
                     moments=moments,
                     together=together,
@@ -215,9 +201,13 @@ class _Asked(NamedTuple):
         return [name for name in (self.together, self.apart) if name is not None]
 
 
-def _read(path: Path, asked: _Asked) -> _Data:
-    sheet = read_sheet(path, may_lack_names=True)
-    options: dict[str, list[Any]] = {
+def _read(path: Path, asked: _Asked, marks: dict[str, str | None]) -> _Data:
+    sheet = read_sheet(path, may_lack_names=True, **marks)
+    asked = asked._replace(
+        ignore=options.names_in(asked.ignore, sheet.names),
+        categorical=options.names_in(asked.categorical, sheet.names),
+    )
+    given: dict[str, list[Any]] = {
         "--ignore": asked.ignore,
         "--categorical": asked.categorical,
         "--strata": [asked.strata],
@@ -226,7 +216,7 @@ def _read(path: Path, asked: _Asked) -> _Data:
         "--dates": list(asked.dates),
         "--id": [asked.identity],
     }
-    for option, names in options.items():
+    for option, names in given.items():
         for name in names:
             if name is not None:
                 sheet.require(name, option)
@@ -274,27 +264,12 @@ def _read(path: Path, asked: _Asked) -> _Data:
 def _without_gaps(frame: Any, names: list[str], asked: _Asked, sheet: Sheet, notes: list[str]) -> Any:
     """Apply the rule for empty cells of covariates and strata."""
     gaps = frame[names].isna().to_numpy()
-    if not gaps.any():
-        return frame
-    if asked.missing == "refuse":
-        row, k = map(int, np.argwhere(gaps)[0])
-        empty = f"{counted(gaps.sum(), 'cell')} {'is' if gaps.sum() == 1 else 'are'} empty"
-        raise ValueError(
-            f"{empty}, the first at {sheet.place(row, names[k])}; choose a rule with --missing: "
-            f"{', '.join(MISSING[1:])}."
-        )
-    if asked.missing == "drop-rows":
-        kept = ~gaps.any(axis=1)
-        notes.append(
-            f"Left out {int((~kept).sum())} of {counted(len(frame), 'unit')}, for their empty cells: "
-            f"{some(frame.index[~kept])}."
-        )
-        return frame[kept]
-    bad = [name for name, gap in zip(names, gaps.any(axis=0), strict=True) if gap]
-    if asked.strata in bad:
+    rows, columns, said = options.without_gaps(gaps, asked.missing, frame.index, names, "unit", sheet.place)
+    lost = [name for name, keep in zip(names, columns, strict=True) if not keep]
+    if asked.strata in lost:
         raise ValueError(f"--strata is {asked.strata!r}, which has empty cells; give --missing drop-rows.")
-    notes.append(f"Left out {counted(len(bad), 'column')} with empty cells: {some(bad)}.")
-    return frame.drop(columns=bad)
+    notes += said
+    return frame[rows].drop(columns=lost)
 
 
 def _is_identity(sheet: Sheet, name: str) -> bool:

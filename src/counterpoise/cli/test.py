@@ -11,8 +11,8 @@ from rich.console import Console
 
 import counterpoise as cp
 from counterpoise.checks import Vector, choice, number
-from counterpoise.cli import base, results
-from counterpoise.cli.base import AsJson, Debug, Quiet, Verbose, app
+from counterpoise.cli import base, options, results
+from counterpoise.cli.base import app
 from counterpoise.estimators.draws import MISSING, Split
 from counterpoise.estimators.randomisation import ALTERNATIVES
 from counterpoise.figures.page import Column
@@ -31,32 +31,30 @@ def test(
         Path, typer.Argument(help="A row a unit, with its outcome: .csv, .parquet or .xlsx.", show_default=False)
     ],
     outcome: Annotated[list[str], typer.Option(metavar="COL", help="The column of the outcome, repeatable.")],
-    identity: Annotated[
-        str | None, typer.Option("--id", metavar="COL", help="Column with the names of the units.")
-    ] = None,
-    alternative: Annotated[str, typer.Option(help=f"{', '.join(ALTERNATIVES)}.")] = "two-sided",
+    identity: options.Identity = None,
+    alternative: Annotated[str, options.one_of(ALTERNATIVES, "What is tested for")] = "two-sided",
     confidence: Annotated[float, typer.Option(help="Of the interval; power is at 1 − confidence.")] = 0.95,
     effect: Annotated[float | None, typer.Option(help="Say how likely an effect of this size is found.")] = None,
     baseline: Annotated[
         bool, typer.Option("--baseline", help="Outcomes are from before the experiment: power only, no test.")
     ] = False,
-    missing: Annotated[
-        str,
-        typer.Option(
-            metavar="RULE", help=f"Of empty cells: {', '.join(MISSING)}.", autocompletion=lambda: list(MISSING)
-        ),
-    ] = "refuse",
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
+    missing: Annotated[str, options.one_of(MISSING, "What to do about empty cells", "RULE")] = "refuse",
+    separator: options.Separator = None,
+    decimal: options.Decimal = None,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    debug: options.Debug = False,
 ) -> None:
     """Test whether groups differ in an outcome, exactly for the splits that were drawn from.
 
     Example: counterpoise test counterpoise-split/draws.csv outcomes.csv --outcome pain --effect 5
     """
     with base.answer(debug):
-        base.check_manners(quiet, verbose)
+        options.check_files(draws)
+        options.check_files(outcomes)
+        options.check_manners(quiet, verbose)
+        marks = options.marks_of(separator, decimal)
         choice(alternative, "--alternative", ALTERNATIVES, quoted=False)
         choice(missing, "--missing", MISSING, quoted=False)
         if not 0.0 < number(confidence, "--confidence") < 1.0:
@@ -64,7 +62,7 @@ def test(
         if baseline and effect is None:
             raise ValueError("--baseline tests nothing, so it needs --effect, whose power is asked for.")
         split = Split.load(draws)
-        sheet = read_sheet(outcomes)
+        sheet = read_sheet(outcomes, False, **marks)
         notes = list(sheet.notes)
         rows = _rows(split, sheet, draws, identity, notes)
         if not baseline:

@@ -12,12 +12,12 @@ from rich.console import Console
 
 import counterpoise as cp
 from counterpoise.checks import choice, number, whole_number
-from counterpoise.cli import base, results
-from counterpoise.cli.base import AsJson, Debug, Decimal, Force, Line, Quiet, Separator, Verbose, app, status_line
+from counterpoise.cli import base, options, results
+from counterpoise.cli.base import Line, app, status_line
 from counterpoise.cli.portfolio import Data, is_file, read_data, read_rules
 from counterpoise.findings import Listing, ending, holdings_table, rhythm_of, tracking_claims
 from counterpoise.output import csv_text
-from counterpoise.sentences import percent
+from counterpoise.sentences import counted, percent
 from counterpoise.tables.prices import MISSING
 
 FILES = ("weights.csv", "report.html")
@@ -53,7 +53,7 @@ def track(
     ],
     index: Annotated[str, typer.Option(metavar="COL|FILE", help="The index: a column of the prices, or a file.")],
     returns: Annotated[
-        bool, typer.Option("--returns", help="The table holds returns as fractions; found if many are negative.")
+        bool, typer.Option("--returns", help="The table holds returns as fractions; detected if many are negative.")
     ] = False,
     assets: Annotated[int, typer.Option(help="How many names to hold, at most.")] = 30,
     max_weight: Annotated[
@@ -84,7 +84,7 @@ def track(
         ),
     ] = "ete",
     huber: Annotated[
-        float | None, typer.Option(help="Daily difference beyond which hete and hdr are linear: 0.0025.")
+        float | None, typer.Option(help="Difference beyond which hete and hdr are linear, such as 0.0025.")
     ] = None,
     train_until: Annotated[
         str | None, typer.Option(metavar="DATE", help="Fit on the days up to this one, hold on those after.")
@@ -95,34 +95,24 @@ def track(
     expanding: Annotated[
         bool, typer.Option("--expanding", help="Fit each window of --backtest on all rows before it.")
     ] = False,
-    missing: Annotated[
-        str,
-        typer.Option(
-            metavar="RULE",
-            help=f"Of missing prices: {', '.join(MISSING)}.",
-            autocompletion=lambda: list(MISSING),
-        ),
-    ] = "refuse",
-    dates: Annotated[str | None, typer.Option(metavar="COL", help="Column of days, if it is not found.")] = None,
-    separator: Separator = None,
-    decimal: Decimal = None,
+    missing: Annotated[str, options.one_of(MISSING, "What to do about missing prices", "RULE")] = "refuse",
+    dates: options.Dates = None,
+    ignore: options.Ignore = None,
+    separator: options.Separator = None,
+    decimal: options.Decimal = None,
     method: Annotated[
         str, typer.Option(metavar="NAME", help="How it is found: search; swap or bcd-g, faster and not as good.")
     ] = "search",
-    work: Annotated[int | None, typer.Option(help="Starts and children of a search.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Workers of a search; -1 for one a core.")] = None,
-    seconds: Annotated[
-        float | None, typer.Option(help="Seconds for each fit; by default a fixed amount of work.")
-    ] = None,
+    work: options.Work = None,
+    jobs: options.Jobs = None,
+    seconds: options.Seconds = None,
     seed: Annotated[int, typer.Option(help="The same seed gives the same weights.")] = 0,
-    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder of weights.csv and report.html.")] = Path(
-        "counterpoise-track"
-    ),
-    force: Force = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
+    output: Annotated[Path, options.folder_of(*FILES)] = Path("counterpoise-track"),
+    force: options.Force = False,
+    as_json: options.AsJson = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    debug: options.Debug = False,
 ) -> None:
     """Follow an index with few names, from a file of prices or returns.
 
@@ -131,14 +121,14 @@ def track(
     with base.answer(debug):
         limits = {"max_weight": max_weight, "min_weight": min_weight}
         tables = {"groups": groups, "group_limits": group_limits, "previous": previous, "index_weights": index_weights}
-        base.check_files(prices, **tables, **{name: Path(text) for name, text in limits.items() if is_file(text)})
-        base.check_manners(quiet, verbose)
+        options.check_files(prices, **tables, **{name: Path(text) for name, text in limits.items() if is_file(text)})
+        options.check_manners(quiet, verbose)
         whole_number(assets, "--assets", 1)
         whole_number(seed, "--seed", 0)
         number(cost, "--cost", 0.0)
-        base.check_seconds(seconds)
+        options.check_seconds(seconds)
         choice(missing, "--missing", MISSING, quoted=False)
-        marks = base.marks_of(separator, decimal)
+        marks = options.marks_of(separator, decimal)
         _check_measure(measure, huber)
         if train_until is not None and backtest is not None:
             raise ValueError("--train-until and --backtest are both given; give one of them.")
@@ -147,10 +137,10 @@ def track(
         if group_limits is not None and groups is None:
             raise ValueError("--group-limits is given without --groups; say which name is in which group.")
         spans = None if backtest is None else _spans(backtest)
-        base.check_folder(output, FILES, force, may_ask=not (as_json or quiet))
+        options.check_folder(output, FILES, force, may_ask=not (as_json or quiet))
         with base.kept_warnings() as warned, status_line(quiet or as_json) as say:
             say(f"Reading {prices.name}")
-            data = read_data(prices, index, dates, missing, returns, marks)
+            data = read_data(prices, index, dates, missing, returns, ignore, marks)
             split = None if train_until is None else _row_after(data, train_until)
             _check_window(spans, data)
             rules = read_rules(data, groups, group_limits, previous, index_weights, limits)
@@ -159,8 +149,8 @@ def track(
                 transaction_cost=cost,
                 measure=measure,
                 huber=huber,
-                include=base.names_in(include, data.returns.columns) or None,
-                exclude=base.names_in(exclude, data.returns.columns) or None,
+                include=options.names_in(include, data.returns.columns) or None,
+                exclude=options.names_in(exclude, data.returns.columns) or None,
                 method=method,
                 work=work,
                 max_time=seconds,
@@ -170,7 +160,7 @@ def track(
             )
             with base.in_options(OPTIONS):
                 found = _fit(tracker, data, split, spans, expanding, say)
-        notes, warned = [*data.notes, *rules.notes], [*rules.warnings, *warned]
+        notes, warned = [*data.notes, *rules.notes], [*rules.warnings, *warned, *_few_rows(found)]
         if found.cut:
             warned.append("Interrupted: what was finished is shown.")
         from counterpoise.report import tracking_report
@@ -287,6 +277,17 @@ def _fit(
 
     rolled = backtest(tracker, *rows, *spans, cost=cost, expanding=expanding, callback=progress)
     return _Found(fitted, rows, rolled, not rolled.complete)
+
+
+def _few_rows(found: _Found) -> list[str]:
+    """Warn of a fit that any index would allow."""
+    rows, names = len(found.rows[0]), found.tracker.n_assets
+    if rows > names:
+        return []
+    return [
+        f"The portfolio is fitted on {counted(rows, 'row')} of returns and may hold {names} names: so few rows can be "
+        "fitted almost exactly by chance, and the tracking error of the fit says little about other days."
+    ]
 
 
 def _interrupted(fitted: Any) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import functools
 import io
+import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -26,7 +28,9 @@ NameRule = Callable[[Path, str, list[str]], tuple[list[str] | None, list[str]]]
 
 TEXT = (".csv", ".tsv", ".txt")
 SUFFIXES = (*TEXT, ".parquet", ".xlsx")
-SEPARATORS = (",", ";", "\t", "|")
+SEPARATORS = (";", "\t", "|", ",")
+# Lines by which the separator is found.
+SAMPLE = 20
 # Spellings of an empty cell.
 NOTHING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "-"}
 DECIMAL_COMMA = re.compile(r"\s*[-+]?(\d{1,3}(\.\d{3})+(,\d+)?|\d*,\d+)([eE][-+]?\d+)?\s*")
@@ -94,8 +98,19 @@ class Sheet:
         return f"{self.path}, {unit} {self.lines[row]}, column {which}"
 
     def text(self, name: str) -> list[str | None]:
-        """Return a column as strings; whole numbers have no decimals."""
-        return [_as_word(value) for value in self.column(name)]
+        """Return a column as strings; whole numbers have no decimals, and keep the zeros before them."""
+        words, k = [_as_word(value) for value in self.column(name)], self.names.index(name)
+        if self.cells is None or name in self.words:
+            return words
+        given = [row[k].strip() for row in self.cells]
+        return [cell if cell.isdigit() else word for cell, word in zip(given, words, strict=True)]
+
+    def without(self, names: Sequence[str]) -> Sheet:
+        """Return the table without some columns."""
+        kept = [k for k, name in enumerate(self.names) if name not in names]
+        cells = None if self.cells is None else [[row[k] for k in kept] for row in self.cells]
+        parts = {"names": [self.names[k] for k in kept], "columns": [self.columns[k] for k in kept], "cells": cells}
+        return dataclasses.replace(self, **parts)  # type: ignore[arg-type]
 
     def one_of(self, names: Sequence[str], besides: Sequence[str] = ()) -> str | None:
         """Return the first of these names that is a column, in any case of letters."""
@@ -162,7 +177,8 @@ def read_sheet(
         Take a first line of numbers for data, name the columns by their place, and say so in the notes; otherwise
         such a table is refused.
     separator : str, optional
-        Of cells in text; by default the first of comma, semicolon, tab and bar that the first line holds.
+        Of cells in text; by default the one of semicolon, tab, bar and comma that divides the first lines into equally
+        many cells.
     decimal : {".", ","}, optional
         Of numbers in text; by default a comma if semicolons separate cells and no number has a point.
     """
@@ -244,9 +260,7 @@ def _check_names(path: Path, names: list[str]) -> None:
 
 def _read_text(path: Path, rule: NameRule, separator: str | None, decimal: str | None) -> Sheet:
     text = _decoded(path)
-    if separator is None:
-        first = next((line for line in text.splitlines() if line.strip()), "")
-        separator = next((mark for mark in SEPARATORS[decimal == "," :] if mark in first), ",")
+    separator = _separator_of(text, decimal) if separator is None else separator
     rows, lines = _split_text(path, text, separator)
     names, notes = rule(path, f"line {lines[0]}", rows[0])
     if names is not None:
@@ -270,10 +284,28 @@ def _read_text(path: Path, rule: NameRule, separator: str | None, decimal: str |
     )
 
 
+def _separator_of(text: str, decimal: str | None) -> str:
+    """Return the mark that divides the first lines into equally many cells, or one that the first line has.
+
+    A comma comes last: it may be in names and numbers of a file that semicolons separate.
+    """
+    lines = list(itertools.islice((line for line in text.splitlines() if line.strip()), SAMPLE))
+    found = [mark for mark in SEPARATORS if mark != decimal and lines and mark in lines[0]]
+    for mark in found:
+        with contextlib.suppress(csv.Error):  # of a cell too long, which reading the whole file reports
+            widths = {len(row) for row in csv.reader(lines, delimiter=mark)}
+            if len(widths) == 1 and widths != {1}:
+                return mark
+    return "," if "," in found or not found else found[0]
+
+
 def _decoded(path: Path) -> str:
     content = path.read_bytes()
-    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):  # what editors write before UTF-16
-        raise ValueError(f"{path} is not UTF-8 text.")
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):  # what spreadsheets write before "Unicode text"
+        try:
+            return content.decode("utf-16")
+        except UnicodeDecodeError:
+            raise ValueError(f"{path} begins as UTF-16 text, but is damaged; save it as UTF-8.") from None
     if content[:4] in (b"PK\x03\x04", b"PAR1") or b"\0" in content:
         raise ValueError(f"{path} is no text, but a spreadsheet, an archive or another binary file; save it as CSV.")
     try:
