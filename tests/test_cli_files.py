@@ -197,3 +197,36 @@ def test_data_add_reads_german_returns(weights):
     assert found.exit_code == 0, found.output
     assert "39 returns of 4 stocks" in found.output
     np.testing.assert_allclose(np.load("sets/index_tracking/MINE.npz")["R"], frame[list("ABCD")], rtol=1e-12)
+
+
+def test_words_that_nearly_all_differ_are_told_of(units):
+    frame = pd.read_csv("plain.csv").assign(note=[f"n{k % 14}" for k in range(16)])
+    frame.to_csv("notes.csv", index=False)
+    found = said("split", "notes.csv", "--treated", "8")
+    sentence = "Column 'note' has 14 different values in 16 units, too many to balance; --ignore note leaves it out."
+    assert sentence in found["notes"]
+
+
+def test_pca_tells_of_a_column_that_hides_the_others(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    X = pd.DataFrame(np.random.default_rng(0).standard_normal((20, 4)), columns=list("abcd"))
+    X.assign(b=1e6 * X["b"]).to_csv("cells.csv", index=False)
+    asked = ("pca", "cells.csv", "--components", "1", "--nonzero", "2")
+    sentence = "Column 'b' has 100 % of the variance; --standardise gives all columns the same weight."
+    assert said(*asked)["notes"] == [sentence]
+    assert said(*asked, "--standardise")["notes"] == []
+
+
+@pytest.mark.parametrize("suffix", [".tsv", ".xlsx"])
+def test_solve_reads_the_tables_that_track_reads(weights, suffix):
+    frame = prices().pct_change().iloc[1:]
+    if suffix == ".xlsx":
+        pytest.importorskip("openpyxl")
+        frame.to_excel(f"returns{suffix}")
+    else:
+        frame.to_csv(f"returns{suffix}", sep="\t")
+    frame.to_csv("returns.csv")
+    asked = ("--problem", "sit", "--target", "SPX", "-s", "3", "--json")
+    plain, found = (json.loads(run("solve", file, *asked).stdout) for file in ("returns.csv", f"returns{suffix}"))
+    assert found["results"][0]["x"] == pytest.approx(plain["results"][0]["x"])
+    assert found["notes"] == [f"Left out Date of returns{suffix}, which is no data."]

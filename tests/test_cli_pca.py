@@ -76,7 +76,7 @@ def test_json_is_all_there_is_on_stdout(folder):
 def test_quiet_and_verbose(folder):
     assert run("cells.csv", "--components", "1", "-q").output == ""
     found = run("cells.csv", "--components", "1", "--nonzero", "3", "-v", "--force")
-    assert "Component 1: The run ended as" in found.output
+    assert "Component 1: The run ended after" in found.output
     assert "Not proved" in found.output
 
 

@@ -235,7 +235,7 @@ def test_a_lottery_has_a_random_recorded_seed(folder):
     seeds = {row["seed"] for row in rows_of("counterpoise-split/draws.csv")}
     assert seeds == {str(said[1]["seed"])}
     assert said[1]["command"].endswith(f"--seed {said[1]['seed']}")
-    assert f"The seed is {said[1]['seed']}; with --seed" in Path("counterpoise-split/report.html").read_text("utf-8")
+    assert f"The seed is {said[1]['seed']}; --seed" in Path("counterpoise-split/report.html").read_text("utf-8")
     again = run("patients.csv", "--treated", "8", "--draws", "20", "--json", "--force", "--seed", said[1]["seed"])
     assert json.loads(again.stdout)["labels"] == said[1]["labels"]
 

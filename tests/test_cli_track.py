@@ -123,7 +123,7 @@ def test_quiet_says_nothing_and_verbose_more(folder):
     assert (folder / "counterpoise-track" / "weights.csv").exists()
     verbose = run("prices.csv", "--index", "SPX", "--assets", "2", "-v", "--force", "--backtest", "20/10")
     assert verbose.exit_code == 0, verbose.output
-    assert "The run ended as" in verbose.output
+    assert "The run ended after" in verbose.output
     assert "rebalances: 2" in verbose.output
     assert "Tracking error out of sample" in verbose.output
     page = (folder / "counterpoise-track" / "report.html").read_text("utf-8")

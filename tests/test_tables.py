@@ -100,6 +100,6 @@ def test_text_in_another_encoding_is_named(tmp_path):
 
 def test_names_that_repeat_are_refused_but_not_in_arrays(tmp_path):
     text = "a,a\n1,2\n"
-    with pytest.raises(ValueError, match=r"has more than one column 'a', the 1\. and the 2\.; names must be unique\.$"):
+    with pytest.raises(ValueError, match=r"has more than one column 'a', columns 1 and 2; names must be unique\.$"):
         sheet_of(tmp_path, text)
     assert read_arrays(tmp_path / "t.csv")["A"].tolist() == [[1.0, 2.0]]

@@ -67,7 +67,7 @@ def rhythm_of(labels: Any) -> Rhythm:
 def ending(result: Result) -> str:
     """Say how a run ended and what it took."""
     took = f"{result.time:.2f} s and {result.nit:,} iterations"
-    return f"The run ended as {spelled(result.status)} after {took}: {result.message}."
+    return f"The run ended after {took}, with status {spelled(result.status)}: {result.message}."
 
 
 def resolution(problem: Any, x: Any) -> float:
@@ -113,8 +113,9 @@ def component_claims(pca: SparsePCA) -> list[str]:
         sentences.append(f"Proved of {which}: {given}no change of any two loadings raises its variance {amount}.")
         sentences.append("Not proved: that no other loadings are better; the search looks for some and stops.")
     return sentences + [
-        f"{'Each of components' if len(which_ones) > 1 else 'Component'} {joined(which_ones)}: {message}."
-        for message, which_ones in by_message.items()
+        f"Component{'s' * (len(these) > 1)} {joined(these)} {are} not certified: {message}."
+        for message, these in by_message.items()
+        for are in ["is" if len(these) == 1 else "are"]
     ]
 
 
@@ -123,7 +124,9 @@ def split_claims(split: Split) -> list[str]:
     largest, at_random = split.max_difference, split.at_random[1]
     ratio = at_random / largest if largest > 1e-12 else math.inf
     times = f"{ratio:,.0f}" if ratio >= 10.0 else f"{ratio:.2g}"
-    better = "none at all" if math.isinf(ratio) else f"{times} times less than {at_random:.2g}, the median at random"
+    better = (
+        "none at all" if math.isinf(ratio) else f"{times} times less than the median of random splits, {at_random:.2g}"
+    )
     if not split.is_better_than_random:
         better = f"NO BETTER THAN RANDOM, where the median is {at_random:.2g}"
     sentences = [
@@ -133,7 +136,7 @@ def split_claims(split: Split) -> list[str]:
     count = len(split.reference)
     if len(split.draws) > 1:
         sentences.append(
-            f"The split was drawn by lot from {count} near-optimal ones"
+            f"The split was drawn at random from {count} near-optimal ones"
             f"{', the draws and their mirror images' if split.mirrored else ''}. A randomisation test over them is "
             f"exact, whatever the outcomes' distribution; its least two-sided p-value is {1 + split.mirrored}/{count}."
         )

@@ -112,7 +112,7 @@ def sentences(
     said.append(f"Its first-order residual is {residual:.1e}, which is 0 at a critical point.")
     if certificate.swap_gap is not None:
         if certificate.swap_gap <= rounding:
-            said.append("No exchange of a held coordinate for another one lowers it, all weights chosen anew.")
+            said.append("No exchange of a held coordinate for another one lowers it, with all weights re-optimised.")
         elif certificate.worst_swap is None:
             said.append(
                 f"Other weights of the same coordinates lower it by {certificate.swap_gap:.4g}; from the best of them "
@@ -123,7 +123,7 @@ def sentences(
             who = f"Letting {one}{called(enters)} in"
             if leaves >= 0:
                 who = f"Exchanging {one}{called(leaves)} for {called(enters)}"
-            said.append(f"{who}, all weights chosen anew, lowers it by {certificate.swap_gap:.4g}.")
+            said.append(f"{who}, with all weights re-optimised, lowers it by {certificate.swap_gap:.4g}.")
     if certificate.exact:
         said.append(
             f"λ is above {certificate.exact_lam:.4g}, so that every point without a better pair is as sparse, or as "

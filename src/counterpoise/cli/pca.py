@@ -23,6 +23,8 @@ from counterpoise.tables.read import read_sheet
 if TYPE_CHECKING:
     from counterpoise.solvers.run import Progress as RunProgress
 
+# A column of this share of the variance is told of.
+DOMINANT = 0.9
 FILES = ("loadings.csv", "report.html")
 OPTIONS = {
     "n_components": "--components",
@@ -95,7 +97,7 @@ def pca(
         options.check_folder(output, FILES, force, may_ask=not (as_json or quiet))
         with base.kept_warnings() as warned, status_line(quiet or as_json) as say:
             say(f"Reading {table.name}")
-            data = _read(table, rows, ignore or [], missing, covariance, marks)
+            data = _read(table, rows, ignore or [], missing, covariance, standardise, marks)
             if sizes and max(sizes) > data.X.shape[1]:
                 raise ValueError(f"--nonzero is {max(sizes)}, but there are {data.X.shape[1]} features; lower it.")
             say(f"Looking for {counted(components, 'component')}", seconds)
@@ -169,6 +171,7 @@ def _read(
     ignore: list[str],
     missing: str,
     covariance: bool,
+    standardise: bool,
     marks: dict[str, str | None],
 ) -> _Data:
     sheet = read_sheet(path, may_lack_names=True, **marks)
@@ -213,7 +216,19 @@ def _read(
     if still:
         verbs = "does not vary and has" if len(still) == 1 else "do not vary and have"
         notes.append(f"{_columns(still)} {verbs} no loading: {some(still)}.")
+    if not standardise:
+        notes += _dominant(X, chosen)
     return _Data(X, chosen, [str(label) for label, keep in zip(labels, kept, strict=True) if keep], notes)
+
+
+def _dominant(X: Any, names: list[str]) -> list[str]:
+    """Tell of a column whose variance hides that of all others."""
+    variances = X.var(axis=0)
+    largest, share = int(variances.argmax()), float(variances.max() / max(variances.sum(), 1e-300))
+    if share < DOMINANT:
+        return []
+    said = f"Column {names[largest]!r} has {percent(share)} of the variance"
+    return [f"{said}; --standardise gives all columns the same weight."]
 
 
 def _mirrored(C: Any, path: Path, notes: list[str]) -> Any:
@@ -279,7 +294,7 @@ def _print(console: Console, fitted: Any, data: _Data, verbose: bool) -> None:
     listing, last, rows = loadings_table(fitted, data.features), 0, []
     for component, feature, loading in listing.rows:
         share = f"{component} ({percent(fitted.explained_variance_ratio_[component - 1], 1)})"
-        rows.append([share if component != last else "", feature, f"{loading:.3f}"])
+        rows.append([share if component != last else "", feature, f"{loading:.3f}".replace("-", "−")])
         last = component
     results.print_table(console, "Loadings", listing, rows, "loadings.csv")
     total = percent(float(np.sum(fitted.explained_variance_ratio_)), 1)

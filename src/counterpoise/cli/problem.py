@@ -28,7 +28,9 @@ OPTIONS = {
     "it must be a finite number": "it must be a finite number; --ignore COL leaves a column out",
 }
 
-File = Annotated[Path, typer.Argument(help="Data: .npz (A, y), .npy (A), .csv or .parquet.", show_default=False)]
+File = Annotated[
+    Path, typer.Argument(help="Data: .npz (A, y), .npy (A), .csv, .tsv, .parquet or .xlsx.", show_default=False)
+]
 Kind = Annotated[
     str,
     typer.Option(

@@ -18,7 +18,7 @@ from counterpoise.cli.base import app, status_line
 from counterpoise.estimators.covariates import DATE_UNITS
 from counterpoise.findings import Listing, balance_table, split_claims
 from counterpoise.output import csv_text
-from counterpoise.sentences import as_text, counted, suggest
+from counterpoise.sentences import as_text, counted, in_column, suggest
 from counterpoise.tables.days import as_days
 from counterpoise.tables.read import Sheet, read_sheet
 
@@ -34,6 +34,7 @@ OPTIONS = {
     "moments": "--moments",
     "together:": "--together:",
     "apart:": "--apart:",
+    "together and apart": "--together and --apart",
     "max_time": "--seconds",
 }
 
@@ -126,7 +127,7 @@ def split(
         notes = [*warned, *data.notes]
         if not found.is_better_than_random:
             typer.echo(warned[0], err=True)
-        notes.append(f"The seed is {found.seed}; with --seed {found.seed} the same split comes again.")
+        notes.append(f"The seed is {found.seed}; --seed {found.seed} gives the same split again.")
         command = results.command_of(context) + ("" if seed is not None else f" --seed {found.seed}")
         from counterpoise.report import split_report
 
@@ -240,6 +241,12 @@ def _read(path: Path, asked: _Asked, marks: dict[str, str | None]) -> _Data:
         if sheet.is_mixed(name):
             # Numbers with a few words among them are a mistake, not a category.
             sheet.numbers(name, f"the column's other cells are numbers; correct it, or give --categorical {name}")
+        values = set(sheet.text(name)) if name in sheet.words else ()
+        if 2 * len(values) > len(sheet.lines) > 2:
+            notes.append(
+                f"Column {name!r} has {len(values)} different values in {counted(len(sheet.lines), 'unit')}, too many "
+                f"to balance; --ignore {name} leaves it out."
+            )
     frame = sheet.frame[columns].copy()
     for name in as_words:
         frame[name] = sheet.text(name)
@@ -305,10 +312,10 @@ def _summary(found: Any, data: _Data, labels: list[Any], balance: Listing, notes
 def _print(console: Console, found: Any, balance: Listing, notes: list[str], verbose: bool) -> None:
     for note in notes:
         base.tell(console, note)
-    # Tiny differences of indicators are rounding errors.
-    rows = (
-        [name, *(as_text(value if abs(value) > 1e-12 else 0.0) for value in values)] for name, *values in balance.rows
-    )
+    names, *parts = zip(*balance.rows, strict=True)
+    # Tiny differences of indicators are rounding errors; means have units of their own.
+    differences = in_column([value if abs(value) > 1e-12 else 0.0 for value in parts[-1]])
+    rows = zip(names, *(map(as_text, part) for part in parts[:-2]), in_column(parts[-2]), differences, strict=True)
     results.print_table(console, "Balance", balance, rows, REPORT)
     sizes = ", ".join(f"{size} in group {name}" for name, size in zip(found.groups, found.group_sizes, strict=True))
     base.tell(console, f"{sizes}.")

@@ -1,4 +1,4 @@
-"""Read the data of a problem from ``.npz``, ``.npy``, ``.csv`` or ``.parquet``, and points of it."""
+"""Read the data of a problem from ``.npz``, ``.npy`` or a table, and points of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from counterpoise.tables.read import Sheet, check_suffix, is_number, number_in, 
 MATRIX_NAMES = ("A", "R", "returns", "X")
 TARGET_NAMES = ("y", "index")
 SPARSE_NAMES = ("data", "indices", "indptr", "shape")
-TABLES = (".csv", ".parquet")
+TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 SUFFIXES = (".npz", ".npy", *TABLES)
 POINTS = (".npz", ".npy", ".csv", ".txt")
 # What NumPy raises on an archive cut short, altered or encrypted.
@@ -42,7 +42,7 @@ def read_arrays(
         * ``.npz``: A (or R, returns, X) and perhaps y (or index); instead of A also data, indices, indptr and shape
           of a CSR matrix, or what ``scipy.sparse.save_npz`` writes.
         * ``.npy``: A.
-        * ``.csv``: numbers, with or without a line of names.
+        * ``.csv``, ``.tsv`` or ``.xlsx``: numbers, with or without a line of names.
         * ``.parquet``: columns of numbers.
 
         In a table with names, a column of days and the row numbers that pandas writes are no data.
@@ -68,7 +68,7 @@ def read_arrays(
     ValueError
         If it does not hold what it should; the sentence says where.
     ImportError
-        If ``.parquet`` needs a package that is not installed.
+        If ``.parquet`` or ``.xlsx`` needs a package that is not installed.
     """
     path = Path(path)
     suffix = check_suffix(path, SUFFIXES, "a data file")

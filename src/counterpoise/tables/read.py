@@ -250,7 +250,7 @@ def _check_names(path: Path, names: list[str]) -> None:
             raise ValueError(f"{path}: column {k + 1} has no name; give every column one.")
         if name in names[:k]:
             raise ValueError(
-                f"{path} has more than one column {name!r}, the {names.index(name) + 1}. and the {k + 1}.; names must "
+                f"{path} has more than one column {name!r}, columns {names.index(name) + 1} and {k + 1}; names must "
                 "be unique."
             )
 
