@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
@@ -127,3 +128,10 @@ def test_names_and_repeats(rng):
 def test_bad_options_get_one_sentence(rng, options, sentence):
     with pytest.raises((ValueError, TypeError), match=sentence):
         SimplexRegression(**options).fit(rng.standard_normal((6, 3)), rng.standard_normal(6))
+
+
+@pytest.mark.parametrize("columns", [1, 4])
+def test_it_writes_a_page(tmp_path, columns):
+    X = pd.DataFrame(np.random.default_rng(0).standard_normal((20, columns)), columns=list("abcd")[:columns])
+    page = SimplexRegression(random_state=0).fit(X, X["a"]).report(tmp_path / "report.html").read_text("utf-8")
+    assert "<td>a</td>" in page and "<dt>n_nonzero</dt>" in page

@@ -76,6 +76,8 @@ __all__ = [
 ]
 
 FORMATS = (".png", ".svg", ".pdf")
+# Of the difference from the index, above the line, as a share of its range.
+LEGEND_ROOM = 0.4
 
 
 def plot_objective(
@@ -213,6 +215,8 @@ def plot_tracking(
             panel.axvspan(along[0], along[first], color=SPARE[0].colour, alpha=0.15, lw=0, zorder=0, label=label)
     ax.tick_params(labelbottom=False)
     add_legend(ax, "inside")
+    low, high = below.get_ylim()
+    below.set_ylim(low, high + LEGEND_ROOM * (high - low))
     add_legend(below, "inside", fontsize="small")
     return ax
 
