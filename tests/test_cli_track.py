@@ -196,7 +196,7 @@ BAD_FILES = {
     "no names": ("1,2,3\n4,5,6\n", "bad.csv, line 1 holds numbers only; the first line must be the columns' names."),
     "twice": (
         "date,AAA,AAA,SPX\n2024-01-02,1,2,3\n",
-        "bad.csv has more than one column 'AAA', the 2. and the 3.; names must be unique.",
+        "bad.csv has more than one column 'AAA', columns 2 and 3; names must be unique.",
     ),
     "nameless": ("date,AAA,,SPX\n2024-01-02,1,2,3\n", "bad.csv: column 3 has no name; give every column one."),
     "word": (WIDE.replace("2.1", "n/c"), "bad.csv, line 3, column 'BBB' is 'n/c'; prices must be numbers."),
@@ -323,6 +323,7 @@ def test_excel_is_read_or_its_package_named(folder, monkeypatch):
         (("--backtest", "50/5"), "WINDOW of --backtest is 50, but there are 40 rows of returns; it must be at most 39, so that a row is left to hold a portfolio on."),
         (("--backtest", "9/1", "--train-until", "2024-02-01"), "--train-until and --backtest are both given; give one of them."),
         (("--train-until", "soon"), "--train-until is 'soon'; it must be a day such as 2024-01-31."),
+        (("--train-until", "9/2/2024"), "--train-until is '9/2/2024'; it must be a day such as 2024-01-31."),
         (("--train-until", "2030-01-01"), "--train-until is 2030-01-01, with 40 of 40 rows of returns up to it; it must leave two to fit on and one to hold: between 2024-01-04 and 2024-02-26."),
         (("--group-limits", "l.csv"), "--group-limits is given without --groups; say which name is in which group."),
         (("--groups", "g.csv"), "--groups is g.csv, of whose names none has prices; it has XXX."),

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
+import inspect
 import math
 import os
 import re
@@ -10,7 +13,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from rich.console import Console
@@ -157,6 +160,43 @@ def _give_up_stdout() -> None:
     """Redirect stdout that cannot be written to null, or Python would complain at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def command(register: Callable[[Callable[..., Any]], Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that registers a command, by ``app.command()`` and the like.
+
+    A parameter whose type is a dataclass stands for the options that are its fields; the command gets an instance of
+    it. Errors become one sentence and an exit code, see :func:`answer`.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(function, include_extras=True)
+        bundles: dict[str, Any] = {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}
+        kinds: dict[str, inspect.Parameter] = {}
+        for name, given in inspect.signature(function).parameters.items():
+            if name in bundles:
+                types = get_type_hints(bundles[name], include_extras=True)
+                for field in dataclasses.fields(bundles[name]):
+                    kinds[field.name] = given.replace(
+                        name=field.name, default=field.default, annotation=types[field.name]
+                    )
+            else:
+                kinds[name] = given.replace(annotation=hints[name])
+
+        @functools.wraps(function)
+        def run(**given: Any) -> None:
+            with answer(bool(given.get("debug"))):
+                for name, kind in bundles.items():
+                    given[name] = kind(**{field.name: given.pop(field.name) for field in dataclasses.fields(kind)})
+                function(**given)
+
+        parameters = [kind.replace(kind=inspect.Parameter.KEYWORD_ONLY) for kind in kinds.values()]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        register(run)
+        return run
+
+    return decorate
 
 
 @contextlib.contextmanager

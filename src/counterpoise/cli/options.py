@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import sys
 import tempfile
@@ -40,25 +41,84 @@ def folder_of(*files: str) -> Any:
     return typer.Option(metavar="DIR", help=f"Folder to write {' and '.join(files)} to.")
 
 
-Force = Annotated[bool, typer.Option("--force", help="Replace existing files.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say how the run ended and how long it took.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-Separator = Annotated[
-    str | None,
-    typer.Option(metavar="MARK", help="Character between cells of a text file, or tab; detected by default."),
-]
-Decimal = Annotated[
-    str | None, typer.Option(metavar="MARK", help="Decimal mark of a text file: . or a comma; detected by default.")
-]
+Seconds = Annotated[float | None, typer.Option(help="Time limit of a fit; by default a fixed amount of work.")]
+
+
+@dataclasses.dataclass(frozen=True)
+class Manners:
+    """How a command reports."""
+
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")] = False
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing is printed for people."""
+        return self.quiet or self.as_json
+
+
+@dataclasses.dataclass(frozen=True)
+class Telling(Manners):
+    """How a command reports that can say more."""
+
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say how the run ended and how long it took.")] = (
+        False
+    )
+
+    def __post_init__(self) -> None:
+        if self.quiet and self.verbose:
+            raise ValueError("--quiet and --verbose are both given; give one of them.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Writing(Telling):
+    """How a command reports that writes files."""
+
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Marks:
+    """How a text file is written."""
+
+    separator: Annotated[
+        str | None,
+        typer.Option(metavar="MARK", help="Character between cells of a text file, or tab; detected by default."),
+    ] = None
+    decimal: Annotated[
+        str | None, typer.Option(metavar="MARK", help="Decimal mark of a text file: . or a comma; detected by default.")
+    ] = None
+
+    def checked(self) -> dict[str, Any]:
+        """Return the arguments of the readers of tables."""
+        separator = {"tab": "\t", "\\t": "\t"}.get(str(self.separator), self.separator)
+        if separator is not None and (len(separator) != 1 or separator in '\r\n"'):
+            raise ValueError(f"--separator is {separator!r}; it must be one letter, or tab.")
+        if self.decimal not in (None, ".", ","):
+            raise ValueError(f"--decimal is {self.decimal!r}; it must be . or a comma.")
+        if self.decimal == "," and separator == ",":
+            raise ValueError("--separator and --decimal are both a comma; one of them must be another.")
+        return {"separator": separator, "decimal": self.decimal}
+
+
+@dataclasses.dataclass(frozen=True)
+class Effort:
+    """What a search may cost."""
+
+    work: Annotated[int | None, typer.Option(help="Starts and children of a search; more is slower and better.")] = None
+    jobs: Annotated[int | None, typer.Option(help="Workers of a search; -1 for one per core.")] = None
+    seconds: Seconds = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of estimators."""
+        return {"work": self.work, "n_jobs": self.jobs, "max_time": self.seconds}
+
+
 Dates = Annotated[str | None, column("Column of dates, if it is not detected.")]
 Ignore = Annotated[list[str] | None, columns("Columns to leave out")]
 Identity = Annotated[str | None, column("Column with the names of the units.", "--id")]
 Gaps = Annotated[str, one_of(GAPS, "What to do about empty cells", "RULE")]
-Work = Annotated[int | None, typer.Option(help="Starts and children of a search; more is slower and better.")]
-Jobs = Annotated[int | None, typer.Option(help="Workers of a search; -1 for one per core.")]
-Seconds = Annotated[float | None, typer.Option(help="Time limit of a fit; by default a fixed amount of work.")]
 
 
 def check_writable(option: str, path: Path) -> None:
@@ -81,29 +141,11 @@ def check_files(path: Path, **options: Path | None) -> None:
             raise FileNotFoundError(f"--{option.replace('_', '-')} is {file}, which does not exist.")
 
 
-def marks_of(separator: str | None, decimal: str | None) -> dict[str, str | None]:
-    """Return the marks of text files, checked."""
-    separator = {"tab": "\t", "\\t": "\t"}.get(str(separator), separator)
-    if separator is not None and (len(separator) != 1 or separator in '\r\n"'):
-        raise ValueError(f"--separator is {separator!r}; it must be one letter, or tab.")
-    if decimal not in (None, ".", ","):
-        raise ValueError(f"--decimal is {decimal!r}; it must be . or a comma.")
-    if decimal == "," and separator == ",":
-        raise ValueError("--separator and --decimal are both a comma; one of them must be another.")
-    return {"separator": separator, "decimal": decimal}
-
-
 def names_in(texts: Sequence[str] | None, known: Iterable[Any]) -> list[str]:
     """Return names given one at a time or joined by commas; a name that is known may have commas itself."""
     names = {str(name) for name in known}
     parts = [[text] if text in names else text.split(",") for text in texts or ()]
     return [name.strip() for several in parts for name in several if name.strip()]
-
-
-def check_manners(quiet: bool, verbose: bool) -> None:
-    """Refuse --quiet together with --verbose."""
-    if quiet and verbose:
-        raise ValueError("--quiet and --verbose are both given; give one of them.")
 
 
 def check_folder(folder: Path, names: Sequence[str], force: bool, may_ask: bool) -> None:

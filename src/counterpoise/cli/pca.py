@@ -38,8 +38,9 @@ OPTIONS = {
 }
 
 
-@app.command()
+@base.command(app.command())
 def pca(
+    *,
     context: typer.Context,
     table: Annotated[
         Path, typer.Argument(help="A row a sample, a column a feature: .csv, .parquet or .xlsx.", show_default=False)
@@ -58,8 +59,7 @@ def pca(
     rows: Annotated[str | None, options.column("Column with the names of the rows.")] = None,
     ignore: options.Ignore = None,
     missing: options.Gaps = "refuse",
-    separator: options.Separator = None,
-    decimal: options.Decimal = None,
+    marks: options.Marks,
     deflation: Annotated[
         str, typer.Option(metavar="NAME", help="What a component leaves: schur, hotelling, projection, orthogonal.")
     ] = "schur",
@@ -70,74 +70,64 @@ def pca(
         str,
         typer.Option(metavar="NAME", help="Of each component: search, swap, bcd-g; exact for few features."),
     ] = "search",
-    work: options.Work = None,
-    jobs: options.Jobs = None,
-    seconds: options.Seconds = None,
+    effort: options.Effort,
     seed: Annotated[int, typer.Option(help="The same seed gives the same components.")] = 0,
     output: Annotated[Path, options.folder_of(*FILES)] = Path("counterpoise-pca"),
-    force: options.Force = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    debug: options.Debug = False,
+    manners: options.Writing,
 ) -> None:
     """Find principal components of few loadings, none of them negative, or with signs.
 
     Example: counterpoise pca cells.csv --components 5 --nonzero 10 --standardise --signed
     """
-    with base.answer(debug):
-        options.check_files(table)
-        options.check_manners(quiet, verbose)
-        marks = options.marks_of(separator, decimal)
-        whole_number(components, "--components", 1)
-        sizes = [whole_number(size, "--nonzero", 1) for size in nonzero or []]
-        whole_number(seed, "--seed", 0)
-        options.check_seconds(seconds)
-        choice(missing, "--missing", options.GAPS, quoted=False)
-        options.check_folder(output, FILES, force, may_ask=not (as_json or quiet))
-        with base.kept_warnings() as warned, status_line(quiet or as_json) as say:
-            say(f"Reading {table.name}")
-            data = _read(table, rows, ignore or [], missing, covariance, standardise, marks)
-            if sizes and max(sizes) > data.X.shape[1]:
-                raise ValueError(f"--nonzero is {max(sizes)}, but there are {data.X.shape[1]} features; lower it.")
-            say(f"Looking for {counted(components, 'component')}", seconds)
-            from counterpoise.estimators.callbacks import listening
+    options.check_files(table)
+    written = marks.checked()
+    whole_number(components, "--components", 1)
+    sizes = [whole_number(size, "--nonzero", 1) for size in nonzero or []]
+    whole_number(seed, "--seed", 0)
+    options.check_seconds(effort.seconds)
+    choice(missing, "--missing", options.GAPS, quoted=False)
+    options.check_folder(output, FILES, manners.force, may_ask=not manners.silent)
+    with base.kept_warnings() as warned, status_line(manners.silent) as say:
+        say(f"Reading {table.name}")
+        data = _read(table, rows, ignore or [], missing, covariance, standardise, written)
+        if sizes and max(sizes) > data.X.shape[1]:
+            raise ValueError(f"--nonzero is {max(sizes)}, but there are {data.X.shape[1]} features; lower it.")
+        say(f"Looking for {counted(components, 'component')}", effort.seconds)
+        from counterpoise.estimators.callbacks import listening
 
-            with base.in_options(OPTIONS):
-                estimator = _estimator(
-                    components,
-                    None if not sizes else sizes[0] if len(sizes) == 1 else sizes,
-                    nonnegative=not signed,
-                    standardize=standardise,
-                    deflation=deflation,
-                    backfit=backfit,
-                    method=method,
-                    work=work,
-                    max_time=seconds,
-                    random_state=seed,
-                    n_jobs=jobs,
-                )
-                with listening(lambda progress, share: _hear(say, components, progress, share)):
-                    fitted = estimator.fit(covariance=data.X) if covariance else estimator.fit(data.X)
-        notes = [*warned, *data.notes]
-        from counterpoise.report import components_report
+        with base.in_options(OPTIONS):
+            estimator = _estimator(
+                components,
+                None if not sizes else sizes[0] if len(sizes) == 1 else sizes,
+                nonnegative=not signed,
+                standardize=standardise,
+                deflation=deflation,
+                backfit=backfit,
+                method=method,
+                random_state=seed,
+                **effort.arguments(),
+            )
+            with listening(lambda progress, share: _hear(say, components, progress, share)):
+                fitted = estimator.fit(covariance=data.X) if covariance else estimator.fit(data.X)
+    notes = [*warned, *data.notes]
+    from counterpoise.report import components_report
 
-        report = components_report(
-            fitted,
-            None if covariance else data.X,
-            names=data.features,
-            rows=data.rows,
-            title=f"{counted(fitted.n_components_, 'sparse component')} of {table.name}",
-            command=results.command_of(context),
-            settings=results.settings_of(context),
-            notes=notes,
-        )
-        files = {"loadings.csv": _csv(fitted, data), "report.html": report.html()}
-        summary = _summary(fitted, data, notes)
-        show = functools.partial(_print, fitted=fitted, data=data, verbose=verbose)
-        if not as_json:
-            base.warn(warned)
-        results.publish(context, output, files, summary, show, as_json, quiet)
+    report = components_report(
+        fitted,
+        None if covariance else data.X,
+        names=data.features,
+        rows=data.rows,
+        title=f"{counted(fitted.n_components_, 'sparse component')} of {table.name}",
+        command=results.command_of(context),
+        settings=results.settings_of(context),
+        notes=notes,
+    )
+    files = {"loadings.csv": _csv(fitted, data), "report.html": report.html()}
+    summary = _summary(fitted, data, notes)
+    show = functools.partial(_print, fitted=fitted, data=data, verbose=manners.verbose)
+    if not manners.as_json:
+        base.warn(warned)
+    results.publish(context, output, files, summary, show, manners)
     if any(result.status is cp.Status.INTERRUPTED for result in fitted.results_):
         raise typer.Exit(base.INTERRUPTED)
 

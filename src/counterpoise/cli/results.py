@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 import counterpoise as cp
+from counterpoise.cli import options
 from counterpoise.cli.base import quit_with, tell
 from counterpoise.output import write_texts
 
@@ -41,16 +42,15 @@ def publish(
     files: Mapping[str, str],
     summary: Mapping[str, Any],
     show: Callable[[Console], None],
-    as_json: bool,
-    quiet: bool,
+    manners: options.Manners,
     glue: str = " and ",
 ) -> None:
     """Write files; print the summary as JSON, or what ``show`` prints and where the files are."""
     written = write_files(folder, files)
-    if as_json:
+    if manners.as_json:
         head = {"counterpoise": cp.__version__, "command": command_of(context)}
         print_json({**head, **summary, "files": [str(path) for path in written]})
-    elif not quiet:
+    elif not manners.quiet:
         console = Console(highlight=False)
         show(console)
         tell(console, f"Wrote {glue.join(path.name for path in written)} to {folder}.")

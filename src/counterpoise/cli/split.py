@@ -39,8 +39,9 @@ OPTIONS = {
 }
 
 
-@app.command()
+@base.command(app.command())
 def split(
+    *,
     context: typer.Context,
     table: Annotated[
         Path, typer.Argument(help="A row a unit, a column a covariate: .csv, .parquet or .xlsx.", show_default=False)
@@ -67,87 +68,80 @@ def split(
     missing: options.Gaps = "refuse",
     identity: options.Identity = None,
     ignore: options.Ignore = None,
-    separator: options.Separator = None,
-    decimal: options.Decimal = None,
+    marks: options.Marks,
     draws: Annotated[int, typer.Option(help="Near-optimal splits to draw from; 100 or more allow an exact test.")] = 1,
     seconds: options.Seconds = None,
     seed: Annotated[
         int | None, typer.Option(help="The same seed gives the same split; drawn at random, and recorded, by default.")
     ] = None,
     output: Annotated[Path, options.folder_of(LABELS, REPORT)] = Path("counterpoise-split"),
-    force: options.Force = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    debug: options.Debug = False,
+    manners: options.Writing,
 ) -> None:
     """Divide units into groups whose covariates agree.
 
     Example: counterpoise split patients.csv --treated 50 --strata clinic --weights age=2 --draws 200
     """
-    with base.answer(debug):
-        options.check_files(table)
-        options.check_manners(quiet, verbose)
-        marks = options.marks_of(separator, decimal)
-        sizes = [_size(text) for text in treated]
-        whole_number(draws, "--draws", 1)
-        random_seed(seed, "--seed")
-        choice(missing, "--missing", options.GAPS, quoted=False)
-        days = dict(_date(text) for text in dates or [])
-        options.check_seconds(seconds, "search")
-        each = [_weight(text) for text in weights or []]
-        written = (LABELS, *((DRAWS,) if draws > 1 else ()), REPORT)
-        options.check_folder(output, written, force, may_ask=not (as_json or quiet))
-        with base.kept_warnings() as warned, status_line(quiet or as_json) as say:
-            say(f"Reading {table.name}")
-            asked = _Asked(identity, ignore or [], categorical or [], strata, together, apart, days, missing)
-            data = _read(table, asked, marks)
-            for name, _ in each:
-                if name not in data.frame.columns:
-                    hint = suggest(name, data.frame.columns, "its columns are {}", quoted=True)
-                    raise ValueError(f"--weights: {name!r} is no covariate; {hint}")
-            say(f"Dividing {counted(len(data.frame), 'unit')}", seconds)
-            from counterpoise.estimators.callbacks import listening
+    options.check_files(table)
+    written = marks.checked()
+    sizes = [_size(text) for text in treated]
+    whole_number(draws, "--draws", 1)
+    random_seed(seed, "--seed")
+    choice(missing, "--missing", options.GAPS, quoted=False)
+    days = dict(_date(text) for text in dates or [])
+    options.check_seconds(seconds, "search")
+    each = [_weight(text) for text in weights or []]
+    names_of = (LABELS, *((DRAWS,) if draws > 1 else ()), REPORT)
+    options.check_folder(output, names_of, manners.force, may_ask=not manners.silent)
+    with base.kept_warnings() as warned, status_line(manners.silent) as say:
+        say(f"Reading {table.name}")
+        asked = _Asked(identity, ignore or [], categorical or [], strata, together, apart, days, missing)
+        data = _read(table, asked, written)
+        for name, _ in each:
+            if name not in data.frame.columns:
+                hint = suggest(name, data.frame.columns, "its columns are {}", quoted=True)
+                raise ValueError(f"--weights: {name!r} is no covariate; {hint}")
+        say(f"Dividing {counted(len(data.frame), 'unit')}", seconds)
+        from counterpoise.estimators.callbacks import listening
 
-            with base.in_options(OPTIONS), listening(say.hear):
-                found = cp.balanced_split(
-                    data.frame,
-                    sizes[0] if len(sizes) == 1 else sizes,
-                    weights=dict(each) or None,
-                    strata=strata,
-                    dates={name: unit for name, unit in days.items() if name in data.frame.columns} or None,
-                    moments=moments,
-                    together=together,
-                    apart=apart,
-                    group_names=None if names is None else [name.strip() for name in names.split(",")],
-                    n_draws=draws,
-                    max_time=seconds,
-                    random_state=seed,
-                )
-        notes = [*warned, *data.notes]
-        if not found.is_better_than_random:
-            typer.echo(warned[0], err=True)
-        notes.append(f"The seed is {found.seed}; --seed {found.seed} gives the same split again.")
-        command = results.command_of(context) + ("" if seed is not None else f" --seed {found.seed}")
-        from counterpoise.report import split_report
+        with base.in_options(OPTIONS), listening(say.hear):
+            found = cp.balanced_split(
+                data.frame,
+                sizes[0] if len(sizes) == 1 else sizes,
+                weights=dict(each) or None,
+                strata=strata,
+                dates={name: unit for name, unit in days.items() if name in data.frame.columns} or None,
+                moments=moments,
+                together=together,
+                apart=apart,
+                group_names=None if names is None else [name.strip() for name in names.split(",")],
+                n_draws=draws,
+                max_time=seconds,
+                random_state=seed,
+            )
+    notes = [*warned, *data.notes]
+    if not found.is_better_than_random:
+        typer.echo(warned[0], err=True)
+    notes.append(f"The seed is {found.seed}; --seed {found.seed} gives the same split again.")
+    command = results.command_of(context) + ("" if seed is not None else f" --seed {found.seed}")
+    from counterpoise.report import split_report
 
-        balance = balance_table(found)
-        report = split_report(
-            found,
-            title=f"{counted(len(data.frame), 'unit')} of {table.name} in {len(found.group_sizes)} groups",
-            command=command,
-            settings={**results.settings_of(context), "seed": str(found.seed)},
-            notes=notes,
-        )
-        head, labels = data.frame.index.name, found.labels.tolist()
-        files = {LABELS: csv_text([head, "group"], zip(data.frame.index, labels, strict=True))}
-        if draws > 1:
-            files[DRAWS] = found.to_csv()
-        files[REPORT] = report.html()
-        summary = {"command": command, **_summary(found, data, labels, balance, notes)}
-        shown = [note for note in notes if found.is_better_than_random or note not in warned]
-        show = functools.partial(_print, found=found, balance=balance, notes=shown, verbose=verbose)
-        results.publish(context, output, files, summary, show, as_json, quiet, glue=", ")
+    balance = balance_table(found)
+    report = split_report(
+        found,
+        title=f"{counted(len(data.frame), 'unit')} of {table.name} in {len(found.group_sizes)} groups",
+        command=command,
+        settings={**results.settings_of(context), "seed": str(found.seed)},
+        notes=notes,
+    )
+    head, labels = data.frame.index.name, found.labels.tolist()
+    files = {LABELS: csv_text([head, "group"], zip(data.frame.index, labels, strict=True))}
+    if draws > 1:
+        files[DRAWS] = found.to_csv()
+    files[REPORT] = report.html()
+    summary = {"command": command, **_summary(found, data, labels, balance, notes)}
+    shown = [note for note in notes if found.is_better_than_random or note not in warned]
+    show = functools.partial(_print, found=found, balance=balance, notes=shown, verbose=manners.verbose)
+    results.publish(context, output, files, summary, show, manners, glue=", ")
 
 
 def _size(text: str) -> int | float:

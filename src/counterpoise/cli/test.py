@@ -21,8 +21,9 @@ from counterpoise.sentences import as_text, counted, joined, percent, some
 from counterpoise.tables.read import Sheet, read_sheet
 
 
-@app.command()
+@base.command(app.command())
 def test(
+    *,
     context: typer.Context,
     draws: Annotated[
         Path, typer.Argument(help="The draws.csv that counterpoise split --draws has written.", show_default=False)
@@ -39,47 +40,40 @@ def test(
         bool, typer.Option("--baseline", help="Outcomes are from before the experiment: power only, no test.")
     ] = False,
     missing: Annotated[str, options.one_of(MISSING, "What to do about empty cells", "RULE")] = "refuse",
-    separator: options.Separator = None,
-    decimal: options.Decimal = None,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    debug: options.Debug = False,
+    marks: options.Marks,
+    manners: options.Telling,
 ) -> None:
     """Test whether groups differ in an outcome, exactly for the splits that were drawn from.
 
     Example: counterpoise test counterpoise-split/draws.csv outcomes.csv --outcome pain --effect 5
     """
-    with base.answer(debug):
-        options.check_files(draws)
-        options.check_files(outcomes)
-        options.check_manners(quiet, verbose)
-        marks = options.marks_of(separator, decimal)
-        choice(alternative, "--alternative", ALTERNATIVES, quoted=False)
-        choice(missing, "--missing", MISSING, quoted=False)
-        if not 0.0 < number(confidence, "--confidence") < 1.0:
-            raise ValueError(f"--confidence is {confidence:g}; it must be between 0 and 1, such as 0.95.")
-        if baseline and effect is None:
-            raise ValueError("--baseline tests nothing, so it needs --effect, whose power is asked for.")
-        split = Split.load(draws)
-        sheet = read_sheet(outcomes, False, **marks)
-        notes = list(sheet.notes)
-        rows = _rows(split, sheet, draws, identity, notes)
-        if not baseline:
-            _check_groups(split, sheet, rows, draws)
-        found = []
-        for name in outcome:
-            sheet.require(name, "--outcome")
-            y = _values(split, sheet, name, rows, missing, notes)
-            found.append(_tested(split, name, y, alternative, confidence, effect, baseline))
-        if len(found) > 1 and not baseline:
-            notes.append(f"There are {len(found)} outcomes; each p-value is that of its own test, not adjusted.")
-        if as_json:
-            head = {"counterpoise": cp.__version__, "command": results.command_of(context)}
-            counts = {"units": len(split.codes), "group_sizes": list(split.group_sizes), "seed": split.seed}
-            results.print_json({**head, **counts, "reference": len(split.reference), "outcomes": found, "notes": notes})
-        elif not quiet:
-            _print(Console(highlight=False), split, found, notes, verbose, alternative, confidence)
+    options.check_files(draws)
+    options.check_files(outcomes)
+    choice(alternative, "--alternative", ALTERNATIVES, quoted=False)
+    choice(missing, "--missing", MISSING, quoted=False)
+    if not 0.0 < number(confidence, "--confidence") < 1.0:
+        raise ValueError(f"--confidence is {confidence:g}; it must be between 0 and 1, such as 0.95.")
+    if baseline and effect is None:
+        raise ValueError("--baseline tests nothing, so it needs --effect, whose power is asked for.")
+    split = Split.load(draws)
+    sheet = read_sheet(outcomes, **marks.checked())
+    notes = list(sheet.notes)
+    rows = _rows(split, sheet, draws, identity, notes)
+    if not baseline:
+        _check_groups(split, sheet, rows, draws)
+    found = []
+    for name in outcome:
+        sheet.require(name, "--outcome")
+        y = _values(split, sheet, name, rows, missing, notes)
+        found.append(_tested(split, name, y, alternative, confidence, effect, baseline))
+    if len(found) > 1 and not baseline:
+        notes.append(f"There are {len(found)} outcomes; each p-value is that of its own test, not adjusted.")
+    if manners.as_json:
+        head = {"counterpoise": cp.__version__, "command": results.command_of(context)}
+        counts = {"units": len(split.codes), "group_sizes": list(split.group_sizes), "seed": split.seed}
+        results.print_json({**head, **counts, "reference": len(split.reference), "outcomes": found, "notes": notes})
+    elif not manners.quiet:
+        _print(Console(highlight=False), split, found, notes, manners.verbose, alternative, confidence)
 
 
 def _rows(split: Split, sheet: Sheet, draws: Path, identity: str | None, notes: list[str]) -> list[int | None]:

@@ -42,8 +42,9 @@ OPTIONS = {
 }
 
 
-@app.command()
+@base.command(app.command())
 def track(
+    *,
     context: typer.Context,
     prices: Annotated[
         Path,
@@ -68,7 +69,7 @@ def track(
     index_weights: Annotated[
         Path | None, typer.Option(help="Table of name, weight of the index, to compare with.")
     ] = None,
-    cost: Annotated[float, typer.Option(help="Of a unit bought or sold; 0.001 is ten basis points.")] = 0.0,
+    cost: Annotated[float, typer.Option(help="Of buying or selling; 0.001 is ten basis points.")] = 0.0,
     include: Annotated[
         list[str] | None, typer.Option(metavar="NAMES", help="Names that must be held: AAPL,MSFT; repeatable.")
     ] = None,
@@ -79,7 +80,7 @@ def track(
         str,
         typer.Option(
             metavar="NAME",
-            help="What is least: ete (squared error), dr (squared shortfall), hete, hdr (linear beyond --huber).",
+            help="What to minimise: ete (squared error), dr (squared shortfall), hete, hdr (linear beyond --huber).",
             autocompletion=lambda: ["ete", "dr", "hete", "hdr"],
         ),
     ] = "ete",
@@ -98,92 +99,81 @@ def track(
     missing: Annotated[str, options.one_of(MISSING, "What to do about missing prices", "RULE")] = "refuse",
     dates: options.Dates = None,
     ignore: options.Ignore = None,
-    separator: options.Separator = None,
-    decimal: options.Decimal = None,
+    marks: options.Marks,
     method: Annotated[
         str, typer.Option(metavar="NAME", help="How it is found: search; swap or bcd-g, faster and not as good.")
     ] = "search",
-    work: options.Work = None,
-    jobs: options.Jobs = None,
-    seconds: options.Seconds = None,
+    effort: options.Effort,
     seed: Annotated[int, typer.Option(help="The same seed gives the same weights.")] = 0,
     output: Annotated[Path, options.folder_of(*FILES)] = Path("counterpoise-track"),
-    force: options.Force = False,
-    as_json: options.AsJson = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    debug: options.Debug = False,
+    manners: options.Writing,
 ) -> None:
     """Follow an index with few names, from a file of prices or returns.
 
     Example: counterpoise track prices.csv --index SPX --assets 30 --max-weight 0.1 --backtest 252/63
     """
-    with base.answer(debug):
-        limits = {"max_weight": max_weight, "min_weight": min_weight}
-        tables = {"groups": groups, "group_limits": group_limits, "previous": previous, "index_weights": index_weights}
-        options.check_files(prices, **tables, **{name: Path(text) for name, text in limits.items() if is_file(text)})
-        options.check_manners(quiet, verbose)
-        whole_number(assets, "--assets", 1)
-        whole_number(seed, "--seed", 0)
-        number(cost, "--cost", 0.0)
-        options.check_seconds(seconds)
-        choice(missing, "--missing", MISSING, quoted=False)
-        marks = options.marks_of(separator, decimal)
-        _check_measure(measure, huber)
-        if train_until is not None and backtest is not None:
-            raise ValueError("--train-until and --backtest are both given; give one of them.")
-        if expanding and backtest is None:
-            raise ValueError("--expanding is given without --backtest; it says what its windows are fitted on.")
-        if group_limits is not None and groups is None:
-            raise ValueError("--group-limits is given without --groups; say which name is in which group.")
-        spans = None if backtest is None else _spans(backtest)
-        options.check_folder(output, FILES, force, may_ask=not (as_json or quiet))
-        with base.kept_warnings() as warned, status_line(quiet or as_json) as say:
-            say(f"Reading {prices.name}")
-            data = read_data(prices, index, dates, missing, returns, ignore, marks)
-            split = None if train_until is None else _row_after(data, train_until)
-            _check_window(spans, data)
-            rules = read_rules(data, groups, group_limits, previous, index_weights, limits)
-            tracker = _tracker(
-                assets,
-                transaction_cost=cost,
-                measure=measure,
-                huber=huber,
-                include=options.names_in(include, data.returns.columns) or None,
-                exclude=options.names_in(exclude, data.returns.columns) or None,
-                method=method,
-                work=work,
-                max_time=seconds,
-                random_state=seed,
-                n_jobs=jobs,
-                **rules.options,
-            )
-            with base.in_options(OPTIONS):
-                found = _fit(tracker, data, split, spans, expanding, say)
-        notes, warned = [*data.notes, *rules.notes], [*rules.warnings, *warned, *_few_rows(found)]
-        if found.cut:
-            warned.append("Interrupted: what was finished is shown.")
-        from counterpoise.report import tracking_report
-
-        weights = holdings_table(found.tracker, rules.groups, rules.index_weights)
-        report = tracking_report(
-            found.tracker,
-            *found.rows,
-            backtest=found.backtest,
-            title=f"{data.index_name}, followed by {len(found.tracker.support_)} of {data.returns.shape[1]} names",
-            command=results.command_of(context),
-            settings=results.settings_of(context),
-            notes=[*warned, *notes],
-            groups=rules.groups,
-            index_weights=rules.index_weights,
+    limits = {"max_weight": max_weight, "min_weight": min_weight}
+    tables = {"groups": groups, "group_limits": group_limits, "previous": previous, "index_weights": index_weights}
+    options.check_files(prices, **tables, **{name: Path(text) for name, text in limits.items() if is_file(text)})
+    whole_number(assets, "--assets", 1)
+    whole_number(seed, "--seed", 0)
+    number(cost, "--cost", 0.0)
+    options.check_seconds(effort.seconds)
+    choice(missing, "--missing", MISSING, quoted=False)
+    written = marks.checked()
+    _check_measure(measure, huber)
+    if train_until is not None and backtest is not None:
+        raise ValueError("--train-until and --backtest are both given; give one of them.")
+    if expanding and backtest is None:
+        raise ValueError("--expanding is given without --backtest; it says what its windows are fitted on.")
+    if group_limits is not None and groups is None:
+        raise ValueError("--group-limits is given without --groups; say which name is in which group.")
+    spans = None if backtest is None else _spans(backtest)
+    options.check_folder(output, FILES, manners.force, may_ask=not manners.silent)
+    with base.kept_warnings() as warned, status_line(manners.silent) as say:
+        say(f"Reading {prices.name}")
+        data = read_data(prices, index, dates, missing, returns, ignore, written)
+        split = None if train_until is None else _row_after(data, train_until)
+        _check_window(spans, data)
+        rules = read_rules(data, groups, group_limits, previous, index_weights, limits)
+        tracker = _tracker(
+            assets,
+            transaction_cost=cost,
+            measure=measure,
+            huber=huber,
+            include=options.names_in(include, data.returns.columns) or None,
+            exclude=options.names_in(exclude, data.returns.columns) or None,
+            method=method,
+            random_state=seed,
+            **effort.arguments(),
+            **rules.options,
         )
-        head = [column.head for column in weights.columns]
-        files = {"weights.csv": csv_text(head, weights.rows), "report.html": report.html()}
-        summary = _summary(found, data, [*warned, *notes])
-        show = functools.partial(_print, found=found, data=data, weights=weights, notes=notes, verbose=verbose)
-        if not as_json:
-            base.warn(warned)
-        results.publish(context, output, files, summary, show, as_json, quiet)
+        with base.in_options(OPTIONS):
+            found = _fit(tracker, data, split, spans, expanding, say)
+    notes, warned = [*data.notes, *rules.notes], [*rules.warnings, *warned, *_few_rows(found)]
+    if found.cut:
+        warned.append("Interrupted: what was finished is shown.")
+    from counterpoise.report import tracking_report
+
+    weights = holdings_table(found.tracker, rules.groups, rules.index_weights)
+    report = tracking_report(
+        found.tracker,
+        *found.rows,
+        backtest=found.backtest,
+        title=f"{data.index_name}, followed by {len(found.tracker.support_)} of {data.returns.shape[1]} names",
+        command=results.command_of(context),
+        settings=results.settings_of(context),
+        notes=[*warned, *notes],
+        groups=rules.groups,
+        index_weights=rules.index_weights,
+    )
+    head = [column.head for column in weights.columns]
+    files = {"weights.csv": csv_text(head, weights.rows), "report.html": report.html()}
+    summary = _summary(found, data, [*warned, *notes])
+    show = functools.partial(_print, found=found, data=data, weights=weights, notes=notes, verbose=manners.verbose)
+    if not manners.as_json:
+        base.warn(warned)
+    results.publish(context, output, files, summary, show, manners)
     if found.cut:
         raise typer.Exit(base.INTERRUPTED)
 
@@ -219,9 +209,11 @@ def _row_after(data: Data, text: str) -> int:
     if not data.dated:
         raise ValueError("--train-until is given, but the prices have no days; use --backtest, which counts rows.")
     try:
-        day = pandas.Timestamp(text)
+        day = pandas.Timestamp(text) if text[:4].isdigit() else None  # 3/1/2024 may be read in two ways
     except ValueError:
-        raise ValueError(f"--train-until is {text!r}; it must be a day such as 2024-01-31.") from None
+        day = None
+    if day is None:
+        raise ValueError(f"--train-until is {text!r}; it must be a day such as 2024-01-31.")
     days = data.returns.index
     row = int(days.searchsorted(day, side="right"))
     if row < 2 or row >= len(days):
