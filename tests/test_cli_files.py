@@ -74,6 +74,25 @@ def test_years_of_two_digits_are_refused(weights, form):
     assert refused("track", "days.csv", "--index", "SPX") == sentence
 
 
+@pytest.mark.parametrize("name", ["Datum", "", "trade_date"])
+def test_days_as_numbers_are_no_prices(weights, name):
+    frame = prices()
+    frame.index = pd.Index(frame.index.strftime("%Y%m%d"), name=name)
+    frame.to_csv("days.csv")
+    found = said("track", "days.csv", "--index", "SPX", "--assets", "3")
+    assert (found["weights"], found["names"], found["last"]) == (weights, 5, "2024-02-26")
+
+
+def test_shares_in_percent_are_refused(weights):
+    pd.DataFrame({"name": list("ABCDE"), "weight": [40.0, 30.0, 10.0, 10.0, 10.0]}).to_csv("index.csv", index=False)
+    asked = ("track", "prices.csv", "--index", "SPX")
+    sentence = "--index-weights is 40 for 'A'; it must be between 0 and 1."
+    assert refused(*asked, "--index-weights", "index.csv") == sentence
+    assert refused(*asked, "--previous", "index.csv") == "--previous is 40 for 'A'; it must be between 0 and 1."
+    sentence = "--cost is 10; it must be between 0 and 1, and 0.001 is ten basis points."
+    assert refused(*asked, "--cost", "10") == sentence
+
+
 def test_duplicate_days_name_the_file(weights):
     pd.concat([prices(), prices().iloc[[7]]]).to_csv("twice.csv")
     sentence = "twice.csv has more than one row of 2024-01-11; keep one row a day."

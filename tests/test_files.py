@@ -105,8 +105,13 @@ def test_parquet(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "target", "sentence"),
     [
-        ("d.txt", "1,2", None, "{} has the suffix '.txt'; a data file is one of .npz, .npy, .csv, .parquet."),
-        ("data", "1,2", None, "{} has no suffix; a data file is one of .npz, .npy, .csv, .parquet."),
+        (
+            "d.txt",
+            "1,2",
+            None,
+            "{} has the suffix '.txt'; a data file is one of .npz, .npy, .csv, .tsv, .parquet, .xlsx.",
+        ),
+        ("data", "1,2", None, "{} has no suffix; a data file is one of .npz, .npy, .csv, .tsv, .parquet, .xlsx."),
         ("d.csv", "", None, "{} is empty."),
         ("d.npz", "", None, "{} is empty."),
         ("d.csv", "\n\n", None, "{} is empty."),

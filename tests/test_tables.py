@@ -69,6 +69,26 @@ def test_zeros_before_a_number_are_part_of_a_name(tmp_path):
     assert (sheet.text("ticker"), sheet.text("size")) == (["000001", "600519"], ["1", "2"])
 
 
+@pytest.mark.parametrize(
+    ("cells", "expected"),
+    [
+        (["2024-01-31", "2024-2-1T16:00"], True),
+        (["2024/01/31", "2024.02.01"], True),
+        (["31.1.2024", "1/2/2024 16:00"], True),
+        (["31-01-24", "01-02-24"], True),
+        (["31 Jan 2024", "1-Feb-24"], True),
+        (["Jan 31, 2024", "February 1 2024"], True),
+        (["10.0.12.7", "10.0.12.8"], False),  # addresses
+        (["1.2.3", "1.2.4"], False),  # versions
+        (["2024-01-31-7", "2024-01-31-8"], False),  # numbers of cases
+        (["north", "2024-01-31"], False),
+    ],
+)
+def test_days_are_known_by_their_look(tmp_path, cells, expected):
+    sheet = sheet_of(tmp_path, "x;y\n" + "".join(f"{cell};1\n" for cell in cells))
+    assert sheet.holds_days(0) is expected
+
+
 def test_columns_can_be_left_out(tmp_path):
     sheet = sheet_of(tmp_path, "a,b,c\n1,x,07\n").without(["b"])
     assert (sheet.names, sheet.text("c"), sheet.words) == (["a", "c"], ["07"], [])

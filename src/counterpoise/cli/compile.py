@@ -21,7 +21,7 @@ def compile_(
     jobs: Annotated[int | None, typer.Option(help="Processes at a time; by default one per core.")] = None,
     manners: options.Manners,
 ) -> None:
-    """Compile all kernels in advance, for images of containers and for CI.
+    """Compile all kernels in advance, for container images and CI.
 
     Example: counterpoise compile --jobs 2
     """

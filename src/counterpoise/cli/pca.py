@@ -75,7 +75,7 @@ def pca(
     output: Annotated[Path, options.folder_of(*FILES)] = Path("counterpoise-pca"),
     manners: options.Writing,
 ) -> None:
-    """Find principal components of few loadings, none of them negative, or with signs.
+    """Find principal components with few loadings, non-negative or with signs.
 
     Example: counterpoise pca cells.csv --components 5 --nonzero 10 --standardise --signed
     """

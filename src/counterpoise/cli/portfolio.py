@@ -110,6 +110,9 @@ def read_rules(
     if index_weights is not None:
         given_weights = tables.read_weights(index_weights, "--index-weights")
         of_index = _known(given_weights, known, index_weights, "--index-weights", notes)
+        for name, weight in of_index.items():
+            if not 0.0 <= weight <= 1.0:
+                raise ValueError(f"--index-weights is {weight:g} for {name!r}; it must be between 0 and 1.")
     return Rules(options, members, of_index, notes, warned)
 
 

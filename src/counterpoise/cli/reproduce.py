@@ -62,7 +62,7 @@ def reproduce(
     tables_only: Annotated[bool, typer.Option("--tables-only", help="Run nothing; write from the records.")] = False,
     manners: options.Telling,
 ) -> None:
-    """Rerun a table or figure of the paper and set its printed values beside.
+    """Rerun a table or figure of the paper and compare with its printed values.
 
     What is computed is kept: the same command goes on where it was stopped. index.html gathers all targets so far.
 

@@ -48,7 +48,9 @@ def split(
     ],
     treated: Annotated[
         list[str],
-        typer.Option(help="Units of group 1, or a fraction such as 0.5; the others are group 0; repeat it for more."),
+        typer.Option(
+            help="Size of group 1, or a fraction such as 0.5; all others are group 0. Repeat it for more groups."
+        ),
     ],
     names: Annotated[
         str | None, typer.Option(metavar="A,B", help="Names of groups 0, 1, …, such as control,treated.")
@@ -77,7 +79,7 @@ def split(
     output: Annotated[Path, options.folder_of(LABELS, REPORT)] = Path("counterpoise-split"),
     manners: options.Writing,
 ) -> None:
-    """Divide units into groups whose covariates agree.
+    """Divide units into groups with similar covariates.
 
     Example: counterpoise split patients.csv --treated 50 --strata clinic --weights age=2 --draws 200
     """

@@ -43,7 +43,7 @@ def test(
     marks: options.Marks,
     manners: options.Telling,
 ) -> None:
-    """Test whether groups differ in an outcome, exactly for the splits that were drawn from.
+    """Test whether groups differ in an outcome, by a randomisation test that is exact for the splits drawn from.
 
     Example: counterpoise test counterpoise-split/draws.csv outcomes.csv --outcome pain --effect 5
     """

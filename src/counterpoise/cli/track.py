@@ -117,7 +117,8 @@ def track(
     options.check_files(prices, **tables, **{name: Path(text) for name, text in limits.items() if is_file(text)})
     whole_number(assets, "--assets", 1)
     whole_number(seed, "--seed", 0)
-    number(cost, "--cost", 0.0)
+    if number(cost, "--cost", 0.0) > 1.0:
+        raise ValueError(f"--cost is {cost:g}; it must be between 0 and 1, and 0.001 is ten basis points.")
     options.check_seconds(effort.seconds)
     choice(missing, "--missing", MISSING, quoted=False)
     written = marks.checked()

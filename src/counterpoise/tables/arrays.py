@@ -122,7 +122,7 @@ def arrays_of(
     for name, option in [*((name, "ignore") for name in ignore), *([] if dates is None else [(dates, "dates")])]:
         sheet.require(name, option)
     apart = {*ignore, dates, sheet.index}
-    if (day := sheet.date_column()) in sheet.words:
+    if (day := sheet.date_column()) in sheet.words:  # numbers such as 20240131 may be data here
         apart.add(day)
     no_data = [
         names is not None and name != target and (name in apart or sheet.holds_days(k))
@@ -146,7 +146,7 @@ def arrays_of(
     if names is not None:
         arrays["names"] = [names[k] for k in kept if names[k] != target]
     unasked = [k for k, skip in enumerate(no_data) if skip and sheet.names[k] not in (sheet.index, dates, *ignore)]
-    left_out = [sheet.names[k] for k in unasked]
+    left_out = [sheet.names[k] or "the first column" for k in unasked]
     left_out = ["the row numbers", *left_out] if sheet.numbered else left_out
     return {**arrays, "left_out": left_out} if left_out else arrays
 

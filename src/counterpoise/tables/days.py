@@ -16,7 +16,7 @@ DATE_NAMES = ("date", "dates", "day", "datetime", "time", "timestamp")
 # Days as whole numbers, such as 20240131.
 COMPACT_DAYS = (19000101, 21991231)
 DAY = re.compile(
-    r"\d{4}[-./]\d{1,2}[-./]\d{1,2}\b|\d{1,2}[-./]\d{1,2}[-./](\d{4}|\d{2})\b"
+    r"(\d{4}[-./]\d{1,2}[-./]\d{1,2}|\d{1,2}[-./]\d{1,2}[-./](\d{4}|\d{2}))(?![-./\d])"
     r"|\d{1,2}[ -][A-Za-z]{3}|[A-Za-z]{3,9}\.? \d{1,2},? \d{4}\b"
 )
 # 3/1/2024 and 3/1/24, perhaps with a time after it.
@@ -26,6 +26,15 @@ DAY_AND_MONTH = re.compile(r"\s*(\d{1,2})[./-](\d{1,2})[./-](\d{4}|\d{2})(?!\d)(
 def is_compact(values: Any) -> Any:
     """Whether numbers are days such as 20240131."""
     return (values % 1.0 == 0.0) & (values >= COMPACT_DAYS[0]) & (values <= COMPACT_DAYS[1])
+
+
+def is_calendar(values: npt.NDArray[Any]) -> bool:
+    """Whether a column holds days such as 20240131, all of them different, with months and days that exist."""
+    if values.dtype.kind != "f" or len(values) < 2 or not is_compact(values).all():
+        return False
+    months, days = values // 100 % 100, values % 100
+    exist = (months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)
+    return bool(exist.all()) and len(np.unique(values)) == len(values)
 
 
 def as_days(values: npt.NDArray[Any], place: Callable[[int], str]) -> Any:

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from counterpoise.output import unguarded
 from counterpoise.sentences import counted, require, some, suggest
-from counterpoise.tables.days import DATE_NAMES, DAY, as_days, is_compact
+from counterpoise.tables.days import DATE_NAMES, DAY, as_days, is_calendar, is_compact
 
 Column = npt.NDArray[Any]
 # From (path, place of the first row, its cells) to the names, None if it holds data, and what to tell the user.
@@ -162,7 +162,8 @@ class Sheet:
             column = self.column(name)
             if column.dtype.kind == "M" or DAY.match(str(next((value for value in column if value), ""))):
                 return name
-        return None
+        # Numbers such as 20240131 in a first column of any name: no price counts like a calendar.
+        return self.names[0] if self.named and is_calendar(self.columns[0]) else None
 
 
 def read_sheet(
