@@ -149,6 +149,16 @@ def test_a_column_of_words_can_be_ignored(weights):
     assert refused("track", "notes.csv", "--index", "SPX", "--ignore", "Notes") == sentence
 
 
+def test_the_first_of_several_sheets_is_read(weights):
+    pytest.importorskip("openpyxl")
+    with pd.ExcelWriter("prices.xlsx") as book:
+        prices().to_excel(book, sheet_name="Close")
+        prices().mul(2.0).to_excel(book, sheet_name="Open")
+    found = said("track", "prices.xlsx", "--index", "SPX", "--assets", "3")
+    assert found["weights"] == weights
+    assert found["notes"] == ["Read 'Close', the first of 2 sheets of prices.xlsx."]
+
+
 def test_few_rows_are_warned_of(weights):
     prices().iloc[:4].to_csv("few.csv")
     found = run("track", "few.csv", "--index", "SPX", "--assets", "3", "--force")

@@ -405,6 +405,10 @@ def _read_binary(path: Path, rule: NameRule, separator: str | None, decimal: str
         frame = _without_margins(frame)
         lines = [int(row) + 2 for row in frame.index]  # row 1 of the sheet holds the names
         names, notes = rule(path, "row 1", [str(name).strip() for name in frame.columns])
+        with pandas.ExcelFile(path, engine="openpyxl") as book:
+            sheets = book.sheet_names
+        if len(sheets) > 1:
+            notes = [f"Read {sheets[0]!r}, the first of {len(sheets)} sheets of {path}.", *notes]
         if names is None:
             frame = pandas.read_excel(path, engine="openpyxl", header=None)
             frame = frame.dropna(axis=1, how="all").dropna(how="all")
