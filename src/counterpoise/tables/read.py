@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import csv
 import dataclasses
 import functools
 import io
-import itertools
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -21,6 +19,7 @@ import numpy.typing as npt
 from counterpoise.output import unguarded
 from counterpoise.sentences import counted, require, some, suggest
 from counterpoise.tables.days import DATE_NAMES, DAY, as_days, is_calendar, is_compact
+from counterpoise.tables.text import DECIMAL_COMMA, decoded, separator_of, with_point
 
 Column = npt.NDArray[Any]
 # From (path, place of the first row, its cells) to the names, None if it holds data, and what to tell the user.
@@ -28,12 +27,8 @@ NameRule = Callable[[Path, str, list[str]], tuple[list[str] | None, list[str]]]
 
 TEXT = (".csv", ".tsv", ".txt")
 SUFFIXES = (*TEXT, ".parquet", ".xlsx")
-SEPARATORS = (";", "\t", "|", ",")
-# Lines by which the separator is found.
-SAMPLE = 20
 # Spellings of an empty cell.
 NOTHING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "-"}
-DECIMAL_COMMA = re.compile(r"\s*[-+]?(\d{1,3}(\.\d{3})+(,\d+)?|\d*,\d+)([eE][-+]?\d+)?\s*")
 # Not "1,234" alone, which may as well have a decimal comma.
 THOUSANDS = re.compile(r"\s*[-+]?\d{1,3}((,\d{3})+\.\d+|(,\d{3}){2,})\s*")
 
@@ -260,8 +255,8 @@ def _check_names(path: Path, names: list[str]) -> None:
 
 
 def _read_text(path: Path, rule: NameRule, separator: str | None, decimal: str | None) -> Sheet:
-    text = _decoded(path)
-    separator = _separator_of(text, decimal) if separator is None else separator
+    text = decoded(path)
+    separator = separator_of(text, decimal) if separator is None else separator
     rows, lines = _split_text(path, text, separator)
     names, notes = rule(path, f"line {lines[0]}", rows[0])
     if names is not None:
@@ -272,7 +267,7 @@ def _read_text(path: Path, rule: NameRule, separator: str | None, decimal: str |
         notes = [*notes, f"Read commas in the numbers of {path} as decimal points."]
     cells = rows
     if decimal == ",":
-        cells = [[_with_point(cell) for cell in row] for row in rows]
+        cells = [[with_point(cell) for cell in row] for row in rows]
     columns = [parsed(column) for column in zip(*cells, strict=True)]
     return Sheet(
         path,
@@ -283,37 +278,6 @@ def _read_text(path: Path, rule: NameRule, separator: str | None, decimal: str |
         names is not None,
         rows,
     )
-
-
-def _separator_of(text: str, decimal: str | None) -> str:
-    """Return the mark that divides the first lines into equally many cells, or one that the first line has.
-
-    A comma comes last: it may be in names and numbers of a file that semicolons separate.
-    """
-    lines = list(itertools.islice((line for line in text.splitlines() if line.strip()), SAMPLE))
-    found = [mark for mark in SEPARATORS if mark != decimal and lines and mark in lines[0]]
-    for mark in found:
-        with contextlib.suppress(csv.Error):  # of a cell too long, which reading the whole file reports
-            widths = {len(row) for row in csv.reader(lines, delimiter=mark)}
-            if len(widths) == 1 and widths != {1}:
-                return mark
-    return "," if "," in found or not found else found[0]
-
-
-def _decoded(path: Path) -> str:
-    content = path.read_bytes()
-    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):  # what spreadsheets write before "Unicode text"
-        try:
-            return content.decode("utf-16")
-        except UnicodeDecodeError:
-            raise ValueError(f"{path} begins as UTF-16 text, but is damaged; save it as UTF-8.") from None
-    if content[:4] in (b"PK\x03\x04", b"PAR1") or b"\0" in content:
-        raise ValueError(f"{path} is no text, but a spreadsheet, an archive or another binary file; save it as CSV.")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = len(content[: error.start + 1].splitlines())
-        raise ValueError(f"{path}, line {line} is not UTF-8 text; save the file as UTF-8.") from None
 
 
 def _split_text(path: Path, text: str, separator: str) -> tuple[list[list[str]], list[int]]:
@@ -333,11 +297,6 @@ def _split_text(path: Path, text: str, separator: str) -> tuple[list[list[str]],
             raise ValueError(f"{path}, line {line}: {fields}, but line {rows[0][1]} has {width}; all must agree.")
     head = [cell.strip() for cell in rows[0][0]]
     return [head, *(row for row, _ in rows[1:])], [line for _, line in rows]
-
-
-def _with_point(cell: str) -> str:
-    """Return a number with a decimal comma, and perhaps points between thousands, with a decimal point."""
-    return cell.replace(".", "").replace(",", ".") if DECIMAL_COMMA.fullmatch(cell) else cell
 
 
 def _has_decimal_commas(rows: list[list[str]]) -> bool:
