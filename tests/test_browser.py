@@ -269,6 +269,17 @@ def test_limits_lie_on_the_bars_and_names_cover_no_dot(tmp_path, profile):
         assert not [dot for dot in dots if left < dot[0] < left + width and abs(dot[1] - middle) < 6.5]
 
 
+def test_a_line_in_steps_keeps_each_value_until_the_next(tmp_path, profile):
+    report = Report("T")
+    for style in ("", "steps"):
+        series = [Series("best", [0.0, 1.0, 2.0], [3.0, 3.0, 1.0], style=style)]
+        report.chart(f"line{style}", "T", "line", Axis("s"), Axis("F"), series)
+    text, complaints = browse(report.write(tmp_path / "t.html"), profile, "--dump-dom")
+    assert complaints == []
+    straight, steps = (within(Tree(text)[name], "path", "curve")[0]["d"] for name in ("line", "linesteps"))
+    assert straight.count("L") == 2 and re.fullmatch(r"M[\d. ]+(H[\d.]+V[\d.]+){2}", steps)
+
+
 def test_strange_addresses_are_ignored(folder, profile):
     path = folder / "track" / "report.html"
     asked = "#sort=none:x&sort=weights:none&sort=theme&hide=none:x&at=bars:999&at=x&theme=pink&hide=out-ahead:portfolio"

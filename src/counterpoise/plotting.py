@@ -114,11 +114,12 @@ def plot_objective(
     for name, several in curves.items():
         above, style = [(along, values - shift) for along, values in several], styles[name]
         if len(above) == 1:
-            series.append(Series(name, *above[0], look=style))
+            series.append(Series(name, *above[0], style="steps", look=style))
         else:
             along = np.unique(np.concatenate([each for each, _ in above]))
             low, middle, high = median_band(above, along)
-            series.append(Series(f"{name}, median of {len(above)}", along, middle, low=low, high=high, look=style))
+            many = f"{name}, median of {len(above)}"
+            series.append(Series(many, along, middle, style="steps", low=low, high=high, look=style))
         for (along, values), run in zip(above, started[name], strict=True):
             mark = Style(style.colour, "", 1.6 if len(above) == 1 else 1.2, marker=MARKERS[run.status.name])
             series.append(Series("", along[-1:], values[-1:], look=mark))

@@ -188,7 +188,7 @@ def run_report(
     report.paragraphs(ending(result))
     history = np.asarray(result.history, dtype=np.float64)
     if len(history) > 1:
-        line = Series("objective", history[:, 1], np.minimum.accumulate(history[:, 2]))
+        line = Series("objective", history[:, 1], np.minimum.accumulate(history[:, 2]), style="steps")
         axis = Axis("objective", "log" if history[:, 2].min() > 0.0 else "number")
         report.chart("history", "Best objective so far", "line", Axis("seconds"), axis, [line])
     report.heading("The point")

@@ -245,7 +245,7 @@
         if (!canDraw(value, series.y[i])) { pen = "M"; return; }
         const [px, py] = [atX(value), atY(series.y[i])];
         points.push([px, py]);
-        path += `${pen}${px.toFixed(1)} ${py.toFixed(1)}`;
+        path += pen === "L" && series.style === "steps" ? `H${px.toFixed(1)}V${py.toFixed(1)}` : `${pen}${px.toFixed(1)} ${py.toFixed(1)}`;
         pen = "L";
         if (!stops.has(value)) stops.set(value, { x: px, title: shown(value, spec.x.kind), values: [], dots: [] });
         const from = series.low && series.low[i] !== series.high[i] ? ` (${shown(series.low[i], spec.y.kind, 3)} to ${shown(series.high[i], spec.y.kind, 3)})` : "";
