@@ -1,3 +1,4 @@
+import contextlib
 import csv
 import errno
 import json
@@ -6,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -298,6 +300,8 @@ def test_excel_is_read_or_its_package_named(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", object())
     frame = prices().reset_index().astype({"AAA": object})
     monkeypatch.setattr(pd, "read_excel", lambda io, engine: frame)
+    book = contextlib.nullcontext(SimpleNamespace(sheet_names=["one"]))
+    monkeypatch.setattr(pd, "ExcelFile", lambda io, engine: book)
     found = run("prices.xlsx", "--index", "SPX", "--assets", "2", "--json")
     assert found.exit_code == 0, found.output
     assert json.loads(found.stdout)["first"] == "2024-01-03"

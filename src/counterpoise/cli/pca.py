@@ -96,7 +96,7 @@ def pca(
         from counterpoise.estimators.callbacks import listening
 
         with base.in_options(OPTIONS):
-            estimator = _estimator(
+            estimator = cp.SparsePCA(
                 components,
                 None if not sizes else sizes[0] if len(sizes) == 1 else sizes,
                 nonnegative=not signed,
@@ -130,13 +130,6 @@ def pca(
     results.publish(context, output, files, summary, show, manners)
     if any(result.status is cp.Status.INTERRUPTED for result in fitted.results_):
         raise typer.Exit(base.INTERRUPTED)
-
-
-def _estimator(*given: Any, **options: Any) -> Any:
-    """Return a SparsePCA; scikit-learn is imported only now."""
-    from counterpoise.estimators.pca import SparsePCA
-
-    return SparsePCA(*given, **options)
 
 
 def _hear(say: Line, components: int, progress: RunProgress, share: float | None) -> None:

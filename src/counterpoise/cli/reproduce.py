@@ -37,8 +37,6 @@ STORE = "records.sqlite"
 MEASURED_SECONDS = {"theory": 240.0, "sparse-pca": 30.0}
 # Seconds between lines of progress without a terminal.
 PAUSE = 30.0
-# Longer tables are only written to files.
-MOST_ROWS = 60
 
 
 @base.command(app.command())
@@ -313,7 +311,7 @@ def _show(console: Console, chapter: pages.Chapter) -> None:
         for row in table.cells(lambda value, bold: Text(show(value), "bold" if bold else "")):
             shown.add_row(*row)
         width = console.measure(shown, options=console.options.update(width=10_000)).maximum
-        if len(table.rows) <= MOST_ROWS and width <= console.width:
+        if len(table.rows) <= results.MOST_ROWS and width <= console.width:
             console.print(shown)
         else:
             base.tell(console, f"{table.caption}: in {table.name}.csv.")

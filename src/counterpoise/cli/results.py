@@ -30,12 +30,6 @@ MANNERS = ("output", "force", "as_json", "quiet", "verbose", "debug")
 MOST_ROWS = 60
 
 
-def write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
-    """Write texts by name, all or none, and return their paths."""
-    with quit_with(1, OSError):
-        return write_texts(folder, files)
-
-
 def publish(
     context: typer.Context,
     folder: Path,
@@ -46,7 +40,8 @@ def publish(
     glue: str = " and ",
 ) -> None:
     """Write files; print the summary as JSON, or what ``show`` prints and where the files are."""
-    written = write_files(folder, files)
+    with quit_with(1, OSError):
+        written = write_texts(folder, files)
     if manners.as_json:
         head = {"counterpoise": cp.__version__, "command": command_of(context)}
         print_json({**head, **summary, "files": [str(path) for path in written]})

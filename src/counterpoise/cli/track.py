@@ -137,7 +137,7 @@ def track(
         split = None if train_until is None else _row_after(data, train_until)
         _check_window(spans, data)
         rules = read_rules(data, groups, group_limits, previous, index_weights, limits)
-        tracker = _tracker(
+        tracker = cp.IndexTracker(
             assets,
             transaction_cost=cost,
             measure=measure,
@@ -185,13 +185,6 @@ def _check_measure(name: str, huber: float | None) -> None:
 
     with base.in_options(OPTIONS):
         as_measure(name, huber)
-
-
-def _tracker(assets: int, **options: Any) -> Any:
-    """Return an IndexTracker; scikit-learn is imported only now."""
-    from counterpoise.estimators.tracking import IndexTracker
-
-    return IndexTracker(assets, **options)
 
 
 def _spans(text: str) -> tuple[int, int]:
