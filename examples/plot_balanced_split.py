@@ -2,9 +2,9 @@
 A balanced split against ten thousand random ones
 =================================================
 
-442 patients of scikit-learn's diabetes table are to be divided into two groups of 221 that agree in age, sex, body mass
-index, blood pressure and six blood values. One way is to draw many random splits and to keep the best. A search over
-exchanges ends elsewhere.
+Divide the 442 patients of scikit-learn's diabetes table into two groups of 221 with similar age, sex, body mass index,
+blood pressure and six blood values. One way is to draw many random splits and to keep the best. A search over exchanges
+finds a split that is several times better balanced.
 """
 
 import time
@@ -32,7 +32,7 @@ largest = np.abs((2.0 * labels - 1.0) @ scores / 221).max(axis=1)
 print(f"best of 10 000 random splits: {largest.min():.3f}; this split: {split.max_difference:.5f}")
 
 # %%
-# 235 patients are of the one sex and 207 of the other, both odd, so that the groups must differ by a patient of each.
+# There are 235 patients of one sex and 207 of the other, both odd numbers, so the groups must differ by one of each.
 # All other differences are smaller than that.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10.4, 4.4), layout="constrained", width_ratios=(1.15, 1.0))
@@ -57,9 +57,9 @@ plt.show()
 # %%
 # Splits for a test
 # -----------------
-# One split chosen for its balance is no random experiment. With ``n_draws`` many near-optimal splits are found, one is
-# used by lot, and the outcome is compared with the others. The test is exact for this design. Here the treatment adds
-# 20 points to the progression of the disease, whose standard deviation is 77.
+# A split chosen for its balance is not a random experiment. With ``n_draws`` many near-optimal splits are found, one of
+# them is drawn at random and used, and the outcome is compared with what the others would have given. The test is exact
+# for this design. Here the treatment adds 20 points to the progression of the disease, whose standard deviation is 77.
 
 design = cp.balanced_split(patients, n_treated=221, n_draws=500, random_state=0)
 progression = load_diabetes().target + 20.0 * design.labels

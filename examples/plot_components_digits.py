@@ -3,7 +3,7 @@ Components of digits, as images
 ===============================
 
 Ordinary principal components use every pixel, with both signs. Non-negative sparse components use a few each, and are
-strokes that one can see: pixels that are dark together.
+look like strokes: pixels that are dark together.
 """
 
 import matplotlib.pyplot as plt
@@ -22,7 +22,7 @@ print(f"variance explained together: {sparse.explained_variance_ratio_.sum():.0%
 print(f"{ordinary.explained_variance_ratio_.sum():.0%} by 6 of 64 pixels, the most that 6 directions can have")
 
 # %%
-# Above each image stands the variance that the component adds to those before it.
+# The number above each image is the variance that the component adds to those before it.
 
 fig, axes = plt.subplots(2, 6, figsize=(10.0, 4.1), layout="constrained")
 for row, model, name in ((axes[0], sparse, "10 pixels,\nnone negative"), (axes[1], ordinary, "ordinary")):
@@ -33,7 +33,7 @@ fig.suptitle("pixels with a minus sign are negative")
 plt.show()
 
 # %%
-# More pixels explain more, until the signs alone are what limits a component. For a single component of few pixels the
+# More pixels explain more, until only the sign constraint limits a component. For a single component of few pixels the
 # optimum can be proved by looking at all supports; the search finds it.
 
 sizes = [3, 5, 10, 20, 40]

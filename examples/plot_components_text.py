@@ -2,9 +2,9 @@
 Topics of a small library of texts
 ==================================
 
-The documentation strings of SciPy's functions are a corpus that is on every machine that runs this: some hundred texts
-about a dozen subjects. Each is a row of word weights, most of them zero. A component of eight words with positive
-loadings reads as a topic, and the matrix is never made dense.
+The docstrings of SciPy's functions are a corpus that needs no download: a few hundred texts about a dozen subjects.
+Each is a row of word weights, most of them zero. A component of eight words with positive loadings reads as a topic,
+and the matrix is never made dense.
 """
 
 import importlib
@@ -31,7 +31,7 @@ for subject in subjects:
             subject_of.append(subject)
 
 # %%
-# Words of the trade are left out along with the stop words of English: every docstring has parameters and returns.
+# Words that every docstring has, such as parameters and returns, are left out along with English stop words.
 
 trade = "array arrays axis bool default dtype false float input int ndarray none object optional output parameter "
 trade += "parameters references return returned returns scipy shape specified true used value values versionadded "
@@ -43,7 +43,7 @@ print(f"{X.shape[0]} texts, {X.shape[1]} words, {X.nnz / np.prod(X.shape):.1%} o
 topics = cp.NonnegativeSparsePCA(n_components=9, n_nonzero=8, random_state=0).fit(X)
 
 # %%
-# Above each panel stands the subject whose texts score highest on average.
+# The title of each panel is the subject whose texts score highest on average.
 
 scores = topics.transform(X)
 averages = {subject: scores[np.array(subject_of) == subject].mean(axis=0) for subject in subjects}

@@ -4,7 +4,7 @@ The pair step in one picture
 
 What one coordinate gives, another takes: x + η(eᵢ − eⱼ) keeps the sum of x for every η. Along that line the objective
 is a function P of one variable, and P is least where one of a few *breakpoints* lies. All of them are tried, so that
-the step is the best of any length. A gradient sees one point of P.
+the step is the best of any length. A gradient method uses the slope of P at one point only.
 """
 
 import matplotlib.pyplot as plt
@@ -49,7 +49,7 @@ print(f"x_i: {x[i]:.3f} → {new_i:.3f}, x_j: {x[j]:.3f} → {new_j:.3f}, F fall
 # A pair of non-negative sparse PCA
 # ---------------------------------
 # On the sphere the pair moves on an arc, xᵢ = v sin α and xⱼ = v cos α. Each case is a trigonometric polynomial, whose
-# slope is a quartic in tan(α/2); its roots and the two ends are the breakpoints. s = 1, and the pair stands near the
+# slope is a quartic in tan(α/2); its roots and the two ends are the breakpoints. s = 1, and the pair starts near the
 # wrong end of the arc.
 
 A = np.array([[1.2, 0.0, 0.2], [0.0, 1.0, 0.1]])
@@ -62,7 +62,7 @@ sweep.start(on_arc, point)
 end_i, end_j, gain = sweep.step(on_arc, point, 0, 1, 0.0)
 
 # %%
-# Both start where the slope is zero or points nowhere: a gradient method stays. The pair step leaves.
+# At both starting points a gradient method stops, because no small step lowers the objective. The pair step goes on.
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(10.4, 4.4), layout="constrained")
 colours = [SPARE[0].colour, STYLES["mscr"].colour, STYLES["pdca"].colour]

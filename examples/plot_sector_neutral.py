@@ -1,9 +1,9 @@
 """
-Sector-neutral, and trading little
-==================================
+Sector weights and turnover
+===========================
 
-A tracker of 25 names that has the sector weights of the index, on a simulated market of 150 stocks; and what it costs
-to stay near to the portfolio held before.
+A tracker of 25 names that has the sector weights of the index, on a simulated market of 150 stocks; and how the
+tracking error rises if less is traded.
 """
 
 import matplotlib.pyplot as plt
@@ -23,7 +23,7 @@ first, second = slice(0, 252), slice(252, 504)
 # %%
 # Sector weights
 # --------------
-# ``group_limits`` given as one number a group demands that sum exactly. Limits such as ``(0.1, 0.2)`` leave room.
+# One number per group in ``group_limits`` fixes the sum of its weights; limits such as ``(0.1, 0.2)`` bound it.
 
 of_index = pd.Series(market.weights, index=market.tickers).groupby(sector).sum()
 free = cp.IndexTracker(n_assets=25, random_state=0)
@@ -38,8 +38,8 @@ print(f"largest difference of a sector's weight: {off:.1e}")
 # %%
 # Turnover
 # --------
-# A year later the portfolio is fitted again. A transaction cost in the objective keeps what is not worth a trade; the
-# sector weights hold at every point of the curve.
+# A year later the portfolio is fitted again. With a transaction cost in the objective, only trades that are worth their
+# cost are made. The sector weights hold at every point of the curve.
 
 held = neutral.weights_
 costs = [0.0, 1e-4, 1.5e-4, 2e-4, 3e-4, 5e-4, 2e-3]

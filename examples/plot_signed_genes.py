@@ -4,7 +4,7 @@ Gene programmes that go up and down together
 
 In expression data a programme of the cell raises some genes and lowers others. An ordinary principal component mixes
 thousands of genes; a sparse component with signs names a few, and the sign says which way each goes. Beyond 2000 genes
-the fit works on a pool of them and prices what it finds against all.
+the fit works on a pool of columns, and checks what it finds against all.
 """
 
 import time

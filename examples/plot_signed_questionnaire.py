@@ -28,7 +28,7 @@ answers = pd.DataFrame(np.clip(np.round(3.0 + latent), 1, 5), columns=names)
 correlations = answers.corr()
 
 # %%
-# How many items? The path says what each number of loadings explains, and suggests where more stop to pay.
+# How many items? The path shows how much each number of loadings explains, and suggests where more add little.
 
 path = cp.SparsePCA(n_components=3, random_state=0).path(n_nonzero=range(1, 25), covariance=correlations)
 print(f"suggested: {path.elbow} items a component")
@@ -51,7 +51,7 @@ plt.show()
 
 # %%
 # A biplot of the answers: people are points, items are arrows, dashed if their loading is negative. With
-# ``standardize`` the answers are divided by their deviation, so that their covariance is the table above.
+# ``standardize`` the answers are divided by their standard deviation, so that their covariance is the table above.
 
 model = cp.SparsePCA(n_components=3, n_nonzero=path.elbow, standardize=True, random_state=0).fit(answers)
 same = np.allclose(np.abs(model.components_), np.abs(pca.components_), atol=1e-6)

@@ -28,8 +28,8 @@ treated += rng.normal(0.0, 0.5, len(years)) - 1.5 * np.maximum(0, years - law + 
 before = years < law
 
 # %%
-# Weights that are not negative and sum to 1 do not extrapolate. With ``n_nonzero=5`` there are at most five, which one
-# can name and discuss.
+# Non-negative weights that sum to 1 do not extrapolate. With ``n_nonzero=5`` there are at most five donors, few enough
+# to name and discuss.
 
 
 def synthetic(others: pd.DataFrame, series: pd.Series) -> tuple[cp.SimplexRegression, pd.Series]:

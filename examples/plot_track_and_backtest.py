@@ -1,10 +1,10 @@
 """
-Track the S&P 500 with eight stocks, and test it
-================================================
+Track the S&P 500 with eight stocks
+===================================
 
-The package skfolio brings along prices of 20 stocks and of the S&P 500. Eight of the 20 are to follow the index. The
-portfolio is chosen anew every quarter from the year before, held while its weights drift, and pays for what it trades.
-Everything drawn is out of sample. Without skfolio a simulated market stands in, and the title says so.
+The package skfolio includes prices of 20 stocks and of the S&P 500. Follow the index with eight of the 20. The
+portfolio is refitted every quarter on the year before, its weights drift in between, and it pays for what it trades.
+All charts are out of sample. Without skfolio a simulated market is used instead, and the title says so.
 """
 
 import matplotlib.pyplot as plt
@@ -43,8 +43,8 @@ test = cp.backtest(tracker, returns, index, window=252, step=63, cost=0.001)
 print(test.summary(periods=252).round(5).to_string())
 
 # %%
-# Growth above, daily differences below; dotted lines are rebalances. That the portfolio of real stocks ends above the
-# index is no merit of the method: skfolio's authors chose the 20 among those that lasted.
+# Growth above, daily differences below; dashed lines are rebalances. That the portfolio of real stocks ends above the
+# index is not due to the method: the 20 stocks are survivors.
 
 ax = test.plot()
 ax.set_title(title, loc="left")

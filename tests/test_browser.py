@@ -246,6 +246,40 @@ def test_limits_names_and_one_scale(tmp_path, profile):
     assert bars[0]["x"] == bars[1]["x"] and bars[0]["width"] == bars[1]["width"]
 
 
+def test_limits_lie_on_the_bars_and_names_cover_no_dot(tmp_path, profile):
+    report = Report("T")
+    weight = Series("weight", [0.3], low=[0.1], high=[0.4])
+    report.chart("bars", "T", "bar", Axis("w", "percent"), Axis(""), [weight, Series("before", [0.35])], ["a"])
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((2, 300))
+    names = [f"2024-01-{k:03d}" for k in range(300)]
+    points = Series("rows", [*x, np.nan], [*y, 0.0], [*names, "nowhere"])
+    report.chart("points", "T", "scatter", Axis("x"), Axis("y"), [points])
+    text, complaints = browse(report.write(tmp_path / "t.html"), profile, "--dump-dom")
+    assert complaints == []
+    page = Tree(text)
+    drawn = [e.get("class", "").split()[0] for e in page["bars"]["inside"] if e["tag"] in ("rect", "path")]
+    assert drawn == ["bar", "bar", "under", "limits", "under", "limits"]
+    dots = [(float(e["cx"]), float(e["cy"])) for e in within(page["points"], "circle", "dot")]
+    named = within(page["points"], "text", "name")
+    assert len(dots) == 300 and 3 <= len(named) < 60
+    for e in named:
+        width = 7.0 * len(e["text"])
+        left, middle = float(e["x"]) - width * (e["text-anchor"] == "end"), float(e["y"]) - 4.0
+        assert not [dot for dot in dots if left < dot[0] < left + width and abs(dot[1] - middle) < 6.5]
+
+
+def test_a_line_in_steps_keeps_each_value_until_the_next(tmp_path, profile):
+    report = Report("T")
+    for style in ("", "steps"):
+        series = [Series("best", [0.0, 1.0, 2.0], [3.0, 3.0, 1.0], style=style)]
+        report.chart(f"line{style}", "T", "line", Axis("s"), Axis("F"), series)
+    text, complaints = browse(report.write(tmp_path / "t.html"), profile, "--dump-dom")
+    assert complaints == []
+    straight, steps = (within(Tree(text)[name], "path", "curve")[0]["d"] for name in ("line", "linesteps"))
+    assert straight.count("L") == 2 and re.fullmatch(r"M[\d. ]+(H[\d.]+V[\d.]+){2}", steps)
+
+
 def test_strange_addresses_are_ignored(folder, profile):
     path = folder / "track" / "report.html"
     asked = "#sort=none:x&sort=weights:none&sort=theme&hide=none:x&at=bars:999&at=x&theme=pink&hide=out-ahead:portfolio"

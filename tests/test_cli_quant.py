@@ -240,7 +240,7 @@ def test_errors_are_of_a_week_or_month_and_of_a_year(rule, unit, periods):
     said = json.loads(run("track", "slow.csv", *TRACK, "--json").stdout)
     assert said["tracking_error_annual"] == pytest.approx(periods**0.5 * said["tracking_error"])
     page = Path("counterpoise-track", "report.html").read_text("utf-8")
-    assert f"per {unit}; those per year are times √{periods}" in page
+    assert f"difference of returns per {unit}. Per year it is times √{periods}" in page
     assert " a row" not in found.stdout
 
 

@@ -96,7 +96,7 @@ def test_several_groups_and_units_without_names(folder):
         (("--seed", "-1"), "--seed is -1; it must be a whole number of at least 0, or None."),
         (("--moments", "9"), "--moments is 9; it must be between 1 and 4."),
         (("--together", "clinc"), "--together is 'clinc', but patients.csv has no such column; did you mean 'clinic'?"),
-        (("--apart", "clinic"), "apart: P00, P01, P02 and 5 more are 8 units, and there are 2 groups."),
+        (("--apart", "clinic"), "--apart: P00, P01, P02 and 5 more are 8 units, and there are 2 groups."),
         (("--treated", "16"), "--treated is 16; it must be between 1 and 15."),
         (("--treated", "9", "--treated", "9"), "--treated adds up to 18 of 16 units; it must be 16 at most."),
         (("--draws", "0"), "--draws is 0; it must be at least 1."),
@@ -235,7 +235,7 @@ def test_a_lottery_has_a_random_recorded_seed(folder):
     seeds = {row["seed"] for row in rows_of("counterpoise-split/draws.csv")}
     assert seeds == {str(said[1]["seed"])}
     assert said[1]["command"].endswith(f"--seed {said[1]['seed']}")
-    assert f"The seed is {said[1]['seed']}; with --seed" in Path("counterpoise-split/report.html").read_text("utf-8")
+    assert f"The seed is {said[1]['seed']}; --seed" in Path("counterpoise-split/report.html").read_text("utf-8")
     again = run("patients.csv", "--treated", "8", "--draws", "20", "--json", "--force", "--seed", said[1]["seed"])
     assert json.loads(again.stdout)["labels"] == said[1]["labels"]
 

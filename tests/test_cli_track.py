@@ -1,3 +1,4 @@
+import contextlib
 import csv
 import errno
 import json
@@ -6,13 +7,14 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from counterpoise.cli import app, base
+from counterpoise.cli import app, options
 from counterpoise.estimators.tracking import IndexTracker
 from counterpoise.tables.prices import to_returns
 
@@ -63,12 +65,12 @@ def result(folder):
 
 def test_other_measures_than_the_squared_error(folder):
     returns, index, _ = to_returns(prices(), "SPX")
-    for options in ({"measure": "dr"}, {"measure": "hdr", "huber": 0.001}):
-        arguments = [part for name, value in options.items() for part in (f"--{name}", value)]
+    for asked in ({"measure": "dr"}, {"measure": "hdr", "huber": 0.001}):
+        arguments = [part for name, value in asked.items() for part in (f"--{name}", value)]
         found = run("prices.csv", "--index", "SPX", "--assets", "2", "--output", "out", "--force", *arguments)
         assert found.exit_code == 0, found.output
-        weights = IndexTracker(2, random_state=0, **options).fit(returns, index).weights_
-        for row in rows_of(base.Path("out/weights.csv")):
+        weights = IndexTracker(2, random_state=0, **asked).fit(returns, index).weights_
+        for row in rows_of(Path("out/weights.csv")):
             assert float(row["weight"]) == pytest.approx(weights[row["name"]], abs=1e-9)
 
 
@@ -76,7 +78,7 @@ def test_it_prints_and_writes_what_the_library_finds(result):
     returns, index, _ = to_returns(prices(), "SPX")
     tracker = IndexTracker(2, random_state=0).fit(returns, index)
     held = tracker.weights_[tracker.weights_ != 0.0].sort_values(ascending=False)
-    rows = rows_of(base.Path("out/weights.csv"))
+    rows = rows_of(Path("out/weights.csv"))
     assert [row["name"] for row in rows] == list(held.index)
     assert [float(row["weight"]) for row in rows] == pytest.approx(list(held), abs=1e-12)
     for name, weight in held.items():
@@ -84,7 +86,7 @@ def test_it_prints_and_writes_what_the_library_finds(result):
     assert f"Tracking error of the fit: {100.0 * tracker.tracking_error_:.3g} % a day, " in result.output
     assert "Proved: no change of any two of the 5 weights, within the rules, lowers the objective" in result.output
     assert result.output.endswith("Wrote weights.csv and report.html to out.\n")
-    page = base.Path("out/report.html").read_text("utf-8")
+    page = Path("out/report.html").read_text("utf-8")
     assert "counterpoise track prices.csv --index SPX --assets 2</code>" in page
     for row in rows:
         assert f'data-value="{float(row["weight"])!r}"' in page
@@ -123,7 +125,7 @@ def test_quiet_says_nothing_and_verbose_more(folder):
     assert (folder / "counterpoise-track" / "weights.csv").exists()
     verbose = run("prices.csv", "--index", "SPX", "--assets", "2", "-v", "--force", "--backtest", "20/10")
     assert verbose.exit_code == 0, verbose.output
-    assert "The run ended as" in verbose.output
+    assert "The run ended after" in verbose.output
     assert "rebalances: 2" in verbose.output
     assert "Tracking error out of sample" in verbose.output
     page = (folder / "counterpoise-track" / "report.html").read_text("utf-8")
@@ -178,7 +180,7 @@ def test_rows_without_days_keep_their_order(folder):
 
 
 def write(name, text):
-    base.Path(name).write_bytes(text if isinstance(text, bytes) else text.encode())
+    Path(name).write_bytes(text if isinstance(text, bytes) else text.encode())
 
 
 WIDE = "date,AAA,BBB,SPX\n2024-01-02,1,2,3\n2024-01-03,1.1,2.1,3.1\n2024-01-04,1.2,2.0,3.2\n"
@@ -196,14 +198,14 @@ BAD_FILES = {
     "no names": ("1,2,3\n4,5,6\n", "bad.csv, line 1 holds numbers only; the first line must be the columns' names."),
     "twice": (
         "date,AAA,AAA,SPX\n2024-01-02,1,2,3\n",
-        "bad.csv has more than one column 'AAA', the 2. and the 3.; names must be unique.",
+        "bad.csv has more than one column 'AAA', columns 2 and 3; names must be unique.",
     ),
     "nameless": ("date,AAA,,SPX\n2024-01-02,1,2,3\n", "bad.csv: column 3 has no name; give every column one."),
     "word": (WIDE.replace("2.1", "n/c"), "bad.csv, line 3, column 'BBB' is 'n/c'; prices must be numbers."),
     "underscore": (WIDE.replace("2.1", "1_000"), "bad.csv, line 3, column 'BBB' is '1_000'; prices must be numbers."),
     "words": (
         WIDE.replace("2,3", "x,3").replace("2.1", "y").replace("2.0", "z"),
-        "Column 'BBB' of bad.csv holds words such as 'x'; prices must be numbers, leave the column out.",
+        "Column 'BBB' of bad.csv holds words such as 'x'; prices must be numbers without a unit; correct the column, or leave it out with --ignore BBB.",
     ),
     "quote": ('date,"AAA\n', "bad.csv, line 1: unexpected end of data."),
     "no index": (
@@ -227,7 +229,7 @@ BAD_FILES = {
         "bad.csv, line 2, column 'date' is '1/2/2024', which may be read in two ways, and so may all others; write days "
         "as 2024-01-31.",
     ),
-    "day twice": (WIDE + "2024-01-04,1,2,3\n", "prices has more than one row of 2024-01-04; keep one row a day."),
+    "day twice": (WIDE + "2024-01-04,1,2,3\n", "bad.csv has more than one row of 2024-01-04; keep one row a day."),
     "few": ("".join(WIDE.splitlines(True)[:3]), "There are 2 days of prices; at least 3 are needed."),
     "one stock": (
         "date,AAA,SPX\n2024-01-02,1,3\n2024-01-03,1,3\n2024-01-04,1,3\n",
@@ -298,6 +300,8 @@ def test_excel_is_read_or_its_package_named(folder, monkeypatch):
     monkeypatch.setitem(sys.modules, "openpyxl", object())
     frame = prices().reset_index().astype({"AAA": object})
     monkeypatch.setattr(pd, "read_excel", lambda io, engine: frame)
+    book = contextlib.nullcontext(SimpleNamespace(sheet_names=["one"]))
+    monkeypatch.setattr(pd, "ExcelFile", lambda io, engine: book)
     found = run("prices.xlsx", "--index", "SPX", "--assets", "2", "--json")
     assert found.exit_code == 0, found.output
     assert json.loads(found.stdout)["first"] == "2024-01-03"
@@ -316,13 +320,14 @@ def test_excel_is_read_or_its_package_named(folder, monkeypatch):
         (("--max-weight", "0.1"), "2 names of the largest --max-weight sum to 0.2, and the weights must sum to 1; raise --assets or --max-weight."),
         (("--measure", "mse"), "--measure is 'mse'; it must be one of 'ete', 'dr', 'hete', 'hdr'."),
         (("--measure", "hdr"), '--measure "hdr" needs --huber, the daily difference beyond which it is linear, such as --huber=0.0025.'),
-        (("--huber", "0.01"), '--huber is 0.01, but --measure "ete" has no such part; leave it out.'),
+        (("--huber", "0.01"), '--huber is 0.01, but --measure "ete" has no such part; leave it out, or use "hete".'),
         (("--include", "AAB"), "--include: 'AAB' is no column of returns; did you mean AAA?"),
         (("--backtest", "many"), "--backtest is 'many'; it must be WINDOW/STEP in rows, such as 252/63."),
         (("--backtest", "1/5"), "WINDOW of --backtest is 1; it must be at least 2."),
         (("--backtest", "50/5"), "WINDOW of --backtest is 50, but there are 40 rows of returns; it must be at most 39, so that a row is left to hold a portfolio on."),
         (("--backtest", "9/1", "--train-until", "2024-02-01"), "--train-until and --backtest are both given; give one of them."),
         (("--train-until", "soon"), "--train-until is 'soon'; it must be a day such as 2024-01-31."),
+        (("--train-until", "9/2/2024"), "--train-until is '9/2/2024'; it must be a day such as 2024-01-31."),
         (("--train-until", "2030-01-01"), "--train-until is 2030-01-01, with 40 of 40 rows of returns up to it; it must leave two to fit on and one to hold: between 2024-01-04 and 2024-02-26."),
         (("--group-limits", "l.csv"), "--group-limits is given without --groups; say which name is in which group."),
         (("--groups", "g.csv"), "--groups is g.csv, of whose names none has prices; it has XXX."),
@@ -357,7 +362,7 @@ def test_files_that_are_there_are_not_replaced_unasked(result, folder, monkeypat
     assert refused.exit_code == 2
     assert refused.stderr == "out holds weights.csv and report.html; give another --output, or --force to replace.\n"
     assert (folder / "out" / "weights.csv").read_text() == before
-    monkeypatch.setattr(base, "_is_terminal", lambda: True)
+    monkeypatch.setattr(options, "_is_terminal", lambda: True)
     no = CliRunner().invoke(app, ["track", *arguments], input="n\n")
     assert no.exit_code == 1
     assert "out holds weights.csv and report.html. Replace? [y/N]" in no.stderr

@@ -105,8 +105,13 @@ def test_parquet(tmp_path):
 @pytest.mark.parametrize(
     ("name", "content", "target", "sentence"),
     [
-        ("d.txt", "1,2", None, "{} has the suffix '.txt'; a data file is one of .npz, .npy, .csv, .parquet."),
-        ("data", "1,2", None, "{} has no suffix; a data file is one of .npz, .npy, .csv, .parquet."),
+        (
+            "d.txt",
+            "1,2",
+            None,
+            "{} has the suffix '.txt'; a data file is one of .npz, .npy, .csv, .tsv, .parquet, .xlsx.",
+        ),
+        ("data", "1,2", None, "{} has no suffix; a data file is one of .npz, .npy, .csv, .tsv, .parquet, .xlsx."),
         ("d.csv", "", None, "{} is empty."),
         ("d.npz", "", None, "{} is empty."),
         ("d.csv", "\n\n", None, "{} is empty."),
@@ -126,7 +131,7 @@ def test_parquet(tmp_path):
             "{}, line 1: '1.5' is a number and 'x' is not; a line of names has no numbers, unless the target is among them.",
         ),
         ("d.csv", 'a,b\n1,"2\n', None, "{}, line 2: unexpected end of data."),
-        ("d.csv", b"\xff\xfe1\x00", None, "{} is not UTF-8 text."),
+        ("d.csv", b"\xff\xfe1", None, "{} begins as UTF-16 text, but is damaged; save it as UTF-8."),
         ("d.csv", "Index,b\n1,2\n", "index", "{} has no column 'index'; did you mean 'Index'?"),
         ("d.csv", "idx,inde\n1,2\n", "index", "{} has no column 'index'; did you mean 'inde' or 'idx'?"),
         ("d.csv", "a,b\n1,2\n", "index", "{} has no column 'index'; its columns are a, b."),

@@ -169,7 +169,9 @@ def test_a_folder_that_cannot_be_loaded(folder, tmp_path_factory):
     with pytest.raises(FileNotFoundError, match=r"nowhere is no folder\."):
         load_folder(folder / "nowhere")
     empty = tmp_path_factory.mktemp("empty")
-    with pytest.raises(ValueError, match=r"holds no data; a data file is one of \.npz, \.npy, \.csv, \.parquet\."):
+    with pytest.raises(
+        ValueError, match=r"holds no data; a data file is one of \.npz, \.npy, \.csv, \.tsv, \.parquet, \.xlsx\."
+    ):
         load_folder(empty)
     (empty / "broken.parquet").write_text("not one")
     with pytest.raises(ValueError, match=r"broken\.parquet is damaged, or not a \.parquet file\."):

@@ -118,7 +118,7 @@ def test_names_come_back_with_every_measure(rng):
         ({"measure": "mad"}, "measure is 'mad'"),
         ({"measure": "hete"}, 'measure "hete" needs huber, the daily difference beyond which it is linear'),
         ({"measure": "hdr"}, 'measure "hdr" needs huber'),
-        ({"huber": 0.1}, 'huber is 0.1, but measure "ete" has no such part; leave it out.'),
+        ({"huber": 0.1}, 'huber is 0.1, but measure "ete" has no such part; leave it out, or use "hete".'),
         ({"measure": "dr", "huber": 0.1}, 'huber is 0.1, but measure "dr" has no such part'),
         ({"measure": "hete", "huber": 0.0}, "huber is 0; it must be positive"),
         ({"measure": "hete", "huber": -1.0}, "huber is -1; it must be positive"),

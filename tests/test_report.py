@@ -327,7 +327,7 @@ def test_a_report_of_a_split_shows_its_numbers(rng, draws):
     assert page.charts["balance-dots"]["marks"] == [pytest.approx(split.balance["random"].max())]
     assert ("draws" in page.charts) == (draws > 1)
     words = " ".join(page.texts)
-    assert ("drawn by lot from 12 near-optimal ones" in words) == (draws > 1)
+    assert ("drawn at random from 12 near-optimal ones" in words) == (draws > 1)
 
 
 # From Python.
@@ -448,3 +448,19 @@ def test_runs_backtests_and_binary_fits_have_pages(market, tmp_path, rng):
     assert len(page.tables["coordinates"]) == 6
     pca = SparsePCA(1, 2, random_state=0).fit(returns)
     assert "component-1" in Page(pca.report(tmp_path / "pca.html").read_text("utf-8")).charts
+
+
+def test_long_settings_are_told_by_their_length():
+    settings = {"names": list(range(9)), "few": pd.Series({"a": 0.25, "b": 0.75}), "work": None}
+    page = Report("T", "", settings).html()
+    assert "<dd>list of 9</dd>" in page and "<dd>None</dd>" in page
+    assert "<dd>{&#x27;a&#x27;: 0.25, &#x27;b&#x27;: 0.75}</dd>" in page
+
+
+def test_a_run_without_a_proof_has_no_certificate(tmp_path):
+    rng = np.random.default_rng(0)
+    problem = cp.Problem(cp.LeastSquares(rng.standard_normal((20, 30)), np.ones(20)), cp.Bounds(0, 1), u=cp.Sum(1))
+    result = cp.minimize(problem, max_iter=1)
+    assert not result.success
+    page = result.report(tmp_path / "run.html").read_text("utf-8")
+    assert "<dt>certificate</dt><dd>none</dd><dd>iteration limit" in page

@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from scipy.optimize import minimize
@@ -137,3 +138,10 @@ def test_a_missing_number_is_named_by_its_place(rng):
         with pytest.raises(ValueError, match=r"^X contains NaN or infinity: nan in row 2, column 1 ") as refusal:
             use()
         assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("columns", [1, 4])
+def test_it_writes_a_page(tmp_path, columns):
+    X = pd.DataFrame(np.random.default_rng(0).standard_normal((20, columns)), columns=list("abcd")[:columns])
+    page = SimplexRegression(random_state=0).fit(X, X["a"]).report(tmp_path / "report.html").read_text("utf-8")
+    assert "<td>a</td>" in page and "<dt>n_nonzero</dt>" in page

@@ -94,3 +94,9 @@ def test_a_result_is_a_dictionary_with_attributes():
     for act in (lambda: result.seed, lambda: delattr(result, "seed")):
         with pytest.raises(AttributeError, match="seed"):
             act()
+
+
+def test_modules_are_there_without_an_import_of_their_own():
+    code = "import counterpoise as cp; print(cp.plotting.plot_weights.__name__, cp.datasets.SECTORS[0], cp.report.Report.__name__)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.split() == ["plot_weights", "Energy", "Report"], done.stderr

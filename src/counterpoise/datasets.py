@@ -295,7 +295,7 @@ def load_folder(path: str | os.PathLike[str], target: str | None = None) -> dict
     Parameters
     ----------
     path : path
-        A folder of ``.npz``, ``.npy``, ``.csv`` or ``.parquet`` files that
+        A folder of ``.npz``, ``.npy``, ``.csv``, ``.tsv``, ``.parquet`` or ``.xlsx`` files that
         :func:`counterpoise.tables.arrays.read_arrays` can read; others, hidden files and subfolders are ignored. A
         table with a column of dates becomes a DataFrame in their order; prices stay prices.
     target : str, optional

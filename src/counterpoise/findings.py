@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # A change of a variance below this share of it cannot be measured.
 ROUNDING = 64.0 * float(np.finfo(float).eps)
+# A smaller tracking error is a rounding error of returns.
+NO_ERROR = 1e-14
 
 
 class Rhythm(NamedTuple):
@@ -35,6 +37,7 @@ class Rhythm(NamedTuple):
 
     def in_words(self, error: float) -> str:
         """Return an error of a row, and of a year with the convention."""
+        error = error if error > NO_ERROR else 0.0
         yearly = self.yearly(error)
         said = f"{percent(error)} a {self.unit}"
         return said if yearly is None else f"{said}, {percent(yearly, 2)} a year ({self.convention})"
@@ -65,7 +68,7 @@ def rhythm_of(labels: Any) -> Rhythm:
 def ending(result: Result) -> str:
     """Say how a run ended and what it took."""
     took = f"{result.time:.2f} s and {result.nit:,} iterations"
-    return f"The run ended as {spelled(result.status)} after {took}: {result.message}."
+    return f"The run ended after {took}, with status {spelled(result.status)}: {result.message}."
 
 
 def resolution(problem: Any, x: Any) -> float:
@@ -111,8 +114,9 @@ def component_claims(pca: SparsePCA) -> list[str]:
         sentences.append(f"Proved of {which}: {given}no change of any two loadings raises its variance {amount}.")
         sentences.append("Not proved: that no other loadings are better; the search looks for some and stops.")
     return sentences + [
-        f"{'Each of components' if len(which_ones) > 1 else 'Component'} {joined(which_ones)}: {message}."
-        for message, which_ones in by_message.items()
+        f"Component{'s' * (len(these) > 1)} {joined(these)} {are} not certified: {message}."
+        for message, these in by_message.items()
+        for are in ["is" if len(these) == 1 else "are"]
     ]
 
 
@@ -121,7 +125,9 @@ def split_claims(split: Split) -> list[str]:
     largest, at_random = split.max_difference, split.at_random[1]
     ratio = at_random / largest if largest > 1e-12 else math.inf
     times = f"{ratio:,.0f}" if ratio >= 10.0 else f"{ratio:.2g}"
-    better = "none at all" if math.isinf(ratio) else f"{times} times less than {at_random:.2g}, the median at random"
+    better = (
+        "none at all" if math.isinf(ratio) else f"{times} times less than the median of random splits, {at_random:.2g}"
+    )
     if not split.is_better_than_random:
         better = f"NO BETTER THAN RANDOM, where the median is {at_random:.2g}"
     sentences = [
@@ -131,7 +137,7 @@ def split_claims(split: Split) -> list[str]:
     count = len(split.reference)
     if len(split.draws) > 1:
         sentences.append(
-            f"The split was drawn by lot from {count} near-optimal ones"
+            f"The split was drawn at random from {count} near-optimal ones"
             f"{', the draws and their mirror images' if split.mirrored else ''}. A randomisation test over them is "
             f"exact, whatever the outcomes' distribution; its least two-sided p-value is {1 + split.mirrored}/{count}."
         )

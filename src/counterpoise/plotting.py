@@ -76,6 +76,8 @@ __all__ = [
 ]
 
 FORMATS = (".png", ".svg", ".pdf")
+# Of the difference from the index, above the line, as a share of its range.
+LEGEND_ROOM = 0.4
 
 
 def plot_objective(
@@ -112,11 +114,12 @@ def plot_objective(
     for name, several in curves.items():
         above, style = [(along, values - shift) for along, values in several], styles[name]
         if len(above) == 1:
-            series.append(Series(name, *above[0], look=style))
+            series.append(Series(name, *above[0], style="steps", look=style))
         else:
             along = np.unique(np.concatenate([each for each, _ in above]))
             low, middle, high = median_band(above, along)
-            series.append(Series(f"{name}, median of {len(above)}", along, middle, low=low, high=high, look=style))
+            many = f"{name}, median of {len(above)}"
+            series.append(Series(many, along, middle, style="steps", low=low, high=high, look=style))
         for (along, values), run in zip(above, started[name], strict=True):
             mark = Style(style.colour, "", 1.6 if len(above) == 1 else 1.2, marker=MARKERS[run.status.name])
             series.append(Series("", along[-1:], values[-1:], look=mark))
@@ -213,6 +216,8 @@ def plot_tracking(
             panel.axvspan(along[0], along[first], color=SPARE[0].colour, alpha=0.15, lw=0, zorder=0, label=label)
     ax.tick_params(labelbottom=False)
     add_legend(ax, "inside")
+    low, high = below.get_ylim()
+    below.set_ylim(low, high + LEGEND_ROOM * (high - low))
     add_legend(below, "inside", fontsize="small")
     return ax
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from counterpoise.figures.describe import Axis, Panel, Series, balance_panel, bars_panel
 from counterpoise.figures.page import Cell, Column, Report
 from counterpoise.findings import (
+    ROUNDING,
     balance_table,
     component_claims,
     ending,
@@ -122,7 +123,7 @@ def components_report(
     }
     parts = shares, pca.components_, pca.score_variance_, pca.upper_bound_, pca.results_
     ends = [
-        [k, share, int(np.count_nonzero(row)), float(own), float(bound), spelled(result.status), 2.0 * result.cws_gap]
+        [k, share, int(np.count_nonzero(row)), float(own), float(bound), spelled(result.status), _gap(result)]
         for k, (share, row, own, bound, result) in enumerate(zip(*parts, strict=True), 1)
     ]
     note = (
@@ -135,6 +136,12 @@ def components_report(
         report.subheading("Correlations of the scores")
         report.table("correlations", "Correlations of the scores", columns, rows_of[:MOST_COMPONENTS])
     return report
+
+
+def _gap(result: Result) -> float:
+    """Return how much the variance of a component can rise by a pair, twice the gap; 0 for a rounding error."""
+    gap = float(result.cws_gap)
+    return 0.0 if gap <= ROUNDING * abs(float(result.objective)) else 2.0 * gap
 
 
 def run_report(
@@ -162,10 +169,13 @@ def run_report(
         raise ValueError(f"names has {len(labels)} names, but x has {len(x)} coordinates.")
     gap = float(result.cws_gap)
     report = Report(title, command, settings)
-    said = "not examined" if math.isnan(gap) else f"gap {rounded_up(gap)}, tolerance {result.tolerance:.1e}"
+    said = "" if math.isnan(gap) else f"gap {rounded_up(gap)}, tolerance {result.tolerance:.1e}"
     if gap <= result.tolerance:
         said = f"no gap above the tolerance, {result.tolerance:.1e}"
-    report.headline("certificate", spelled(result.status), said)
+    if result.success:
+        report.headline("certificate", spelled(result.status), said)
+    else:
+        report.headline("certificate", "none", "; ".join(filter(None, [spelled(result.status), said])))
     report.headline("objective", as_text(float(result.objective), "long"))
     report.headline("non-zeros", f"{np.count_nonzero(x):,}", f"of {len(x):,} coordinates")
     report.headline("time", as_seconds(float(result.time)), f"{result.nit:,} iterations")
@@ -174,7 +184,7 @@ def run_report(
     report.paragraphs(ending(result))
     history = np.asarray(result.history, dtype=np.float64)
     if len(history) > 1:
-        line = Series("objective", history[:, 1], np.minimum.accumulate(history[:, 2]))
+        line = Series("objective", history[:, 1], np.minimum.accumulate(history[:, 2]), style="steps")
         axis = Axis("objective", "log" if history[:, 2].min() > 0.0 else "number")
         report.chart("history", "Best objective so far", "line", Axis("seconds"), axis, [line])
     report.heading("The point")

@@ -91,8 +91,8 @@ def tracking_report(
     report.heading("The fit")
     first_and_last = f", {row_names[0]} to {row_names[-1]}" if labels is not None and len(row_names) else ""
     report.paragraphs(
-        f"Fitted on {len(fitted):,} {rhythm.unit}s of returns{first_and_last}; the lines are those of constant "
-        "weights. A fit sees the rows that it is judged by here, so that it looks better than what follows.",
+        f"Fitted on {len(fitted):,} {rhythm.unit}s of returns{first_and_last}. The charts keep the weights constant, "
+        "and show the rows that the portfolio was fitted to, so that it looks better here than it will on later rows.",
         *_convention(rhythm),
     )
     _add_growth(report, "fit", along, axis, fitted, target)
@@ -148,8 +148,8 @@ def _convention(rhythm: Rhythm) -> list[str]:
     if rhythm.periods is None:
         return []
     return [
-        f"Tracking errors are root mean squares of the differences of returns, per {rhythm.unit}; those per year are "
-        f"{rhythm.convention}, as if the differences had mean 0 and did not depend on each other."
+        f"A tracking error is the root mean square difference of returns per {rhythm.unit}. Per year it is "
+        f"{rhythm.convention}, which assumes differences that are independent and have mean 0."
     ]
 
 
@@ -236,11 +236,11 @@ def add_backtest(report: Report, backtest: Backtest, rhythm: Rhythm) -> None:
     which = f"{len(backtest.rebalances)} portfolios, each" if several else "One portfolio,"
     report.paragraphs(
         f"{which} chosen from the rows before it and held for those after, {count:,} {rhythm.unit}s in all. Between "
-        f"rebalances weights drift; costs of {percent(costs)} of the value are paid.{cut}"
+        f"rebalances weights drift; {f'costs of {percent(costs)} of the value' if costs else 'no costs'} are paid.{cut}"
     )
     starts = backtest.rebalances if labels is not None else backtest.rebalances - backtest.rebalances[0] + 1
     marks = [plain(start) for start in starts] if axis.kind == "date" else []
-    note = "Dotted lines are rebalances." if 1 < len(marks) else ""
+    note = "Dashed lines are rebalances." if 1 < len(marks) else ""
     _add_growth(report, "out", along, axis, backtest.portfolio, backtest.index, marks if note else (), note)
     report.table(
         "summary",

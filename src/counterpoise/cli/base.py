@@ -1,18 +1,19 @@
-"""Shared parts of all commands: the application, error messages, the progress line, output folders."""
+"""Shared parts of all commands: the application, error messages, the progress line."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
+import inspect
 import math
 import os
 import re
 import sys
-import tempfile
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 from rich.console import Console
@@ -23,7 +24,6 @@ from typer.core import TyperGroup
 
 import counterpoise as cp
 from counterpoise import compiling
-from counterpoise.checks import number
 from counterpoise.interrupts import noting_interrupts
 from counterpoise.output import CannotWriteError
 from counterpoise.sentences import lacking
@@ -68,18 +68,6 @@ class OneSentence(TyperGroup):
 
 app = typer.Typer(cls=OneSentence, add_completion=True)
 
-Force = Annotated[bool, typer.Option("--force", help="Replace files that are there.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON only.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but what is wrong.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Say how the run ended and what it took.")]
-Debug = Annotated[bool, typer.Option("--debug", help="Show where an error arose.")]
-Separator = Annotated[
-    str | None,
-    typer.Option(metavar="MARK", help="Between cells of a text file: one letter, or tab; found by default."),
-]
-Decimal = Annotated[
-    str | None, typer.Option(metavar="MARK", help="Decimal mark of a text file: . or a comma; found by default.")
-]
 # Exit code of a program ended by Ctrl-C.
 INTERRUPTED = 130
 # No time left is shown for shorter runs (seconds).
@@ -101,7 +89,7 @@ def main(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
 ) -> None:
-    """Block coordinate descent under one nonseparable constraint, to certified points."""
+    """Choose few of many under a budget: portfolios, components, groups, with a proof of what was reached."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -174,6 +162,43 @@ def _give_up_stdout() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
+def command(register: Callable[[Callable[..., Any]], Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Return a decorator that registers a command, by ``app.command()`` and the like.
+
+    A parameter whose type is a dataclass stands for the options that are its fields; the command gets an instance of
+    it. Errors become one sentence and an exit code, see :func:`answer`.
+    """
+
+    def decorate(function: Callable[..., None]) -> Callable[..., None]:
+        hints = get_type_hints(function, include_extras=True)
+        bundles: dict[str, Any] = {name: kind for name, kind in hints.items() if dataclasses.is_dataclass(kind)}
+        kinds: dict[str, inspect.Parameter] = {}
+        for name, given in inspect.signature(function).parameters.items():
+            if name in bundles:
+                types = get_type_hints(bundles[name], include_extras=True)
+                for field in dataclasses.fields(bundles[name]):
+                    kinds[field.name] = given.replace(
+                        name=field.name, default=field.default, annotation=types[field.name]
+                    )
+            else:
+                kinds[name] = given.replace(annotation=hints[name])
+
+        @functools.wraps(function)
+        def run(**given: Any) -> None:
+            with answer(bool(given.get("debug"))):
+                for name, kind in bundles.items():
+                    given[name] = kind(**{field.name: given.pop(field.name) for field in dataclasses.fields(kind)})
+                function(**given)
+
+        parameters = [kind.replace(kind=inspect.Parameter.KEYWORD_ONLY) for kind in kinds.values()]
+        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        register(run)
+        return run
+
+    return decorate
+
+
 @contextlib.contextmanager
 def in_options(options: Mapping[str, str]) -> Iterator[None]:
     """Replace parameter names in error messages by options, such as n_assets by --assets."""
@@ -182,7 +207,7 @@ def in_options(options: Mapping[str, str]) -> Iterator[None]:
     except (ValueError, TypeError) as error:
         sentence = " ".join([str(error), *getattr(error, "__notes__", [])])
         for name, option in options.items():
-            sentence = re.sub(rf"(?<![\w-]){name}(?!\w)", option, sentence)
+            sentence = re.sub(rf"(?<![\w-]){name}(?!\w)", option.replace("\\", r"\\"), sentence)
         raise (TypeError if isinstance(error, TypeError) else ValueError)(sentence) from error
 
 
@@ -276,80 +301,3 @@ def warn(sentences: Iterable[str]) -> None:
 def tell(console: Console, sentence: str) -> None:
     """Print a sentence, wrapped at words on a terminal and on one line otherwise."""
     console.print(Text(sentence), soft_wrap=not console.is_terminal)
-
-
-def check_writable(option: str, path: Path) -> None:
-    """Check that a path can be written, without changing it."""
-    try:
-        if path.exists():
-            os.close(os.open(path, os.O_WRONLY))
-        else:
-            tempfile.TemporaryFile(dir=path.parent).close()
-    except OSError as error:
-        raise OSError(f"{option} is {path}, which cannot be written: {error.strerror}.") from None
-
-
-def check_files(path: Path, **options: Path | None) -> None:
-    """Refuse a file that does not exist, before any other complaint; those of options are named by them."""
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist.")
-    for option, file in options.items():
-        if file is not None and not file.exists():
-            raise FileNotFoundError(f"--{option.replace('_', '-')} is {file}, which does not exist.")
-
-
-def marks_of(separator: str | None, decimal: str | None) -> dict[str, str | None]:
-    """Return the marks of text files, checked."""
-    separator = {"tab": "\t", "\\t": "\t"}.get(str(separator), separator)
-    if separator is not None and (len(separator) != 1 or separator in '\r\n"'):
-        raise ValueError(f"--separator is {separator!r}; it must be one letter, or tab.")
-    if decimal not in (None, ".", ","):
-        raise ValueError(f"--decimal is {decimal!r}; it must be . or a comma.")
-    if decimal == "," and separator == ",":
-        raise ValueError("--separator and --decimal are both a comma; one of them must be another.")
-    return {"separator": separator, "decimal": decimal}
-
-
-def names_in(texts: Sequence[str] | None, known: Iterable[Any]) -> list[str]:
-    """Return names given one at a time or joined by commas; a name that is known may have commas itself."""
-    names = {str(name) for name in known}
-    parts = [[text] if text in names else text.split(",") for text in texts or ()]
-    return [name.strip() for several in parts for name in several if name.strip()]
-
-
-def check_manners(quiet: bool, verbose: bool) -> None:
-    """Refuse --quiet together with --verbose."""
-    if quiet and verbose:
-        raise ValueError("--quiet and --verbose are both given; give one of them.")
-
-
-def check_folder(folder: Path, names: Sequence[str], force: bool, may_ask: bool) -> None:
-    """Refuse an output folder that cannot be written, or existing files unless the user confirms."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--output is {folder}, which is a file; give a folder.")
-    above = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    try:
-        tempfile.TemporaryFile(dir=above).close()
-    except OSError as error:
-        raise OSError(f"--output is {folder}, which cannot be written: {error.strerror}.") from None
-    there = [name for name in names if (folder / name).exists()]
-    for name in there:
-        if (folder / name).is_dir():
-            raise ValueError(f"{folder / name} is a folder, where a file is to be written; give another --output.")
-        check_writable("--output", folder / name)
-    if not there or force:
-        return
-    which = f"{folder} holds {' and '.join(there)}"
-    if not (may_ask and _is_terminal()):
-        raise ValueError(f"{which}; give another --output, or --force to replace.")
-    typer.confirm(f"{which}. Replace?", abort=True, err=True)
-
-
-def _is_terminal() -> bool:
-    return sys.stdin.isatty() and sys.stderr.isatty()
-
-
-def check_seconds(seconds: float | None, what: str = "fit") -> None:
-    """Refuse a time limit of 0."""
-    if seconds is not None and number(seconds, "--seconds", 0.0) == 0.0:
-        raise ValueError(f"--seconds is 0; a {what} needs some.")

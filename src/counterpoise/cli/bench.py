@@ -15,7 +15,8 @@ from threadpoolctl import threadpool_limits
 import counterpoise as cp
 from counterpoise import compiling
 from counterpoise.checks import number, whole_number
-from counterpoise.cli.base import AsJson, Debug, Quiet, answer, app
+from counterpoise.cli import options
+from counterpoise.cli.base import app, command
 from counterpoise.cli.results import print_json
 from counterpoise.datasets import simulate_market
 
@@ -23,38 +24,36 @@ METHODS = ("psg", "mscr", "pdca", "bcd-g", "swap", "search")
 SPARSE, LAM = 30, 1e4
 
 
-@app.command()
+@command(app.command())
 def bench(
+    *,
     size: Annotated[int, typer.Option(help="Coordinates of each problem.")] = 400,
     starts: Annotated[int, typer.Option(help="Starts a method; the table shows medians.")] = 3,
     seconds: Annotated[float, typer.Option(help="Limit of a run.")] = 1.0,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    manners: options.Manners,
 ) -> None:
     """Measure every method on three problems made here, from the same starts, one thread each.
 
     Example: counterpoise bench --size 200 --starts 5
     """
-    with answer(debug):
-        size = whole_number(size, "--size", 2 * SPARSE, 6000)
-        starts = whole_number(starts, "--starts", 1, 100)
-        seconds = number(seconds, "--seconds", 0.0)
-        if seconds == 0.0:
-            raise ValueError("--seconds is 0; a run needs some time, such as 1.")
-        console = Console(highlight=False, stderr=as_json, quiet=quiet and not as_json)
-        found: list[dict[str, Any]] = []
-        with threadpool_limits(1, user_api="blas"):
-            for name, make in _problems(size).items():
-                with console.status(f"{name}: running …") as status, compiling.listening(status.update):
-                    rows = _measure(name, make(), starts, seconds)
-                found += rows
-                if not as_json:
-                    console.print(_table(name, size, rows), "")
-        if as_json:
-            print_json({"size": size, "starts": starts, "seconds": seconds, "runs": found})
-        elif not quiet:
-            console.print("Medians over the starts. Certified: how many runs ended with a proof over all pairs.")
+    size = whole_number(size, "--size", 2 * SPARSE, 6000)
+    starts = whole_number(starts, "--starts", 1, 100)
+    seconds = number(seconds, "--seconds", 0.0)
+    if seconds == 0.0:
+        raise ValueError("--seconds is 0; a run needs some time, such as 1.")
+    console = Console(highlight=False, stderr=manners.as_json, quiet=manners.quiet and not manners.as_json)
+    found: list[dict[str, Any]] = []
+    with threadpool_limits(1, user_api="blas"):
+        for name, make in _problems(size).items():
+            with console.status(f"{name}: running …") as status, compiling.listening(status.update):
+                rows = _measure(name, make(), starts, seconds)
+            found += rows
+            if not manners.as_json:
+                console.print(_table(name, size, rows), "")
+    if manners.as_json:
+        print_json({"size": size, "starts": starts, "seconds": seconds, "runs": found})
+    elif not manners.quiet:
+        console.print("Medians over the starts. Certified: how many runs ended with a proof over all pairs.")
 
 
 def _problems(n: int) -> dict[str, Callable[[], cp.Problem]]:

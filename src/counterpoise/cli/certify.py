@@ -13,9 +13,9 @@ from rich.table import Table
 
 import counterpoise as cp
 from counterpoise.checks import Vector, choice
-from counterpoise.cli import base, results
-from counterpoise.cli.base import AsJson, Debug, Decimal, Quiet, Separator, Verbose, app, status_line
-from counterpoise.cli.problem import PROBLEMS, Dates, Ignore, Target, as_point, build, check_options
+from counterpoise.cli import base, options, results
+from counterpoise.cli.base import app, status_line
+from counterpoise.cli.problem import File, Instance, Kind, as_point, build, check_options
 from counterpoise.sentences import by_more_than, counted
 from counterpoise.tables.arrays import read_point
 
@@ -24,80 +24,56 @@ LEVELS = ("pair", "swap")
 ROUNDING = 1e-9
 
 
-@app.command()
+@base.command(app.command())
 def certify(
-    file: Annotated[Path, typer.Argument(help="Data: .npz (A, y), .npy (A), .csv or .parquet.", show_default=False)],
-    problem: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(PROBLEMS), help="Which of the paper's problems.", autocompletion=lambda: list(PROBLEMS)
-        ),
-    ],
+    *,
+    file: File,
+    problem: Kind,
     point: Annotated[Path, typer.Option(help="x: .npy, .npz, .txt or .csv: numbers, or name, weight as track writes.")],
     name: Annotated[str | None, typer.Option(help="Which array or column of --point, if it holds several.")] = None,
-    target: Target = None,
-    sparsity: Annotated[
-        int | None, typer.Option("--sparsity", "-s", help="s: coordinates free of the penalty (sit, nnspca).")
-    ] = None,
-    total: Annotated[float | None, typer.Option("--total", "-c", help="c: the sum of x (dcpb1, dcpb2).")] = None,
-    lam: Annotated[float | None, typer.Option(help="λ; by default just above the threshold, as solve has it.")] = None,
-    dates: Dates = None,
-    ignore: Ignore = None,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    scale: Annotated[float, typer.Option(help="Multiplies A and y.")] = 1.0,
+    instance: Instance,
+    marks: options.Marks,
     level: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(LEVELS),
-            help="Pairs of coordinates, or exchanges of the support as well.",
-            autocompletion=lambda: list(LEVELS),
-        ),
+        str, options.one_of(LEVELS, "Examine pairs of coordinates, or exchanges as well", "LEVEL")
     ] = "pair",
     project: Annotated[bool, typer.Option("--project", help="Move the point onto the constraints first.")] = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
+    manners: options.Telling,
 ) -> None:
     """Say what can be proved about a point.
 
     Example: counterpoise certify data.npz --problem sit -s 30 --point x.npz --level swap
     """
-    with base.answer(debug):
-        base.check_files(file, point=point)
-        base.check_manners(quiet, verbose)
-        marks = base.marks_of(separator, decimal)
-        choice(level, "--level", LEVELS, quoted=False)
-        given = {"s": sparsity, "c": total, "lam": lam}
-        fixed = {"working_set": None, "k": None, "seed": 0, "max_time": None, "max_iter": None}
-        check_options(problem, given, ["bcd-g"], fixed, scale)
-        given_point = read_point(point, name, "--point", "--name")
-        with base.kept_warnings() as warned, status_line(quiet or as_json) as say:
-            say(f"Reading {file.name}")
-            read = build(file, problem, target, given, scale, dates=dates, ignore=base.names_in(ignore, ()), **marks)
-            built, x = read.problem, as_point(given_point, point, read, file)
-            if project:
-                x = built.project(x)
-            violation = built.violation(x)
-            if violation > 1e-6:
-                raise ValueError(
-                    f"{point} violates the constraints by {violation:.3g}, so that there is no move to speak of; "
-                    "--project moves it onto them first."
-                )
-            pairs = built.n * (built.n - 1) // 2
-            say(f"Looking at {counted(pairs, 'pair')}: objective {built.objective(x):.4g}, gap –")
-            certificate = cp.certify(built, x, level=level)
-        least = built.value_and_resolution(x)[1]
-        claims = sentences(built, certificate, read.names, least)
-        if as_json:
-            fields = {"counterpoise": cp.__version__, "file": str(file), "point": str(point), "problem": problem}
-            shape = {"lam": float(built.g.lam), "columns": built.n, "non_zeros": int(np.count_nonzero(x))}
-            body = {**fields, **shape, **dataclasses.asdict(certificate), "sentences": [*claims, *read.notes, *warned]}
-            results.print_json(body)
-        elif not quiet:
-            base.warn(warned)
-            _print(Console(highlight=False), built, x, certificate, [*read.notes, *claims], verbose)
+    options.check_files(file, point=point)
+    written = marks.checked()
+    choice(level, "--level", LEVELS, quoted=False)
+    fixed = {"working_set": None, "k": None, "seed": 0, "max_time": None, "max_iter": None}
+    check_options(problem, instance, ["bcd-g"], fixed)
+    given_point = read_point(point, name, "--point", "--name")
+    with base.kept_warnings() as warned, status_line(manners.silent) as say:
+        say(f"Reading {file.name}")
+        read = build(file, problem, instance, written)
+        built, x = read.problem, as_point(given_point, point, read, file)
+        if project:
+            x = built.project(x)
+        violation = built.violation(x)
+        if violation > 1e-6:
+            raise ValueError(
+                f"{point} violates the constraints by {violation:.3g}, so that there is no move to speak of; "
+                "--project moves it onto them first."
+            )
+        pairs = built.n * (built.n - 1) // 2
+        say(f"Looking at {counted(pairs, 'pair')}: objective {built.objective(x):.4g}, gap –")
+        certificate = cp.certify(built, x, level=level)
+    least = built.value_and_resolution(x)[1]
+    claims = sentences(built, certificate, read.names, least)
+    if manners.as_json:
+        fields = {"counterpoise": cp.__version__, "file": str(file), "point": str(point), "problem": problem}
+        shape = {"lam": float(built.g.lam), "columns": built.n, "non_zeros": int(np.count_nonzero(x))}
+        body = {**fields, **shape, **dataclasses.asdict(certificate), "sentences": [*claims, *read.notes, *warned]}
+        results.print_json(body)
+    elif not manners.quiet:
+        base.warn(warned)
+        _print(Console(highlight=False), built, x, certificate, [*read.notes, *claims], manners.verbose)
 
 
 def sentences(
@@ -124,7 +100,7 @@ def sentences(
     said.append(f"Its first-order residual is {residual:.1e}, which is 0 at a critical point.")
     if certificate.swap_gap is not None:
         if certificate.swap_gap <= rounding:
-            said.append("No exchange of a held coordinate for another one lowers it, all weights chosen anew.")
+            said.append("No exchange of a held coordinate for another one lowers it, with all weights re-optimised.")
         elif certificate.worst_swap is None:
             said.append(
                 f"Other weights of the same coordinates lower it by {certificate.swap_gap:.4g}; from the best of them "
@@ -135,7 +111,7 @@ def sentences(
             who = f"Letting {one}{called(enters)} in"
             if leaves >= 0:
                 who = f"Exchanging {one}{called(leaves)} for {called(enters)}"
-            said.append(f"{who}, all weights chosen anew, lowers it by {certificate.swap_gap:.4g}.")
+            said.append(f"{who}, with all weights re-optimised, lowers it by {certificate.swap_gap:.4g}.")
     if certificate.exact:
         said.append(
             f"λ is above {certificate.exact_lam:.4g}, so that every point without a better pair is as sparse, or as "

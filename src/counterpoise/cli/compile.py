@@ -10,41 +10,40 @@ import typer
 from rich.console import Console
 
 from counterpoise.checks import whole_number
-from counterpoise.cli.base import AsJson, Debug, Quiet, answer, app, status_line, tell
+from counterpoise.cli import options
+from counterpoise.cli.base import app, command, status_line, tell
 from counterpoise.output import CannotWriteError
 
 
-@app.command("compile")
+@command(app.command("compile"))
 def compile_(
+    *,
     jobs: Annotated[int | None, typer.Option(help="Processes at a time; by default one per core.")] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    manners: options.Manners,
 ) -> None:
-    """Compile all kernels in advance, for images of containers and for CI.
+    """Compile all kernels in advance, for container images and CI.
 
     Example: counterpoise compile --jobs 2
     """
-    with answer(debug):
-        jobs = None if jobs is None else whole_number(jobs, "--jobs", 1)
-        if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
-            raise ValueError("NUMBA_DISABLE_JIT is set, so that kernels run as plain Python; unset it to compile them.")
-        from counterpoise.warm import RECIPES, compile_kernels
+    jobs = None if jobs is None else whole_number(jobs, "--jobs", 1)
+    if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
+        raise ValueError("NUMBA_DISABLE_JIT is set, so that kernels run as plain Python; unset it to compile them.")
+    from counterpoise.warm import RECIPES, compile_kernels
 
-        with status_line(quiet or as_json) as say:
-            say("Compiling")
-            made = compile_kernels(
-                jobs, lambda name, done: say.show(f"Compiling: {name}, {done} of {len(RECIPES)} parts done")
-            )
-        if made.folder is None:
-            raise CannotWriteError(
-                "There is no folder where kernels can be kept, so that every process compiles its own; set "
-                "NUMBA_CACHE_DIR to one that can be written."
-            )
-        if made.lost:
-            raise CannotWriteError(f"{made.folder} does not keep {', '.join(made.lost)}; is the disk full?")
-        if as_json:
-            typer.echo(json.dumps({**made._asdict(), "folder": str(made.folder)}, indent=2))
-        elif not quiet:
-            said = f"{made.kernels} kernels are ready, {made.compiled} of them compiled in {made.seconds:.0f} s"
-            tell(Console(highlight=False), f"{said}; they are kept in {made.folder}.")
+    with status_line(manners.silent) as say:
+        say("Compiling")
+        made = compile_kernels(
+            jobs, lambda name, done: say.show(f"Compiling: {name}, {done} of {len(RECIPES)} parts done")
+        )
+    if made.folder is None:
+        raise CannotWriteError(
+            "There is no folder where kernels can be kept, so that every process compiles its own; set "
+            "NUMBA_CACHE_DIR to one that can be written."
+        )
+    if made.lost:
+        raise CannotWriteError(f"{made.folder} does not keep {', '.join(made.lost)}; is the disk full?")
+    if manners.as_json:
+        typer.echo(json.dumps({**made._asdict(), "folder": str(made.folder)}, indent=2))
+    elif not manners.quiet:
+        said = f"{made.kernels} kernels are ready, {made.compiled} of them compiled in {made.seconds:.0f} s"
+        tell(Console(highlight=False), f"{said}; they are kept in {made.folder}.")

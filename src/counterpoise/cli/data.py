@@ -11,7 +11,8 @@ from rich.table import Table
 
 import counterpoise as cp
 from counterpoise.checks import whole_number
-from counterpoise.cli.base import AsJson, Debug, Force, OneSentence, Quiet, answer, app, kept_warnings, quit_with, tell
+from counterpoise.cli import options
+from counterpoise.cli.base import OneSentence, app, command, kept_warnings, quit_with, tell
 from counterpoise.cli.portfolio import read_data
 from counterpoise.cli.results import print_json
 from counterpoise.experiments import sets
@@ -30,26 +31,28 @@ Folder = Annotated[Path | None, typer.Option("--data", help="Folder of data; by 
 Into = Annotated[Path | None, typer.Option("--into", help="Folder to write to; by default the folder of data.")]
 
 
-@data_app.callback(invoke_without_command=True)
+@command(data_app.callback(invoke_without_command=True))
 def data(
-    context: typer.Context, folder: Folder = None, as_json: AsJson = False, quiet: Quiet = False, debug: Debug = False
+    *,
+    context: typer.Context,
+    folder: Folder = None,
+    manners: options.Manners,
 ) -> None:
     """List the sets, whether each is here, and where it may come from."""
-    with answer(debug):
-        if context.invoked_subcommand is not None:
-            _refuse_misplaced(context, context.invoked_subcommand)
-            return
-        place = sets.data_folder(folder)
-        rows = [_describe(name, place) for name in sets.names(place)]
-        if as_json:
-            known = {"counterpoise": cp.__version__, "folder": None if place is None else str(place)}
-            print_json({**known, "sets": rows})
-        elif not quiet:
-            _print(Console(highlight=False, markup=False), rows, place)
-        else:
-            for row in rows:
-                if row["state"] == "damaged":
-                    typer.echo(row["from"], err=True)
+    if context.invoked_subcommand is not None:
+        _refuse_misplaced(context, context.invoked_subcommand)
+        return
+    place = sets.data_folder(folder)
+    rows = [_describe(name, place) for name in sets.names(place)]
+    if manners.as_json:
+        known = {"counterpoise": cp.__version__, "folder": None if place is None else str(place)}
+        print_json({**known, "sets": rows})
+    elif not manners.quiet:
+        _print(Console(highlight=False, markup=False), rows, place)
+    else:
+        for row in rows:
+            if row["state"] == "damaged":
+                typer.echo(row["from"], err=True)
 
 
 def _refuse_misplaced(context: typer.Context, command: str) -> None:
@@ -85,30 +88,28 @@ def _print(console: Console, rows: list[dict[str, Any]], place: Path | None) -> 
     tell(console, f"The folder of data {said}.")
 
 
-@data_app.command()
+@command(data_app.command())
 def prepare(
+    *,
     names: Annotated[list[str], typer.Argument(help="Blocks, such as MNIST-a.", show_default=False)],
     folder: Folder = None,
     into: Into = None,
     seed: Annotated[int | None, typer.Option(help="Of the rows and columns; by default the one of our tables.")] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    manners: options.Manners,
 ) -> None:
     """Draw blocks and write them with their seed, rows and columns.
 
     Example: counterpoise data prepare MNIST-a --seed 7
     """
-    with answer(debug):
-        place = sets.data_folder(folder)
-        target = _target(into, place)
-        if seed is not None:
-            whole_number(seed, "--seed", 0)
-        try:
-            written = [sets.prepare(name, place, target, seed) for name in names]
-        except LookupError as error:
-            raise ValueError(str(error)) from error
-        _say_written(written, {}, as_json, quiet)
+    place = sets.data_folder(folder)
+    target = _target(into, place)
+    if seed is not None:
+        whole_number(seed, "--seed", 0)
+    try:
+        written = [sets.prepare(name, place, target, seed) for name in names]
+    except LookupError as error:
+        raise ValueError(str(error)) from error
+    _say_written(written, {}, manners.as_json, manners.quiet)
 
 
 def _say_written(written: list[Path], more: dict[str, Any], as_json: bool, quiet: bool) -> None:
@@ -119,69 +120,66 @@ def _say_written(written: list[Path], more: dict[str, Any], as_json: bool, quiet
             typer.echo(f"Wrote {file}.")
 
 
-@data_app.command()
+@command(data_app.command())
 def add(
+    *,
     prices: Annotated[Path, typer.Argument(help="Prices or returns, as track takes them.", show_default=False)],
     index: Annotated[str, typer.Option(metavar="COL|FILE", help="The index: a column of the prices, or a file.")],
     name: Annotated[str, typer.Option(help="Name of the new set.")],
-    dates: Annotated[
-        str | None, typer.Option(help="Column of dates; by default the first that holds no numbers.")
-    ] = None,
-    missing: Annotated[str, typer.Option(help=f"What to do about missing prices: {', '.join(MISSING)}.")] = "refuse",
+    returns: Annotated[bool, typer.Option("--returns", help="The table holds returns as fractions.")] = False,
+    dates: options.Dates = None,
+    ignore: options.Ignore = None,
+    missing: Annotated[str, options.one_of(MISSING, "What to do about missing prices", "RULE")] = "refuse",
+    marks: options.Marks,
     folder: Folder = None,
     into: Into = None,
-    force: Force = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace a set of this name.")] = False,
+    manners: options.Manners,
 ) -> None:
     """Make a tracking set of a file of prices; counterpoise reproduce table-2 --set NAME then runs on it.
 
     Example: counterpoise data add prices.csv --index SPX --name MINE --into sets
     """
-    with answer(debug):
-        target = _target(into, sets.data_folder(folder))
-        if not name or not all(letter.isalnum() or letter in "-_." for letter in name) or name.startswith("."):
-            raise ValueError(f"--name is {name!r}; use letters, digits, - and _.")
-        if name in (*sets.paper_names(), sets.SIMULATED):
-            raise ValueError(f"--name is {name}, a set of the paper; choose another.")
-        file = target / sets.catalogue()["tracking"]["folder"] / f"{name}.npz"
-        if file.exists() and not force:
-            raise ValueError(f"{file} exists; give another --name or --force.")
-        with kept_warnings() as warned:
-            made = read_data(prices, index, dates, missing, False, {})
-        days = [day_label(day) for day in made.returns.index]
-        sets.add_prices(name, days, list(made.returns), made.returns.to_numpy(), made.index.to_numpy(), target)
-        (m, n), notes = made.returns.shape, [*warned, *made.notes]
-        if as_json:
-            _say_written([file], {"set": name, "m": m, "n": n, "notes": notes}, as_json, quiet)
-        elif not quiet:
-            for sentence in notes:
-                typer.echo(sentence)
-            typer.echo(f"Wrote {file}: {counted(m, 'return')} of {counted(n, 'stock')} and of {index}.")
+    target = _target(into, sets.data_folder(folder))
+    if not name or not all(letter.isalnum() or letter in "-_." for letter in name) or name.startswith("."):
+        raise ValueError(f"--name is {name!r}; use letters, digits, - and _.")
+    if name in (*sets.paper_names(), sets.SIMULATED):
+        raise ValueError(f"--name is {name}, a set of the paper; choose another.")
+    file = target / sets.catalogue()["tracking"]["folder"] / f"{name}.npz"
+    if file.exists() and not force:
+        raise ValueError(f"{file} exists; give another --name or --force.")
+    with kept_warnings() as warned:
+        made = read_data(prices, index, dates, missing, returns, ignore, marks.checked())
+    days = [day_label(day) for day in made.returns.index]
+    sets.add_prices(name, days, list(made.returns), made.returns.to_numpy(), made.index.to_numpy(), target)
+    (m, n), notes = made.returns.shape, [*warned, *made.notes]
+    if manners.as_json:
+        _say_written([file], {"set": name, "m": m, "n": n, "notes": notes}, manners.as_json, manners.quiet)
+    elif not manners.quiet:
+        for sentence in notes:
+            typer.echo(sentence)
+        typer.echo(f"Wrote {file}: {counted(m, 'return')} of {counted(n, 'stock')} and of {index}.")
 
 
-@data_app.command()
+@command(data_app.command())
 def fetch(
+    *,
     name: Annotated[str, typer.Argument(help=f"One of {', '.join(sets.FETCHERS)}.", show_default=False)],
     folder: Folder = None,
     into: Into = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    manners: options.Manners,
 ) -> None:
     """Download a source with scikit-learn's fetchers; this is the only command that uses the network.
 
     Example: counterpoise data fetch MNIST --into sets
     """
-    with answer(debug):
-        if name not in sets.FETCHERS:
-            raise ValueError(f"NAME is {name!r}; it must be one of {', '.join(sets.FETCHERS)}.")
-        target = _target(into, sets.data_folder(folder))
-        # A missing network is a failure, not bad input.
-        with quit_with(1, OSError, debug=debug):
-            written = sets.fetch(name, target)
-        _say_written([written], {}, as_json, quiet)
+    if name not in sets.FETCHERS:
+        raise ValueError(f"NAME is {name!r}; it must be one of {', '.join(sets.FETCHERS)}.")
+    target = _target(into, sets.data_folder(folder))
+    # A missing network is a failure, not bad input.
+    with quit_with(1, OSError, debug=manners.debug):
+        written = sets.fetch(name, target)
+    _say_written([written], {}, manners.as_json, manners.quiet)
 
 
 def _target(into: Path | None, folder: Path | None) -> Path:

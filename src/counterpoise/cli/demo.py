@@ -13,7 +13,8 @@ from rich.table import Table
 
 import counterpoise as cp
 from counterpoise.checks import Vector, number, whole_number
-from counterpoise.cli.base import INTERRUPTED, AsJson, Debug, Quiet, answer, app, status_line
+from counterpoise.cli import options
+from counterpoise.cli.base import INTERRUPTED, app, command, status_line
 from counterpoise.cli.results import print_json
 from counterpoise.datasets import SECTORS, Market, simulate_market
 from counterpoise.findings import resolution
@@ -28,8 +29,9 @@ DEFAULT_LAM = 1000.0
 MOST_STOCKS, MOST_DAYS = 6000, 5000
 
 
-@app.command()
+@command(app.command())
 def demo(
+    *,
     stocks: Annotated[int, typer.Option(help="Stocks in the index.")] = 400,
     days: Annotated[int, typer.Option(help="Days of returns.")] = 252,
     hold: Annotated[int, typer.Option(help="Stocks to hold.")] = 30,
@@ -37,39 +39,36 @@ def demo(
     lam: Annotated[
         float | None, typer.Option(help=f"Weight of the sparsity penalty, {DEFAULT_LAM:g} if not given.")
     ] = None,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    manners: options.Manners,
 ) -> None:
     """Track the index of a simulated market with a few of its stocks, and prove the portfolio.
 
     Example: counterpoise demo --stocks 1000 --hold 50
     """
-    with answer(debug):
-        stocks = whole_number(stocks, "--stocks", 2, MOST_STOCKS)
-        days = whole_number(days, "--days", 2, MOST_DAYS)
-        hold = whole_number(hold, "--hold", 1, stocks)
-        seed = whole_number(seed, "--seed", 0)
-        lam = DEFAULT_LAM if lam is None else number(lam, "--lam", 0.0)
-        with status_line(quiet or as_json) as say:
-            market = simulate_market(days, stocks, min(len(SECTORS), stocks), seed)
-            say("Solving")
-            problem, result, first = _solve(market, hold, lam, seed)
-            cut = result.status is cp.Status.INTERRUPTED
-            warm = first if cut else _solve(market, hold, lam, seed)[2]
-            certificate = cp.certify(problem, result.x)
-        error = tracking_error(market, result.x)
-        if as_json:
-            found = _as_json(market, problem, result, certificate, error)
-            asked = {"stocks": stocks, "days": days, "hold": hold, "seed": seed}
-            times = {"first_call": first, "second_call": warm}
-            print_json({**asked, **found, **times})
-        elif not quiet:
-            console = Console(highlight=False)
-            opening = f"{stocks} simulated stocks over {days} days; at most {hold} of them shall follow their index.\n"
-            console.print(opening)
-            console.print(_portfolio(market, result.x), "")
-            console.print(_summary(problem, result, certificate, hold, error, first, warm))
+    stocks = whole_number(stocks, "--stocks", 2, MOST_STOCKS)
+    days = whole_number(days, "--days", 2, MOST_DAYS)
+    hold = whole_number(hold, "--hold", 1, stocks)
+    seed = whole_number(seed, "--seed", 0)
+    lam = DEFAULT_LAM if lam is None else number(lam, "--lam", 0.0)
+    with status_line(manners.silent) as say:
+        market = simulate_market(days, stocks, min(len(SECTORS), stocks), seed)
+        say("Solving")
+        problem, result, first = _solve(market, hold, lam, seed)
+        cut = result.status is cp.Status.INTERRUPTED
+        warm = first if cut else _solve(market, hold, lam, seed)[2]
+        certificate = cp.certify(problem, result.x)
+    error = tracking_error(market, result.x)
+    if manners.as_json:
+        found = _as_json(market, problem, result, certificate, error)
+        asked = {"stocks": stocks, "days": days, "hold": hold, "seed": seed}
+        times = {"first_call": first, "second_call": warm}
+        print_json({**asked, **found, **times})
+    elif not manners.quiet:
+        console = Console(highlight=False)
+        opening = f"{stocks} simulated stocks over {days} days; at most {hold} of them follow their index.\n"
+        console.print(opening)
+        console.print(_portfolio(market, result.x), "")
+        console.print(_summary(problem, result, certificate, hold, error, first, warm))
     if cut:
         raise typer.Exit(INTERRUPTED)
 

@@ -13,8 +13,8 @@ from rich.console import Console
 
 import counterpoise as cp
 from counterpoise.checks import choice, whole_number
-from counterpoise.cli import base, results
-from counterpoise.cli.base import AsJson, Debug, Decimal, Force, Line, Quiet, Separator, Verbose, app, status_line
+from counterpoise.cli import base, options, results
+from counterpoise.cli.base import Line, app, status_line
 from counterpoise.findings import component_claims, ending, loadings_table
 from counterpoise.output import csv_text
 from counterpoise.sentences import counted, percent, some
@@ -23,8 +23,9 @@ from counterpoise.tables.read import read_sheet
 if TYPE_CHECKING:
     from counterpoise.solvers.run import Progress as RunProgress
 
+# A column of this share of the variance is told of.
+DOMINANT = 0.9
 FILES = ("loadings.csv", "report.html")
-MISSING = ("refuse", "drop-rows", "drop-columns")
 OPTIONS = {
     "n_components": "--components",
     "n_nonzero": "--nonzero",
@@ -37,8 +38,9 @@ OPTIONS = {
 }
 
 
-@app.command()
+@base.command(app.command())
 def pca(
+    *,
     context: typer.Context,
     table: Annotated[
         Path, typer.Argument(help="A row a sample, a column a feature: .csv, .parquet or .xlsx.", show_default=False)
@@ -48,22 +50,16 @@ def pca(
         list[int] | None, typer.Option(help="Loadings that may differ from 0; repeat it for one a component. [10]")
     ] = None,
     signed: Annotated[bool, typer.Option("--signed", help="Let loadings be negative, too.")] = False,
-    standardise: Annotated[bool, typer.Option("--standardise", help="Divide every column by its deviation.")] = False,
+    standardise: Annotated[
+        bool, typer.Option("--standardise", help="Divide every column by its standard deviation.")
+    ] = False,
     covariance: Annotated[
         bool, typer.Option("--covariance", help="The table holds covariances or correlations, or half of them.")
     ] = False,
-    rows: Annotated[str | None, typer.Option(metavar="COL", help="Column with the names of the rows.")] = None,
-    ignore: Annotated[
-        list[str] | None, typer.Option(metavar="COLS", help="Columns to leave out: a,b; repeatable.")
-    ] = None,
-    missing: Annotated[
-        str,
-        typer.Option(
-            metavar="RULE", help=f"Of empty cells: {', '.join(MISSING)}.", autocompletion=lambda: list(MISSING)
-        ),
-    ] = "refuse",
-    separator: Separator = None,
-    decimal: Decimal = None,
+    rows: Annotated[str | None, options.column("Column with the names of the rows.")] = None,
+    ignore: options.Ignore = None,
+    missing: options.Gaps = "refuse",
+    marks: options.Marks,
     deflation: Annotated[
         str, typer.Option(metavar="NAME", help="What a component leaves: schur, hotelling, projection, orthogonal.")
     ] = "schur",
@@ -74,85 +70,66 @@ def pca(
         str,
         typer.Option(metavar="NAME", help="Of each component: search, swap, bcd-g; exact for few features."),
     ] = "search",
-    work: Annotated[int | None, typer.Option(help="Starts and children of a search.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Workers of a search; -1 for one a core.")] = None,
-    seconds: Annotated[float | None, typer.Option(help="Seconds; by default a fixed amount of work.")] = None,
+    effort: options.Effort,
     seed: Annotated[int, typer.Option(help="The same seed gives the same components.")] = 0,
-    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder of loadings.csv and report.html.")] = Path(
-        "counterpoise-pca"
-    ),
-    force: Force = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
+    output: Annotated[Path, options.folder_of(*FILES)] = Path("counterpoise-pca"),
+    manners: options.Writing,
 ) -> None:
-    """Find principal components of few loadings, none of them negative, or with signs.
+    """Find principal components with few loadings, non-negative or with signs.
 
     Example: counterpoise pca cells.csv --components 5 --nonzero 10 --standardise --signed
     """
-    with base.answer(debug):
-        base.check_files(table)
-        base.check_manners(quiet, verbose)
-        marks = base.marks_of(separator, decimal)
-        whole_number(components, "--components", 1)
-        sizes = [whole_number(size, "--nonzero", 1) for size in nonzero or []]
-        whole_number(seed, "--seed", 0)
-        base.check_seconds(seconds)
-        choice(missing, "--missing", MISSING, quoted=False)
-        base.check_folder(output, FILES, force, may_ask=not (as_json or quiet))
-        with base.kept_warnings() as warned, status_line(quiet or as_json) as say:
-            say(f"Reading {table.name}")
-            data = _read(table, rows, ignore or [], missing, covariance, marks)
-            if sizes and max(sizes) > data.X.shape[1]:
-                raise ValueError(f"--nonzero is {max(sizes)}, but there are {data.X.shape[1]} features; lower it.")
-            say(f"Looking for {counted(components, 'component')}", seconds)
-            from counterpoise.estimators.callbacks import listening
+    options.check_files(table)
+    written = marks.checked()
+    whole_number(components, "--components", 1)
+    sizes = [whole_number(size, "--nonzero", 1) for size in nonzero or []]
+    whole_number(seed, "--seed", 0)
+    options.check_seconds(effort.seconds)
+    choice(missing, "--missing", options.GAPS, quoted=False)
+    options.check_folder(output, FILES, manners.force, may_ask=not manners.silent)
+    with base.kept_warnings() as warned, status_line(manners.silent) as say:
+        say(f"Reading {table.name}")
+        data = _read(table, rows, ignore or [], missing, covariance, standardise, written)
+        if sizes and max(sizes) > data.X.shape[1]:
+            raise ValueError(f"--nonzero is {max(sizes)}, but there are {data.X.shape[1]} features; lower it.")
+        say(f"Looking for {counted(components, 'component')}", effort.seconds)
+        from counterpoise.estimators.callbacks import listening
 
-            with base.in_options(OPTIONS):
-                estimator = _estimator(
-                    components,
-                    None if not sizes else sizes[0] if len(sizes) == 1 else sizes,
-                    nonnegative=not signed,
-                    standardize=standardise,
-                    deflation=deflation,
-                    backfit=backfit,
-                    method=method,
-                    work=work,
-                    max_time=seconds,
-                    random_state=seed,
-                    n_jobs=jobs,
-                )
-                with listening(lambda progress, share: _hear(say, components, progress, share)):
-                    fitted = estimator.fit(covariance=data.X) if covariance else estimator.fit(data.X)
-        notes = [*warned, *data.notes]
-        from counterpoise.report import components_report
+        with base.in_options(OPTIONS):
+            estimator = cp.SparsePCA(
+                components,
+                None if not sizes else sizes[0] if len(sizes) == 1 else sizes,
+                nonnegative=not signed,
+                standardize=standardise,
+                deflation=deflation,
+                backfit=backfit,
+                method=method,
+                random_state=seed,
+                **effort.arguments(),
+            )
+            with listening(lambda progress, share: _hear(say, components, progress, share)):
+                fitted = estimator.fit(covariance=data.X) if covariance else estimator.fit(data.X)
+    notes = [*warned, *data.notes]
+    from counterpoise.report import components_report
 
-        report = components_report(
-            fitted,
-            None if covariance else data.X,
-            names=data.features,
-            rows=data.rows,
-            title=f"{counted(fitted.n_components_, 'sparse component')} of {table.name}",
-            command=results.command_of(context),
-            settings=results.settings_of(context),
-            notes=notes,
-        )
-        files = {"loadings.csv": _csv(fitted, data), "report.html": report.html()}
-        summary = _summary(fitted, data, notes)
-        show = functools.partial(_print, fitted=fitted, data=data, verbose=verbose)
-        if not as_json:
-            base.warn(warned)
-        results.publish(context, output, files, summary, show, as_json, quiet)
+    report = components_report(
+        fitted,
+        None if covariance else data.X,
+        names=data.features,
+        rows=data.rows,
+        title=f"{counted(fitted.n_components_, 'sparse component')} of {table.name}",
+        command=results.command_of(context),
+        settings=results.settings_of(context),
+        notes=notes,
+    )
+    files = {"loadings.csv": _csv(fitted, data), "report.html": report.html()}
+    summary = _summary(fitted, data, notes)
+    show = functools.partial(_print, fitted=fitted, data=data, verbose=manners.verbose)
+    if not manners.as_json:
+        base.warn(warned)
+    results.publish(context, output, files, summary, show, manners)
     if any(result.status is cp.Status.INTERRUPTED for result in fitted.results_):
         raise typer.Exit(base.INTERRUPTED)
-
-
-def _estimator(*given: Any, **options: Any) -> Any:
-    """Return a SparsePCA; scikit-learn is imported only now."""
-    from counterpoise.estimators.pca import SparsePCA
-
-    return SparsePCA(*given, **options)
 
 
 def _hear(say: Line, components: int, progress: RunProgress, share: float | None) -> None:
@@ -177,10 +154,11 @@ def _read(
     ignore: list[str],
     missing: str,
     covariance: bool,
+    standardise: bool,
     marks: dict[str, str | None],
 ) -> _Data:
     sheet = read_sheet(path, may_lack_names=True, **marks)
-    ignore = base.names_in(ignore, sheet.names)
+    ignore = options.names_in(ignore, sheet.names)
     for name in ignore:
         sheet.require(name, "--ignore")
     left = set(ignore)
@@ -199,7 +177,6 @@ def _read(
     if len(chosen) < 2:
         raise ValueError(f"{path} has {_columns(chosen)} of numbers; components need at least 2.")
     X = np.column_stack([sheet.numbers(name) for name in chosen])
-    places = list(range(len(X)))
     infinite = np.argwhere(np.isinf(X))
     if len(infinite):
         row, k = map(int, infinite[0])
@@ -209,24 +186,10 @@ def _read(
         if len(X) == len(features) > len(chosen):  # what is ignored is a feature, and has a row, too
             X = X[[k for k, name in enumerate(features) if name in chosen]]
         return _Data(_mirrored(X, path, notes), chosen, chosen, notes)
-    gaps = np.isnan(X)
-    if gaps.any():
-        row, k = map(int, np.argwhere(gaps)[0])
-        if missing == "refuse":
-            empty = f"{counted(gaps.sum(), 'cell')} {'is' if gaps.sum() == 1 else 'are'} empty"
-            raise ValueError(
-                f"{empty}, the first at {sheet.place(row, chosen[k])}; choose a rule with "
-                f"--missing: {', '.join(MISSING[1:])}."
-            )
-        if missing == "drop-rows":
-            kept = ~gaps.any(axis=1)
-            notes.append(f"Left out {int((~kept).sum())} of {len(X)} rows, for their empty cells.")
-            X, places = X[kept], [place for place in places if kept[place]]
-        else:
-            bad = [name for name, gap in zip(chosen, gaps.any(axis=0), strict=True) if gap]
-            notes.append(f"Left out {_columns(bad)} with empty cells: {some(bad)}.")
-            X = X[:, ~gaps.any(axis=0)]
-            chosen = [name for name in chosen if name not in bad]
+    labels = sheet.text(rows) if rows is not None else [str(place + 1) for place in range(len(sheet.lines))]
+    kept, whole, said = options.without_gaps(np.isnan(X), missing, labels, chosen, "row", sheet.place)
+    X, chosen = X[np.ix_(kept, whole)], [name for name, keep in zip(chosen, whole, strict=True) if keep]
+    notes += said
     if len(X) < 3 or X.shape[1] < 2:
         raise ValueError(
             f"The table has {counted(len(X), 'row')} and {_columns(chosen)}; components need 3 rows and 2 columns at "
@@ -236,8 +199,19 @@ def _read(
     if still:
         verbs = "does not vary and has" if len(still) == 1 else "do not vary and have"
         notes.append(f"{_columns(still)} {verbs} no loading: {some(still)}.")
-    labels = sheet.text(rows) if rows is not None else [str(place + 1) for place in range(len(sheet.lines))]
-    return _Data(X, chosen, [str(labels[place]) for place in places], notes)
+    if not standardise:
+        notes += _dominant(X, chosen)
+    return _Data(X, chosen, [str(label) for label, keep in zip(labels, kept, strict=True) if keep], notes)
+
+
+def _dominant(X: Any, names: list[str]) -> list[str]:
+    """Tell of a column whose variance hides that of all others."""
+    variances = X.var(axis=0)
+    largest, share = int(variances.argmax()), float(variances.max() / max(variances.sum(), 1e-300))
+    if share < DOMINANT:
+        return []
+    said = f"Column {names[largest]!r} has {percent(share)} of the variance"
+    return [f"{said}; --standardise gives all columns the same weight."]
 
 
 def _mirrored(C: Any, path: Path, notes: list[str]) -> Any:
@@ -303,7 +277,7 @@ def _print(console: Console, fitted: Any, data: _Data, verbose: bool) -> None:
     listing, last, rows = loadings_table(fitted, data.features), 0, []
     for component, feature, loading in listing.rows:
         share = f"{component} ({percent(fitted.explained_variance_ratio_[component - 1], 1)})"
-        rows.append([share if component != last else "", feature, f"{loading:.3f}"])
+        rows.append([share if component != last else "", feature, f"{loading:.3f}".replace("-", "−")])
         last = component
     results.print_table(console, "Loadings", listing, rows, "loadings.csv")
     total = percent(float(np.sum(fitted.explained_variance_ratio_)), 1)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from counterpoise.checks import number
 from counterpoise.cli import base
+from counterpoise.cli.options import names_in
 from counterpoise.sentences import counted, percent, some
 from counterpoise.tables import portfolios as tables
 from counterpoise.tables.prices import look_like_returns, to_returns
@@ -24,16 +25,23 @@ class Data(NamedTuple):
 
 
 def read_data(
-    path: Path, index: str, dates: str | None, missing: str, returns: bool, marks: dict[str, str | None]
+    path: Path,
+    index: str,
+    dates: str | None,
+    missing: str,
+    returns: bool,
+    ignore: list[str] | None,
+    marks: dict[str, str | None],
 ) -> Data:
     """Read prices or returns, and the index."""
-    table = tables.read_prices(path, dates, **marks)
+    table = tables.read_prices(path, dates, names_in(ignore, ()), **marks)
     of_index, said = tables.read_index(index, table, path, **marks)
     notes = [*table.notes, *said]
     if not returns and look_like_returns(table.frame.to_numpy()):
         returns = True
         notes.append(f"Took {path} for returns, as many of its numbers are negative; prices are positive.")
-    with base.in_options({"choose a rule": "choose a rule with --missing", "missing is": "--missing is"}):
+    said_of = {"choose a rule": "choose a rule with --missing", "missing is": "--missing is"}
+    with base.in_options({**said_of, "prices has": f"{path} has", "index has": f"{index} has"}):
         found, series, more = to_returns(
             table.frame, of_index, missing, align="inner", given="returns" if returns else "prices"
         )
@@ -102,6 +110,9 @@ def read_rules(
     if index_weights is not None:
         given_weights = tables.read_weights(index_weights, "--index-weights")
         of_index = _known(given_weights, known, index_weights, "--index-weights", notes)
+        for name, weight in of_index.items():
+            if not 0.0 <= weight <= 1.0:
+                raise ValueError(f"--index-weights is {weight:g} for {name!r}; it must be between 0 and 1.")
     return Rules(options, members, of_index, notes, warned)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import decimal
 import inspect
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import typer
 import counterpoise as cp
 from counterpoise.checks import Vector, choice, is_sparse, number, whole_number
 from counterpoise.cli.base import in_options
+from counterpoise.cli.options import Dates, Ignore, column, names_in
 from counterpoise.sentences import suggest
 from counterpoise.tables.arrays import TABLES, read_arrays
 from counterpoise.tables.prices import look_like_prices
@@ -27,9 +29,40 @@ OPTIONS = {
     "it must be a finite number": "it must be a finite number; --ignore COL leaves a column out",
 }
 
-Target = Annotated[str | None, typer.Option(metavar="COL", help="Column of the table that is y; the others are A.")]
-Dates = Annotated[str | None, typer.Option(metavar="COL", help="Column of days, if it is not found.")]
-Ignore = Annotated[list[str] | None, typer.Option(metavar="COL", help="Columns of the table to leave out: a,b.")]
+File = Annotated[
+    Path, typer.Argument(help="Data: .npz (A, y), .npy (A), .csv, .tsv, .parquet or .xlsx.", show_default=False)
+]
+Kind = Annotated[
+    str,
+    typer.Option(
+        "--problem",
+        metavar="|".join(PROBLEMS),
+        help="Which of the paper's problems.",
+        autocompletion=lambda: list(PROBLEMS),
+    ),
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Instance:
+    """What of a file is the problem."""
+
+    target: Annotated[str | None, column("Column of the table that is y; the others are A.")] = None
+    sparsity: Annotated[
+        int | None, typer.Option("--sparsity", "-s", help="s: coordinates free of the penalty (sit, nnspca).")
+    ] = None
+    total: Annotated[float | None, typer.Option("--total", "-c", help="c: the sum of x (dcpb1, dcpb2).")] = None
+    lam: Annotated[
+        float | None, typer.Option(help="λ; by default just above the threshold beyond which x is sparse or binary.")
+    ] = None
+    scale: Annotated[float, typer.Option(help="Multiplies A and y.")] = 1.0
+    dates: Dates = None
+    ignore: Ignore = None
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """What the problem is made of beside the data."""
+        return {"s": self.sparsity, "c": self.total, "lam": self.lam}
 
 
 class Built(NamedTuple):
@@ -46,12 +79,13 @@ def needs(problem: str) -> list[str]:
     return list(inspect.signature(_kind(problem)).parameters)
 
 
-def build(file: Path, problem: str, target: str | None, given: dict[str, Any], scale: float, **table: Any) -> Built:
-    """Read the data and build the problem; ``table`` are options of :func:`counterpoise.tables.arrays.read_arrays`."""
+def build(file: Path, problem: str, instance: Instance, marks: dict[str, Any]) -> Built:
+    """Read the data and build the problem; ``marks`` are those of a text file."""
     from counterpoise.certificates import exactness_threshold
 
+    given, ignore = instance.given, names_in(instance.ignore, ())
     with in_options(OPTIONS):
-        arrays = read_arrays(file, target, **table)
+        arrays = read_arrays(file, instance.target, instance.dates, ignore, **marks)
     left_out, names = arrays.pop("left_out", []), arrays.pop("names", None)
     notes = [f"Left out {', '.join(left_out)} of {file}, which is no data."] if left_out else []
     if problem == "sit" and not is_sparse(arrays["A"]) and arrays["A"].ndim == 2 and look_like_prices(arrays["A"]):
@@ -59,7 +93,7 @@ def build(file: Path, problem: str, target: str | None, given: dict[str, Any], s
     if "y" in needs(problem) and "y" not in arrays:
         remedy = "name its column with --target" if file.suffix.lower() in TABLES else "give an .npz with A and y"
         raise ValueError(f"{problem} needs y, but {file} has only A; {remedy}.")
-    given = {**given, **{name: array * scale for name, array in arrays.items()}}
+    given = {**given, **{name: array * instance.scale for name, array in arrays.items()}}
     if given["s"] is not None and given["A"].ndim == 2:
         whole_number(given["s"], "--sparsity", 1, given["A"].shape[1])
     if given["lam"] is not None:
@@ -120,10 +154,9 @@ def as_point(found: Vector | dict[str, float], path: Path, built: Built, file: P
 # Options of methods.
 
 
-def check_options(
-    problem: str, given: dict[str, Any], methods: list[str], options: dict[str, Any], scale: float
-) -> None:
+def check_options(problem: str, instance: Instance, methods: list[str], options: dict[str, Any]) -> None:
     """Check the options that do not depend on the data."""
+    given = instance.given
     choice(problem, "--problem", PROBLEMS, quoted=False)
     for letter, option, meaning in (
         ("s", "--sparsity", "how many coordinates are free"),
@@ -136,7 +169,7 @@ def check_options(
             raise ValueError(f"{problem} has no {option}; it is an option of {others}.")
     if given["lam"] is not None:
         number(given["lam"], "--lam", 0.0)
-    if number(scale, "--scale") == 0.0:
+    if number(instance.scale, "--scale") == 0.0:
         raise ValueError("--scale is 0; it must be another number.")
     stages = [stages_of(method) for method in methods]
     whole_number(options["seed"], "--seed", 0)

@@ -25,8 +25,8 @@ from rich.text import Text
 import counterpoise as cp
 from counterpoise import plotting
 from counterpoise.checks import whole_number
-from counterpoise.cli import base, results
-from counterpoise.cli.base import AsJson, Debug, Quiet, Verbose, app
+from counterpoise.cli import base, options, results
+from counterpoise.cli.base import app
 from counterpoise.experiments import pages, plan, runner, sets
 from counterpoise.experiments.store import Record, Store
 from counterpoise.experiments.tables import show
@@ -37,12 +37,11 @@ STORE = "records.sqlite"
 MEASURED_SECONDS = {"theory": 240.0, "sparse-pca": 30.0}
 # Seconds between lines of progress without a terminal.
 PAUSE = 30.0
-# Longer tables are only written to files.
-MOST_ROWS = 60
 
 
-@app.command()
+@base.command(app.command())
 def reproduce(
+    *,
     target: Annotated[
         str,
         typer.Argument(
@@ -59,69 +58,64 @@ def reproduce(
     backend: Annotated[str, typer.Option(help=f"{', '.join(runner.BACKENDS)}.")] = "loky",
     address: Annotated[str | None, typer.Option(help="Scheduler of a dask or ray cluster that is running.")] = None,
     tables_only: Annotated[bool, typer.Option("--tables-only", help="Run nothing; write from the records.")] = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
+    manners: options.Telling,
 ) -> None:
-    """Rerun a table or figure of the paper and set its printed values beside.
+    """Rerun a table or figure of the paper and compare with its printed values.
 
     What is computed is kept: the same command goes on where it was stopped. index.html gathers all targets so far.
 
     Example: counterpoise reproduce table-3 --quick
     """
-    with base.answer(debug):
-        base.check_manners(quiet, verbose)
-        console = Console(highlight=False, markup=False, quiet=quiet or as_json)
-        jobs = os.cpu_count() or 1 if jobs is None else whole_number(jobs, "--jobs", 1)
-        runner.check_backend(backend, address)
-        folder = sets.data_folder(data)
-        if target in plan.MEASURED and tables_only:
-            raise ValueError(f"--tables-only is given, but {target} keeps no records; run it without.")
-        names = list(plan.TARGETS) if target == "all" else [target]
-        measured = [name for name in names if name in plan.MEASURED and not tables_only]
-        wanted = [plan.read_target(name, quick, use) for name in names if name not in plan.MEASURED]
-        base.check_folder(output, (), force=True, may_ask=False)
-        output.mkdir(parents=True, exist_ok=True)
-        base.check_writable("--output", output / STORE)
-        command = _command(target, quick, use)
-        failures: list[str] = []
-        done: list[_Written] = []
-        # The input is valid; errors of the disk from here on are failures.
-        with Store(output / STORE) as store, base.quit_with(1, OSError, sqlite3.Error, debug=debug):
-            plans = [_Plan(goal, folder, store) for goal in wanted]
-            for sentence in dict.fromkeys(sentence for each in plans for sentence in each.absent.values()):
-                base.tell(console, f"Left out: {sentence}")
-            _say_duration(console, plans, jobs, measured)
-            if not plotting.has_matplotlib() and (measured or any(each.target.kind in pages.NOTES for each in plans)):
-                base.tell(
-                    console,
-                    "matplotlib is not installed, so the charts are in index.html only; pip install matplotlib.",
-                )
-            run = functools.partial(runner.run, folder=folder, store=store, jobs=jobs, backend=backend, address=address)
-            try:
-                for each in plans:
-                    if not tables_only:
-                        _run(console, each, run, failures, verbose)
-                    done.append(_finish(console, each, folder, store, output, command))
-                if "theory" in measured:
-                    done.append(_theory(console, quick, output, command))
-                if "sparse-pca" in measured:
-                    done.append(_published(console, quick, folder, output, command, failures))
-            except KeyboardInterrupt:
-                typer.echo("Stopped. Every finished run is kept; the same command goes on from here.", err=True)
-                raise typer.Exit(base.INTERRUPTED) from None
-            except BrokenExecutor:
-                said = "A worker died, perhaps for want of memory. Every finished run is kept; the same command goes on"
-                typer.echo(f"{said}, and fewer --jobs need less memory.", err=True)
-                raise typer.Exit(1) from None
-        failures = list(dict.fromkeys(failures))
-        if as_json:
-            results.print_json(_as_json(command, done, failures, output))
-        for sentence in failures:
-            typer.echo(sentence, err=True)
-        if failures:
-            raise typer.Exit(1)
+    console = Console(highlight=False, markup=False, quiet=manners.silent)
+    jobs = os.cpu_count() or 1 if jobs is None else whole_number(jobs, "--jobs", 1)
+    runner.check_backend(backend, address)
+    folder = sets.data_folder(data)
+    if target in plan.MEASURED and tables_only:
+        raise ValueError(f"--tables-only is given, but {target} keeps no records; run it without.")
+    names = list(plan.TARGETS) if target == "all" else [target]
+    measured = [name for name in names if name in plan.MEASURED and not tables_only]
+    wanted = [plan.read_target(name, quick, use) for name in names if name not in plan.MEASURED]
+    options.check_folder(output, (), force=True, may_ask=False)
+    output.mkdir(parents=True, exist_ok=True)
+    options.check_writable("--output", output / STORE)
+    command = _command(target, quick, use)
+    failures: list[str] = []
+    done: list[_Written] = []
+    # The input is valid; errors of the disk from here on are failures.
+    with Store(output / STORE) as store, base.quit_with(1, OSError, sqlite3.Error, debug=manners.debug):
+        plans = [_Plan(goal, folder, store) for goal in wanted]
+        for sentence in dict.fromkeys(sentence for each in plans for sentence in each.absent.values()):
+            base.tell(console, f"Left out: {sentence}")
+        _say_duration(console, plans, jobs, measured)
+        if not plotting.has_matplotlib() and (measured or any(each.target.kind in pages.NOTES for each in plans)):
+            base.tell(
+                console,
+                "matplotlib is not installed, so the charts are in index.html only; pip install matplotlib.",
+            )
+        run = functools.partial(runner.run, folder=folder, store=store, jobs=jobs, backend=backend, address=address)
+        try:
+            for each in plans:
+                if not tables_only:
+                    _run(console, each, run, failures, manners.verbose)
+                done.append(_finish(console, each, folder, store, output, command))
+            if "theory" in measured:
+                done.append(_theory(console, quick, output, command))
+            if "sparse-pca" in measured:
+                done.append(_published(console, quick, folder, output, command, failures))
+        except KeyboardInterrupt:
+            typer.echo("Stopped. Every finished run is kept; the same command goes on from here.", err=True)
+            raise typer.Exit(base.INTERRUPTED) from None
+        except BrokenExecutor:
+            said = "A worker died, perhaps for want of memory. Every finished run is kept; the same command goes on"
+            typer.echo(f"{said}, and fewer --jobs need less memory.", err=True)
+            raise typer.Exit(1) from None
+    failures = list(dict.fromkeys(failures))
+    if manners.as_json:
+        results.print_json(_as_json(command, done, failures, output))
+    for sentence in failures:
+        typer.echo(sentence, err=True)
+    if failures:
+        raise typer.Exit(1)
 
 
 class _Written(NamedTuple):
@@ -317,7 +311,7 @@ def _show(console: Console, chapter: pages.Chapter) -> None:
         for row in table.cells(lambda value, bold: Text(show(value), "bold" if bold else "")):
             shown.add_row(*row)
         width = console.measure(shown, options=console.options.update(width=10_000)).maximum
-        if len(table.rows) <= MOST_ROWS and width <= console.width:
+        if len(table.rows) <= results.MOST_ROWS and width <= console.width:
             console.print(shown)
         else:
             base.tell(console, f"{table.caption}: in {table.name}.csv.")

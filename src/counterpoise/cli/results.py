@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 import counterpoise as cp
+from counterpoise.cli import options
 from counterpoise.cli.base import quit_with, tell
 from counterpoise.output import write_texts
 
@@ -29,28 +30,22 @@ MANNERS = ("output", "force", "as_json", "quiet", "verbose", "debug")
 MOST_ROWS = 60
 
 
-def write_files(folder: Path, files: Mapping[str, str]) -> list[Path]:
-    """Write texts by name, all or none, and return their paths."""
-    with quit_with(1, OSError):
-        return write_texts(folder, files)
-
-
 def publish(
     context: typer.Context,
     folder: Path,
     files: Mapping[str, str],
     summary: Mapping[str, Any],
     show: Callable[[Console], None],
-    as_json: bool,
-    quiet: bool,
+    manners: options.Manners,
     glue: str = " and ",
 ) -> None:
     """Write files; print the summary as JSON, or what ``show`` prints and where the files are."""
-    written = write_files(folder, files)
-    if as_json:
+    with quit_with(1, OSError):
+        written = write_texts(folder, files)
+    if manners.as_json:
         head = {"counterpoise": cp.__version__, "command": command_of(context)}
         print_json({**head, **summary, "files": [str(path) for path in written]})
-    elif not quiet:
+    elif not manners.quiet:
         console = Console(highlight=False)
         show(console)
         tell(console, f"Wrote {glue.join(path.name for path in written)} to {folder}.")

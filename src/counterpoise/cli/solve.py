@@ -18,14 +18,13 @@ from rich.table import Table
 import counterpoise as cp
 from counterpoise import plotting
 from counterpoise.checks import Vector, is_sparse, whole_number
-from counterpoise.cli import base, results
-from counterpoise.cli.base import AsJson, Debug, Decimal, Line, Quiet, Separator, app, status_line
+from counterpoise.cli import base, options, results
+from counterpoise.cli.base import Line, app, status_line
 from counterpoise.cli.problem import (
     BLOCK_METHOD,
-    PROBLEMS,
-    Dates,
-    Ignore,
-    Target,
+    File,
+    Instance,
+    Kind,
     as_point,
     build,
     check_options,
@@ -53,24 +52,13 @@ METHOD_NAMES = ("bcd-g", "bcd-l", "swap", "search", "exact", "psg", "mscr", "pdc
 COUNT_HEADS = {"non-zeros": "non-\nzeros", "fractional": "frac-\ntional"}
 
 
-@app.command()
+@base.command(app.command())
 def solve(
-    file: Annotated[Path, typer.Argument(help="Data: .npz (A, y), .npy (A), .csv or .parquet.", show_default=False)],
-    problem: Annotated[str, typer.Option(metavar="|".join(PROBLEMS), help="Which of the paper's problems.")],
-    target: Target = None,
-    sparsity: Annotated[
-        int | None, typer.Option("--sparsity", "-s", help="s: coordinates free of the penalty (sit, nnspca).")
-    ] = None,
-    total: Annotated[float | None, typer.Option("--total", "-c", help="c: the sum of x (dcpb1, dcpb2).")] = None,
-    lam: Annotated[
-        float | None,
-        typer.Option(help="λ; by default just above certify's threshold for sparse or binary points."),
-    ] = None,
-    dates: Dates = None,
-    ignore: Ignore = None,
-    separator: Separator = None,
-    decimal: Decimal = None,
-    scale: Annotated[float, typer.Option(help="Multiplies A and y.")] = 1.0,
+    *,
+    file: File,
+    problem: Kind,
+    instance: Instance,
+    marks: options.Marks,
     method: Annotated[
         list[str] | None,
         typer.Option(help=f"Any of {', '.join(METHOD_NAMES)}, repeatable; first+second is a hybrid. By default bcd-g."),
@@ -94,54 +82,50 @@ def solve(
     plot: Annotated[Path | None, typer.Option(help="Draw objective against time: .png, .svg or .pdf.")] = None,
     save: Annotated[Path | None, typer.Option(help="Save x of each method: .npz, or .csv by name.")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite the files of --plot and --save.")] = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    debug: Debug = False,
+    manners: options.Manners,
 ) -> None:
     """Solve a problem whose data is in a file, by one method or several from the same start.
 
     Example: counterpoise solve data.npz --problem sit -s 30 --method bcd-g --method pdca+bcd-g --save x.npz
     """
-    given = {"s": sparsity, "c": total, "lam": lam}
-    options = {"working_set": working_set, "k": k, "seed": seed, "max_time": max_time, "max_iter": max_iter}
+    limits = {"working_set": working_set, "k": k, "seed": seed, "max_time": max_time, "max_iter": max_iter}
     methods = list(dict.fromkeys(method or ["bcd-g"]))
-    with base.answer(debug):
-        base.check_files(file, start=start)
-        marks = base.marks_of(separator, decimal)
-        with base.kept_warnings() as warned:
-            check_options(problem, given, methods, options, scale)
-            _check_outputs(file, plot, save, force)
-            if start_name is not None and start is None:
-                raise ValueError("--start-name is given without --start; give the file.")
-            found_start = None if start is None else read_point(start, start_name, "--start", "--start-name")
-            x0: Vector | None = None
-            with status_line(quiet or as_json) as say:
-                say(f"Reading {file.name}")
-                table = {"dates": dates, "ignore": base.names_in(ignore, ()), **marks}
-                read = build(file, problem, target, given, scale, **table)
-                built, lam_note, notes, names = read
-                if found_start is not None and start is not None:
-                    x0, said = _feasible(built, as_point(found_start, start, read, file), start)
-                    notes += said
-                if k is not None:
-                    whole_number(k, "--k", 2, built.n)
-                say("Preparing")
-                _warm_up(problem, built, methods, options)
-        # The input is valid; errors from here on are failures.
-        with base.quit_with(1, ValueError, ArithmeticError, debug=debug):
-            with base.kept_warnings() as warned_later, status_line(quiet or as_json) as say:
-                outcomes, cut = _run_all(built, methods, options, say, x0)
-        warned += warned_later
-        if as_json:
-            head = {"file": str(file), "problem": problem, "lam": built.g.lam, "sparsity": sparsity, "total": total}
-            more = {"scale": scale, "seed": seed, "notes": notes, "warnings": warned}
-            results.print_json(_as_json(built, outcomes, {**head, **more}, names))
-        elif not quiet:
-            base.warn(warned)
-            _print_outcomes(Console(highlight=False), built, outcomes, lam_note, notes, names)
-        found = {name: outcome.result for name, outcome in outcomes.items()}
-        with base.quit_with(1, OSError, debug=debug):
-            _write(found, names, plot, save, f"{built.name}: {file.name}", quiet=as_json or quiet)
+    options.check_files(file, start=start)
+    written = marks.checked()
+    with base.kept_warnings() as warned:
+        check_options(problem, instance, methods, limits)
+        _check_outputs(file, plot, save, force)
+        if start_name is not None and start is None:
+            raise ValueError("--start-name is given without --start; give the file.")
+        found_start = None if start is None else read_point(start, start_name, "--start", "--start-name")
+        x0: Vector | None = None
+        with status_line(manners.silent) as say:
+            say(f"Reading {file.name}")
+            read = build(file, problem, instance, written)
+            built, lam_note, notes, names = read
+            if found_start is not None and start is not None:
+                x0, said = _feasible(built, as_point(found_start, start, read, file), start)
+                notes += said
+            if k is not None:
+                whole_number(k, "--k", 2, built.n)
+            say("Preparing")
+            _warm_up(problem, built, methods, limits)
+    # The input is valid; errors from here on are failures.
+    with base.quit_with(1, ValueError, ArithmeticError, debug=manners.debug):
+        with base.kept_warnings() as warned_later, status_line(manners.silent) as say:
+            outcomes, cut = _run_all(built, methods, limits, say, x0)
+    warned += warned_later
+    if manners.as_json:
+        head = {"file": str(file), "problem": problem, "lam": built.g.lam}
+        asked = {"sparsity": instance.sparsity, "total": instance.total, "scale": instance.scale, "seed": seed}
+        more = {**asked, "notes": notes, "warnings": warned}
+        results.print_json(_as_json(built, outcomes, {**head, **more}, names))
+    elif not manners.quiet:
+        base.warn(warned)
+        _print_outcomes(Console(highlight=False), built, outcomes, lam_note, notes, names)
+    found = {name: outcome.result for name, outcome in outcomes.items()}
+    with base.quit_with(1, OSError, debug=manners.debug):
+        _write(found, names, plot, save, f"{built.name}: {file.name}", quiet=manners.silent)
     if cut:
         raise typer.Exit(base.INTERRUPTED)
 
@@ -171,7 +155,7 @@ def _check_outputs(file: Path, plot: Path | None, save: Path | None, force: bool
             raise ValueError(
                 f"{option} is {path}, which exists; give another path{'' if path.is_dir() else ' or --force'}."
             )
-        base.check_writable(option, path)
+        options.check_writable(option, path)
 
 
 def _warm_up(problem: str, built: cp.Problem, methods: list[str], options: dict[str, Any]) -> None:

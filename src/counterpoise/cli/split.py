@@ -13,17 +13,16 @@ from rich.console import Console
 
 import counterpoise as cp
 from counterpoise.checks import choice, number, random_seed, whole_number
-from counterpoise.cli import base, results
-from counterpoise.cli.base import AsJson, Debug, Force, Quiet, Verbose, app, status_line
+from counterpoise.cli import base, options, results
+from counterpoise.cli.base import app, status_line
 from counterpoise.estimators.covariates import DATE_UNITS
 from counterpoise.findings import Listing, balance_table, split_claims
 from counterpoise.output import csv_text
-from counterpoise.sentences import as_text, counted, some, suggest
+from counterpoise.sentences import as_text, counted, in_column, suggest
 from counterpoise.tables.days import as_days
 from counterpoise.tables.read import Sheet, read_sheet
 
 LABELS, DRAWS, REPORT = "labels.csv", "draws.csv", "report.html"
-MISSING = ("refuse", "drop-rows", "drop-columns")
 # Numbers under such a name are no covariate: id, ID, patient_id, customerId.
 ID_NAME = re.compile(r"(^|[ _-])(id|ID|Id)$|[a-z]I[dD]$")
 OPTIONS = {
@@ -31,136 +30,120 @@ OPTIONS = {
     "n_draws": "--draws",
     "weights": "--weights",
     "strata": "--strata",
-    "categorical": "--categorical",
     "group_names": "--names",
     "moments": "--moments",
+    "together:": "--together:",
+    "apart:": "--apart:",
+    "together and apart": "--together and --apart",
     "max_time": "--seconds",
 }
 
 
-@app.command()
+@base.command(app.command())
 def split(
+    *,
     context: typer.Context,
     table: Annotated[
         Path, typer.Argument(help="A row a unit, a column a covariate: .csv, .parquet or .xlsx.", show_default=False)
     ],
     treated: Annotated[
         list[str],
-        typer.Option(help="Units of group 1, or a fraction such as 0.5; the others are group 0; repeat it for more."),
+        typer.Option(
+            help="Size of group 1, or a fraction such as 0.5; all others are group 0. Repeat it for more groups."
+        ),
     ],
     names: Annotated[
         str | None, typer.Option(metavar="A,B", help="Names of groups 0, 1, …, such as control,treated.")
     ] = None,
-    strata: Annotated[
-        str | None, typer.Option(metavar="COL", help="Divide the units of each value for themselves.")
-    ] = None,
+    strata: Annotated[str | None, options.column("Split each value of this column separately.")] = None,
     weights: Annotated[
         list[str] | None, typer.Option(metavar="COL=W", help="Weight of a covariate, repeatable; 1 by default.")
     ] = None,
-    categorical: Annotated[
-        list[str] | None, typer.Option(metavar="COL", help="A column of numbers that are categories, repeatable.")
-    ] = None,
+    categorical: Annotated[list[str] | None, options.columns("Columns of numbers that are categories")] = None,
     dates: Annotated[
         list[str] | None,
-        typer.Option(metavar="COL=UNIT", help=f"What of a date counts, repeatable: {', '.join(DATE_UNITS)}."),
+        typer.Option(metavar="COL=UNIT", help=f"Balance dates by {', '.join(DATE_UNITS)}; repeatable."),
     ] = None,
     moments: Annotated[int, typer.Option(help="2 balances spreads as well as means.")] = 1,
-    together: Annotated[
-        str | None, typer.Option(metavar="COL", help="Units with the same value stay in one group.")
-    ] = None,
-    apart: Annotated[
-        str | None, typer.Option(metavar="COL", help="No two units with the same value are in one group.")
-    ] = None,
-    missing: Annotated[
-        str,
-        typer.Option(
-            metavar="RULE", help=f"Of empty cells: {', '.join(MISSING)}.", autocompletion=lambda: list(MISSING)
-        ),
-    ] = "refuse",
-    identity: Annotated[
-        str | None, typer.Option("--id", metavar="COL", help="Column with the names of the units.")
-    ] = None,
-    ignore: Annotated[list[str] | None, typer.Option(metavar="COL", help="A column to leave out, repeatable.")] = None,
+    together: Annotated[str | None, options.column("Units with the same value stay in one group.")] = None,
+    apart: Annotated[str | None, options.column("No two units with the same value are in one group.")] = None,
+    missing: options.Gaps = "refuse",
+    identity: options.Identity = None,
+    ignore: options.Ignore = None,
+    marks: options.Marks,
     draws: Annotated[int, typer.Option(help="Near-optimal splits to draw from; 100 or more allow an exact test.")] = 1,
-    seconds: Annotated[float | None, typer.Option(help="Seconds; by default a fixed amount of work.")] = None,
+    seconds: options.Seconds = None,
     seed: Annotated[
         int | None, typer.Option(help="The same seed gives the same split; drawn at random, and recorded, by default.")
     ] = None,
-    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder of labels.csv and report.html.")] = Path(
-        "counterpoise-split"
-    ),
-    force: Force = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
+    output: Annotated[Path, options.folder_of(LABELS, REPORT)] = Path("counterpoise-split"),
+    manners: options.Writing,
 ) -> None:
-    """Divide units into groups whose covariates agree.
+    """Divide units into groups with similar covariates.
 
     Example: counterpoise split patients.csv --treated 50 --strata clinic --weights age=2 --draws 200
     """
-    with base.answer(debug):
-        base.check_manners(quiet, verbose)
-        sizes = [_size(text) for text in treated]
-        whole_number(draws, "--draws", 1)
-        random_seed(seed, "--seed")
-        choice(missing, "--missing", MISSING, quoted=False)
-        days = dict(_date(text) for text in dates or [])
-        base.check_seconds(seconds, "search")
-        each = [_weight(text) for text in weights or []]
-        written = (LABELS, *((DRAWS,) if draws > 1 else ()), REPORT)
-        base.check_folder(output, written, force, may_ask=not (as_json or quiet))
-        with base.kept_warnings() as warned, status_line(quiet or as_json) as say:
-            say(f"Reading {table.name}")
-            asked = _Asked(identity, ignore or [], categorical or [], strata, together, apart, days, missing)
-            data = _read(table, asked)
-            for name, _ in each:
-                if name not in data.frame.columns:
-                    hint = suggest(name, data.frame.columns, "its columns are {}", quoted=True)
-                    raise ValueError(f"--weights: {name!r} is no covariate; {hint}")
-            say(f"Dividing {counted(len(data.frame), 'unit')}", seconds)
-            from counterpoise.estimators.callbacks import listening
+    options.check_files(table)
+    written = marks.checked()
+    sizes = [_size(text) for text in treated]
+    whole_number(draws, "--draws", 1)
+    random_seed(seed, "--seed")
+    choice(missing, "--missing", options.GAPS, quoted=False)
+    days = dict(_date(text) for text in dates or [])
+    options.check_seconds(seconds, "search")
+    each = [_weight(text) for text in weights or []]
+    names_of = (LABELS, *((DRAWS,) if draws > 1 else ()), REPORT)
+    options.check_folder(output, names_of, manners.force, may_ask=not manners.silent)
+    with base.kept_warnings() as warned, status_line(manners.silent) as say:
+        say(f"Reading {table.name}")
+        asked = _Asked(identity, ignore or [], categorical or [], strata, together, apart, days, missing)
+        data = _read(table, asked, written)
+        for name, _ in each:
+            if name not in data.frame.columns:
+                hint = suggest(name, data.frame.columns, "its columns are {}", quoted=True)
+                raise ValueError(f"--weights: {name!r} is no covariate; {hint}")
+        say(f"Dividing {counted(len(data.frame), 'unit')}", seconds)
+        from counterpoise.estimators.callbacks import listening
 
-            with base.in_options(OPTIONS), listening(say.hear):
-                found = cp.balanced_split(
-                    data.frame,
-                    sizes[0] if len(sizes) == 1 else sizes,
-                    weights=dict(each) or None,
-                    strata=strata,
-                    categorical=[name for name in categorical or [] if name in data.frame.columns] or None,
-                    dates={name: unit for name, unit in days.items() if name in data.frame.columns} or None,
-                    moments=moments,
-                    together=together,
-                    apart=apart,
-                    group_names=None if names is None else [name.strip() for name in names.split(",")],
-                    n_draws=draws,
-                    max_time=seconds,
-                    random_state=seed,
-                )
-        notes = [*warned, *data.notes]
-        if not found.is_better_than_random:
-            typer.echo(warned[0], err=True)
-        notes.append(f"The seed is {found.seed}; with --seed {found.seed} the same split comes again.")
-        command = results.command_of(context) + ("" if seed is not None else f" --seed {found.seed}")
-        from counterpoise.report import split_report
+        with base.in_options(OPTIONS), listening(say.hear):
+            found = cp.balanced_split(
+                data.frame,
+                sizes[0] if len(sizes) == 1 else sizes,
+                weights=dict(each) or None,
+                strata=strata,
+                dates={name: unit for name, unit in days.items() if name in data.frame.columns} or None,
+                moments=moments,
+                together=together,
+                apart=apart,
+                group_names=None if names is None else [name.strip() for name in names.split(",")],
+                n_draws=draws,
+                max_time=seconds,
+                random_state=seed,
+            )
+    notes = [*warned, *data.notes]
+    if not found.is_better_than_random:
+        typer.echo(warned[0], err=True)
+    notes.append(f"The seed is {found.seed}; --seed {found.seed} gives the same split again.")
+    command = results.command_of(context) + ("" if seed is not None else f" --seed {found.seed}")
+    from counterpoise.report import split_report
 
-        balance = balance_table(found)
-        report = split_report(
-            found,
-            title=f"{counted(len(data.frame), 'unit')} of {table.name} in {len(found.group_sizes)} groups",
-            command=command,
-            settings={**results.settings_of(context), "seed": str(found.seed)},
-            notes=notes,
-        )
-        head, labels = data.frame.index.name, found.labels.tolist()
-        files = {LABELS: csv_text([head, "group"], zip(data.frame.index, labels, strict=True))}
-        if draws > 1:
-            files[DRAWS] = found.to_csv()
-        files[REPORT] = report.html()
-        summary = {"command": command, **_summary(found, data, labels, balance, notes)}
-        shown = [note for note in notes if found.is_better_than_random or note not in warned]
-        show = functools.partial(_print, found=found, balance=balance, notes=shown, verbose=verbose)
-        results.publish(context, output, files, summary, show, as_json, quiet, glue=", ")
+    balance = balance_table(found)
+    report = split_report(
+        found,
+        title=f"{counted(len(data.frame), 'unit')} of {table.name} in {len(found.group_sizes)} groups",
+        command=command,
+        settings={**results.settings_of(context), "seed": str(found.seed)},
+        notes=notes,
+    )
+    head, labels = data.frame.index.name, found.labels.tolist()
+    files = {LABELS: csv_text([head, "group"], zip(data.frame.index, labels, strict=True))}
+    if draws > 1:
+        files[DRAWS] = found.to_csv()
+    files[REPORT] = report.html()
+    summary = {"command": command, **_summary(found, data, labels, balance, notes)}
+    shown = [note for note in notes if found.is_better_than_random or note not in warned]
+    show = functools.partial(_print, found=found, balance=balance, notes=shown, verbose=manners.verbose)
+    results.publish(context, output, files, summary, show, manners, glue=", ")
 
 
 def _size(text: str) -> int | float:
@@ -215,9 +198,13 @@ class _Asked(NamedTuple):
         return [name for name in (self.together, self.apart) if name is not None]
 
 
-def _read(path: Path, asked: _Asked) -> _Data:
-    sheet = read_sheet(path, may_lack_names=True)
-    options: dict[str, list[Any]] = {
+def _read(path: Path, asked: _Asked, marks: dict[str, str | None]) -> _Data:
+    sheet = read_sheet(path, may_lack_names=True, **marks)
+    asked = asked._replace(
+        ignore=options.names_in(asked.ignore, sheet.names),
+        categorical=options.names_in(asked.categorical, sheet.names),
+    )
+    given: dict[str, list[Any]] = {
         "--ignore": asked.ignore,
         "--categorical": asked.categorical,
         "--strata": [asked.strata],
@@ -226,7 +213,7 @@ def _read(path: Path, asked: _Asked) -> _Data:
         "--dates": list(asked.dates),
         "--id": [asked.identity],
     }
-    for option, names in options.items():
+    for option, names in given.items():
         for name in names:
             if name is not None:
                 sheet.require(name, option)
@@ -250,6 +237,12 @@ def _read(path: Path, asked: _Asked) -> _Data:
         if sheet.is_mixed(name):
             # Numbers with a few words among them are a mistake, not a category.
             sheet.numbers(name, f"the column's other cells are numbers; correct it, or give --categorical {name}")
+        values = set(sheet.text(name)) if name in sheet.words else ()
+        if 2 * len(values) > len(sheet.lines) > 2:
+            notes.append(
+                f"Column {name!r} has {len(values)} different values in {counted(len(sheet.lines), 'unit')}, too many "
+                f"to balance; --ignore {name} leaves it out."
+            )
     frame = sheet.frame[columns].copy()
     for name in as_words:
         frame[name] = sheet.text(name)
@@ -274,27 +267,12 @@ def _read(path: Path, asked: _Asked) -> _Data:
 def _without_gaps(frame: Any, names: list[str], asked: _Asked, sheet: Sheet, notes: list[str]) -> Any:
     """Apply the rule for empty cells of covariates and strata."""
     gaps = frame[names].isna().to_numpy()
-    if not gaps.any():
-        return frame
-    if asked.missing == "refuse":
-        row, k = map(int, np.argwhere(gaps)[0])
-        empty = f"{counted(gaps.sum(), 'cell')} {'is' if gaps.sum() == 1 else 'are'} empty"
-        raise ValueError(
-            f"{empty}, the first at {sheet.place(row, names[k])}; choose a rule with --missing: "
-            f"{', '.join(MISSING[1:])}."
-        )
-    if asked.missing == "drop-rows":
-        kept = ~gaps.any(axis=1)
-        notes.append(
-            f"Left out {int((~kept).sum())} of {counted(len(frame), 'unit')}, for their empty cells: "
-            f"{some(frame.index[~kept])}."
-        )
-        return frame[kept]
-    bad = [name for name, gap in zip(names, gaps.any(axis=0), strict=True) if gap]
-    if asked.strata in bad:
+    rows, columns, said = options.without_gaps(gaps, asked.missing, frame.index, names, "unit", sheet.place)
+    lost = [name for name, keep in zip(names, columns, strict=True) if not keep]
+    if asked.strata in lost:
         raise ValueError(f"--strata is {asked.strata!r}, which has empty cells; give --missing drop-rows.")
-    notes.append(f"Left out {counted(len(bad), 'column')} with empty cells: {some(bad)}.")
-    return frame.drop(columns=bad)
+    notes += said
+    return frame[rows].drop(columns=lost)
 
 
 def _is_identity(sheet: Sheet, name: str) -> bool:
@@ -330,10 +308,10 @@ def _summary(found: Any, data: _Data, labels: list[Any], balance: Listing, notes
 def _print(console: Console, found: Any, balance: Listing, notes: list[str], verbose: bool) -> None:
     for note in notes:
         base.tell(console, note)
-    # Tiny differences of indicators are rounding errors.
-    rows = (
-        [name, *(as_text(value if abs(value) > 1e-12 else 0.0) for value in values)] for name, *values in balance.rows
-    )
+    names, *parts = zip(*balance.rows, strict=True)
+    # Tiny differences of indicators are rounding errors; means have units of their own.
+    differences = in_column([value if abs(value) > 1e-12 else 0.0 for value in parts[-1]])
+    rows = zip(names, *(map(as_text, part) for part in parts[:-2]), in_column(parts[-2]), differences, strict=True)
     results.print_table(console, "Balance", balance, rows, REPORT)
     sizes = ", ".join(f"{size} in group {name}" for name, size in zip(found.groups, found.group_sizes, strict=True))
     base.tell(console, f"{sizes}.")

@@ -11,8 +11,8 @@ from rich.console import Console
 
 import counterpoise as cp
 from counterpoise.checks import Vector, choice, number
-from counterpoise.cli import base, results
-from counterpoise.cli.base import AsJson, Debug, Quiet, Verbose, app
+from counterpoise.cli import base, options, results
+from counterpoise.cli.base import app
 from counterpoise.estimators.draws import MISSING, Split
 from counterpoise.estimators.randomisation import ALTERNATIVES
 from counterpoise.figures.page import Column
@@ -21,8 +21,9 @@ from counterpoise.sentences import as_text, counted, joined, percent, some
 from counterpoise.tables.read import Sheet, read_sheet
 
 
-@app.command()
+@base.command(app.command())
 def test(
+    *,
     context: typer.Context,
     draws: Annotated[
         Path, typer.Argument(help="The draws.csv that counterpoise split --draws has written.", show_default=False)
@@ -31,57 +32,48 @@ def test(
         Path, typer.Argument(help="A row a unit, with its outcome: .csv, .parquet or .xlsx.", show_default=False)
     ],
     outcome: Annotated[list[str], typer.Option(metavar="COL", help="The column of the outcome, repeatable.")],
-    identity: Annotated[
-        str | None, typer.Option("--id", metavar="COL", help="Column with the names of the units.")
-    ] = None,
-    alternative: Annotated[str, typer.Option(help=f"{', '.join(ALTERNATIVES)}.")] = "two-sided",
+    identity: options.Identity = None,
+    alternative: Annotated[str, options.one_of(ALTERNATIVES, "What is tested for")] = "two-sided",
     confidence: Annotated[float, typer.Option(help="Of the interval; power is at 1 − confidence.")] = 0.95,
     effect: Annotated[float | None, typer.Option(help="Say how likely an effect of this size is found.")] = None,
     baseline: Annotated[
         bool, typer.Option("--baseline", help="Outcomes are from before the experiment: power only, no test.")
     ] = False,
-    missing: Annotated[
-        str,
-        typer.Option(
-            metavar="RULE", help=f"Of empty cells: {', '.join(MISSING)}.", autocompletion=lambda: list(MISSING)
-        ),
-    ] = "refuse",
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
+    missing: Annotated[str, options.one_of(MISSING, "What to do about empty cells", "RULE")] = "refuse",
+    marks: options.Marks,
+    manners: options.Telling,
 ) -> None:
-    """Test whether groups differ in an outcome, exactly for the splits that were drawn from.
+    """Test whether groups differ in an outcome, by a randomisation test that is exact for the splits drawn from.
 
     Example: counterpoise test counterpoise-split/draws.csv outcomes.csv --outcome pain --effect 5
     """
-    with base.answer(debug):
-        base.check_manners(quiet, verbose)
-        choice(alternative, "--alternative", ALTERNATIVES, quoted=False)
-        choice(missing, "--missing", MISSING, quoted=False)
-        if not 0.0 < number(confidence, "--confidence") < 1.0:
-            raise ValueError(f"--confidence is {confidence:g}; it must be between 0 and 1, such as 0.95.")
-        if baseline and effect is None:
-            raise ValueError("--baseline tests nothing, so it needs --effect, whose power is asked for.")
-        split = Split.load(draws)
-        sheet = read_sheet(outcomes)
-        notes = list(sheet.notes)
-        rows = _rows(split, sheet, draws, identity, notes)
-        if not baseline:
-            _check_groups(split, sheet, rows, draws)
-        found = []
-        for name in outcome:
-            sheet.require(name, "--outcome")
-            y = _values(split, sheet, name, rows, missing, notes)
-            found.append(_tested(split, name, y, alternative, confidence, effect, baseline))
-        if len(found) > 1 and not baseline:
-            notes.append(f"There are {len(found)} outcomes; each p-value is that of its own test, not adjusted.")
-        if as_json:
-            head = {"counterpoise": cp.__version__, "command": results.command_of(context)}
-            counts = {"units": len(split.codes), "group_sizes": list(split.group_sizes), "seed": split.seed}
-            results.print_json({**head, **counts, "reference": len(split.reference), "outcomes": found, "notes": notes})
-        elif not quiet:
-            _print(Console(highlight=False), split, found, notes, verbose, alternative, confidence)
+    options.check_files(draws)
+    options.check_files(outcomes)
+    choice(alternative, "--alternative", ALTERNATIVES, quoted=False)
+    choice(missing, "--missing", MISSING, quoted=False)
+    if not 0.0 < number(confidence, "--confidence") < 1.0:
+        raise ValueError(f"--confidence is {confidence:g}; it must be between 0 and 1, such as 0.95.")
+    if baseline and effect is None:
+        raise ValueError("--baseline tests nothing, so it needs --effect, whose power is asked for.")
+    split = Split.load(draws)
+    sheet = read_sheet(outcomes, **marks.checked())
+    notes = list(sheet.notes)
+    rows = _rows(split, sheet, draws, identity, notes)
+    if not baseline:
+        _check_groups(split, sheet, rows, draws)
+    found = []
+    for name in outcome:
+        sheet.require(name, "--outcome")
+        y = _values(split, sheet, name, rows, missing, notes)
+        found.append(_tested(split, name, y, alternative, confidence, effect, baseline))
+    if len(found) > 1 and not baseline:
+        notes.append(f"There are {len(found)} outcomes; each p-value is that of its own test, not adjusted.")
+    if manners.as_json:
+        head = {"counterpoise": cp.__version__, "command": results.command_of(context)}
+        counts = {"units": len(split.codes), "group_sizes": list(split.group_sizes), "seed": split.seed}
+        results.print_json({**head, **counts, "reference": len(split.reference), "outcomes": found, "notes": notes})
+    elif not manners.quiet:
+        _print(Console(highlight=False), split, found, notes, manners.verbose, alternative, confidence)
 
 
 def _rows(split: Split, sheet: Sheet, draws: Path, identity: str | None, notes: list[str]) -> list[int | None]:

@@ -12,12 +12,12 @@ from rich.console import Console
 
 import counterpoise as cp
 from counterpoise.checks import choice, number, whole_number
-from counterpoise.cli import base, results
-from counterpoise.cli.base import AsJson, Debug, Decimal, Force, Line, Quiet, Separator, Verbose, app, status_line
+from counterpoise.cli import base, options, results
+from counterpoise.cli.base import Line, app, status_line
 from counterpoise.cli.portfolio import Data, is_file, read_data, read_rules
 from counterpoise.findings import Listing, ending, holdings_table, rhythm_of, tracking_claims
 from counterpoise.output import csv_text
-from counterpoise.sentences import percent
+from counterpoise.sentences import counted, percent
 from counterpoise.tables.prices import MISSING
 
 FILES = ("weights.csv", "report.html")
@@ -42,8 +42,9 @@ OPTIONS = {
 }
 
 
-@app.command()
+@base.command(app.command())
 def track(
+    *,
     context: typer.Context,
     prices: Annotated[
         Path,
@@ -53,7 +54,7 @@ def track(
     ],
     index: Annotated[str, typer.Option(metavar="COL|FILE", help="The index: a column of the prices, or a file.")],
     returns: Annotated[
-        bool, typer.Option("--returns", help="The table holds returns as fractions; found if many are negative.")
+        bool, typer.Option("--returns", help="The table holds returns as fractions; detected if many are negative.")
     ] = False,
     assets: Annotated[int, typer.Option(help="How many names to hold, at most.")] = 30,
     max_weight: Annotated[
@@ -68,7 +69,7 @@ def track(
     index_weights: Annotated[
         Path | None, typer.Option(help="Table of name, weight of the index, to compare with.")
     ] = None,
-    cost: Annotated[float, typer.Option(help="Of a unit bought or sold; 0.001 is ten basis points.")] = 0.0,
+    cost: Annotated[float, typer.Option(help="Of buying or selling; 0.001 is ten basis points.")] = 0.0,
     include: Annotated[
         list[str] | None, typer.Option(metavar="NAMES", help="Names that must be held: AAPL,MSFT; repeatable.")
     ] = None,
@@ -79,12 +80,12 @@ def track(
         str,
         typer.Option(
             metavar="NAME",
-            help="What is least: ete (squared error), dr (squared shortfall), hete, hdr (linear beyond --huber).",
+            help="What to minimise: ete (squared error), dr (squared shortfall), hete, hdr (linear beyond --huber).",
             autocompletion=lambda: ["ete", "dr", "hete", "hdr"],
         ),
     ] = "ete",
     huber: Annotated[
-        float | None, typer.Option(help="Daily difference beyond which hete and hdr are linear: 0.0025.")
+        float | None, typer.Option(help="Difference beyond which hete and hdr are linear, such as 0.0025.")
     ] = None,
     train_until: Annotated[
         str | None, typer.Option(metavar="DATE", help="Fit on the days up to this one, hold on those after.")
@@ -95,105 +96,85 @@ def track(
     expanding: Annotated[
         bool, typer.Option("--expanding", help="Fit each window of --backtest on all rows before it.")
     ] = False,
-    missing: Annotated[
-        str,
-        typer.Option(
-            metavar="RULE",
-            help=f"Of missing prices: {', '.join(MISSING)}.",
-            autocompletion=lambda: list(MISSING),
-        ),
-    ] = "refuse",
-    dates: Annotated[str | None, typer.Option(metavar="COL", help="Column of days, if it is not found.")] = None,
-    separator: Separator = None,
-    decimal: Decimal = None,
+    missing: Annotated[str, options.one_of(MISSING, "What to do about missing prices", "RULE")] = "refuse",
+    dates: options.Dates = None,
+    ignore: options.Ignore = None,
+    marks: options.Marks,
     method: Annotated[
         str, typer.Option(metavar="NAME", help="How it is found: search; swap or bcd-g, faster and not as good.")
     ] = "search",
-    work: Annotated[int | None, typer.Option(help="Starts and children of a search.")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Workers of a search; -1 for one a core.")] = None,
-    seconds: Annotated[
-        float | None, typer.Option(help="Seconds for each fit; by default a fixed amount of work.")
-    ] = None,
+    effort: options.Effort,
     seed: Annotated[int, typer.Option(help="The same seed gives the same weights.")] = 0,
-    output: Annotated[Path, typer.Option(metavar="DIR", help="Folder of weights.csv and report.html.")] = Path(
-        "counterpoise-track"
-    ),
-    force: Force = False,
-    as_json: AsJson = False,
-    quiet: Quiet = False,
-    verbose: Verbose = False,
-    debug: Debug = False,
+    output: Annotated[Path, options.folder_of(*FILES)] = Path("counterpoise-track"),
+    manners: options.Writing,
 ) -> None:
     """Follow an index with few names, from a file of prices or returns.
 
     Example: counterpoise track prices.csv --index SPX --assets 30 --max-weight 0.1 --backtest 252/63
     """
-    with base.answer(debug):
-        limits = {"max_weight": max_weight, "min_weight": min_weight}
-        tables = {"groups": groups, "group_limits": group_limits, "previous": previous, "index_weights": index_weights}
-        base.check_files(prices, **tables, **{name: Path(text) for name, text in limits.items() if is_file(text)})
-        base.check_manners(quiet, verbose)
-        whole_number(assets, "--assets", 1)
-        whole_number(seed, "--seed", 0)
-        number(cost, "--cost", 0.0)
-        base.check_seconds(seconds)
-        choice(missing, "--missing", MISSING, quoted=False)
-        marks = base.marks_of(separator, decimal)
-        _check_measure(measure, huber)
-        if train_until is not None and backtest is not None:
-            raise ValueError("--train-until and --backtest are both given; give one of them.")
-        if expanding and backtest is None:
-            raise ValueError("--expanding is given without --backtest; it says what its windows are fitted on.")
-        if group_limits is not None and groups is None:
-            raise ValueError("--group-limits is given without --groups; say which name is in which group.")
-        spans = None if backtest is None else _spans(backtest)
-        base.check_folder(output, FILES, force, may_ask=not (as_json or quiet))
-        with base.kept_warnings() as warned, status_line(quiet or as_json) as say:
-            say(f"Reading {prices.name}")
-            data = read_data(prices, index, dates, missing, returns, marks)
-            split = None if train_until is None else _row_after(data, train_until)
-            _check_window(spans, data)
-            rules = read_rules(data, groups, group_limits, previous, index_weights, limits)
-            tracker = _tracker(
-                assets,
-                transaction_cost=cost,
-                measure=measure,
-                huber=huber,
-                include=base.names_in(include, data.returns.columns) or None,
-                exclude=base.names_in(exclude, data.returns.columns) or None,
-                method=method,
-                work=work,
-                max_time=seconds,
-                random_state=seed,
-                n_jobs=jobs,
-                **rules.options,
-            )
-            with base.in_options(OPTIONS):
-                found = _fit(tracker, data, split, spans, expanding, say)
-        notes, warned = [*data.notes, *rules.notes], [*rules.warnings, *warned]
-        if found.cut:
-            warned.append("Interrupted: what was finished is shown.")
-        from counterpoise.report import tracking_report
-
-        weights = holdings_table(found.tracker, rules.groups, rules.index_weights)
-        report = tracking_report(
-            found.tracker,
-            *found.rows,
-            backtest=found.backtest,
-            title=f"{data.index_name}, followed by {len(found.tracker.support_)} of {data.returns.shape[1]} names",
-            command=results.command_of(context),
-            settings=results.settings_of(context),
-            notes=[*warned, *notes],
-            groups=rules.groups,
-            index_weights=rules.index_weights,
+    limits = {"max_weight": max_weight, "min_weight": min_weight}
+    tables = {"groups": groups, "group_limits": group_limits, "previous": previous, "index_weights": index_weights}
+    options.check_files(prices, **tables, **{name: Path(text) for name, text in limits.items() if is_file(text)})
+    whole_number(assets, "--assets", 1)
+    whole_number(seed, "--seed", 0)
+    if number(cost, "--cost", 0.0) > 1.0:
+        raise ValueError(f"--cost is {cost:g}; it must be between 0 and 1, and 0.001 is ten basis points.")
+    options.check_seconds(effort.seconds)
+    choice(missing, "--missing", MISSING, quoted=False)
+    written = marks.checked()
+    _check_measure(measure, huber)
+    if train_until is not None and backtest is not None:
+        raise ValueError("--train-until and --backtest are both given; give one of them.")
+    if expanding and backtest is None:
+        raise ValueError("--expanding is given without --backtest; it says what its windows are fitted on.")
+    if group_limits is not None and groups is None:
+        raise ValueError("--group-limits is given without --groups; say which name is in which group.")
+    spans = None if backtest is None else _spans(backtest)
+    options.check_folder(output, FILES, manners.force, may_ask=not manners.silent)
+    with base.kept_warnings() as warned, status_line(manners.silent) as say:
+        say(f"Reading {prices.name}")
+        data = read_data(prices, index, dates, missing, returns, ignore, written)
+        split = None if train_until is None else _row_after(data, train_until)
+        _check_window(spans, data)
+        rules = read_rules(data, groups, group_limits, previous, index_weights, limits)
+        tracker = cp.IndexTracker(
+            assets,
+            transaction_cost=cost,
+            measure=measure,
+            huber=huber,
+            include=options.names_in(include, data.returns.columns) or None,
+            exclude=options.names_in(exclude, data.returns.columns) or None,
+            method=method,
+            random_state=seed,
+            **effort.arguments(),
+            **rules.options,
         )
-        head = [column.head for column in weights.columns]
-        files = {"weights.csv": csv_text(head, weights.rows), "report.html": report.html()}
-        summary = _summary(found, data, [*warned, *notes])
-        show = functools.partial(_print, found=found, data=data, weights=weights, notes=notes, verbose=verbose)
-        if not as_json:
-            base.warn(warned)
-        results.publish(context, output, files, summary, show, as_json, quiet)
+        with base.in_options(OPTIONS):
+            found = _fit(tracker, data, split, spans, expanding, say)
+    notes, warned = [*data.notes, *rules.notes], [*rules.warnings, *warned, *_few_rows(found)]
+    if found.cut:
+        warned.append("Interrupted: what was finished is shown.")
+    from counterpoise.report import tracking_report
+
+    weights = holdings_table(found.tracker, rules.groups, rules.index_weights)
+    report = tracking_report(
+        found.tracker,
+        *found.rows,
+        backtest=found.backtest,
+        title=f"{data.index_name}, followed by {len(found.tracker.support_)} of {data.returns.shape[1]} names",
+        command=results.command_of(context),
+        settings=results.settings_of(context),
+        notes=[*warned, *notes],
+        groups=rules.groups,
+        index_weights=rules.index_weights,
+    )
+    head = [column.head for column in weights.columns]
+    files = {"weights.csv": csv_text(head, weights.rows), "report.html": report.html()}
+    summary = _summary(found, data, [*warned, *notes])
+    show = functools.partial(_print, found=found, data=data, weights=weights, notes=notes, verbose=manners.verbose)
+    if not manners.as_json:
+        base.warn(warned)
+    results.publish(context, output, files, summary, show, manners)
     if found.cut:
         raise typer.Exit(base.INTERRUPTED)
 
@@ -204,13 +185,6 @@ def _check_measure(name: str, huber: float | None) -> None:
 
     with base.in_options(OPTIONS):
         as_measure(name, huber)
-
-
-def _tracker(assets: int, **options: Any) -> Any:
-    """Return an IndexTracker; scikit-learn is imported only now."""
-    from counterpoise.estimators.tracking import IndexTracker
-
-    return IndexTracker(assets, **options)
 
 
 def _spans(text: str) -> tuple[int, int]:
@@ -229,9 +203,11 @@ def _row_after(data: Data, text: str) -> int:
     if not data.dated:
         raise ValueError("--train-until is given, but the prices have no days; use --backtest, which counts rows.")
     try:
-        day = pandas.Timestamp(text)
+        day = pandas.Timestamp(text) if text[:4].isdigit() else None  # 3/1/2024 may be read in two ways
     except ValueError:
-        raise ValueError(f"--train-until is {text!r}; it must be a day such as 2024-01-31.") from None
+        day = None
+    if day is None:
+        raise ValueError(f"--train-until is {text!r}; it must be a day such as 2024-01-31.")
     days = data.returns.index
     row = int(days.searchsorted(day, side="right"))
     if row < 2 or row >= len(days):
@@ -287,6 +263,17 @@ def _fit(
 
     rolled = backtest(tracker, *rows, *spans, cost=cost, expanding=expanding, callback=progress)
     return _Found(fitted, rows, rolled, not rolled.complete)
+
+
+def _few_rows(found: _Found) -> list[str]:
+    """Warn of a fit that any index would allow."""
+    rows, names = len(found.rows[0]), found.tracker.n_assets
+    if rows > names:
+        return []
+    return [
+        f"The portfolio is fitted on {counted(rows, 'row')} of returns and may hold {names} names: so few rows can be "
+        "fitted almost exactly by chance, and the tracking error of the fit says little about other days."
+    ]
 
 
 def _interrupted(fitted: Any) -> bool:

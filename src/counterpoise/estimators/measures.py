@@ -46,7 +46,9 @@ def as_measure(name: Any, huber: Any) -> Measure:
     choice(name, "measure", MEASURES)
     if name not in CORNERED:
         if huber is not None:
-            raise ValueError(f'huber is {huber!r}, but measure "{name}" has no such part; leave it out.')
+            raise ValueError(
+                f'huber is {huber!r}, but measure "{name}" has no such part; leave it out, or use "h{name}".'
+            )
         return Measure(name, None)
     if huber is None:
         raise ValueError(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -151,6 +153,14 @@ class SimplexRegression(CallbackSupport, RegressorMixin, BaseEstimator):  # type
         X = validate_data(self, X, reset=False, **KINDS)
         refuse_non_finite(X)
         return np.asarray(X @ self.coef_ + self.intercept_, dtype=np.float64)
+
+    def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
+        """Write a page about the fit, one HTML file that loads nothing; see :func:`counterpoise.report.run_report`."""
+        check_is_fitted(self)
+        names = getattr(self, "feature_names_in_", None)
+        if self.n_features_in_ == 1:  # the problem has the column twice
+            names = ["x0" if names is None else names[0]] * 2
+        return self.result_.report(path, **{"names": names, "settings": self.get_params(), **options})
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

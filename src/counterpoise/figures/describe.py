@@ -88,7 +88,8 @@ class Series(NamedTuple):
         Numbers; days of a date axis as 2024-01-31. Bars and dots have x alone, one value a category. NaN leaves a gap.
     labels : sequence of str
         The names of the points of a scatter.
-    style : {"", "muted", "hollow", "muted hollow", "dashed"}
+    style : {"", "muted", "hollow", "muted hollow", "dashed", "steps"}
+        A line in steps keeps each value until the next.
     low, high : sequences of equal length
         Ends of a pale band around a line, or of a bracket beside a bar.
     family : str

@@ -115,6 +115,7 @@ def _draw_line(ax: Axes, series: Series, style: Style) -> None:
     if len(series.low):
         alone = not len(series.y)
         look: dict[str, Any] = {"color": "0.85"} if alone else {"color": style.colour, "alpha": 0.12}
+        look |= {"step": "post"} if "steps" in series.style else {}
         ax.fill_between(series.x, series.low, series.high, lw=0, label=label if alone else None, **look)
     if len(series.y):
         ax.plot(
@@ -125,6 +126,7 @@ def _draw_line(ax: Axes, series: Series, style: Style) -> None:
             lw=style.width,
             alpha=style.opacity,
             label=label,
+            drawstyle="steps-post" if "steps" in series.style else "default",
             zorder=3.0 if points else 1.5 if style.opacity < 1.0 else 2.0,
             clip_on=not points,
             **_marker(style),

@@ -186,7 +186,7 @@
     const atY = y && ((value) => place.bottom - ((onScale(value, y.kind) - y.low) / (y.high - y.low)) * (place.bottom - place.top));
     for (const tick of ticksOf(x, Math.max(2, Math.floor((right - place.left) / 75)))) {
       if (spec.kind !== "line") add(svg, "line", { class: "grid", x1: atX(tick.value), x2: atX(tick.value), y1: place.top, y2: place.bottom });
-      const half = (LETTER * tick.text.length) / 2;
+      const half = (LETTER * (tick.text.length + 1)) / 2;
       const anchor = atX(tick.value) + half > width ? "end" : atX(tick.value) < half ? "start" : "middle";
       add(svg, "text", { class: "tick", x: atX(tick.value), y: place.bottom + 16, "text-anchor": anchor }, tick.text);
     }
@@ -245,7 +245,7 @@
         if (!canDraw(value, series.y[i])) { pen = "M"; return; }
         const [px, py] = [atX(value), atY(series.y[i])];
         points.push([px, py]);
-        path += `${pen}${px.toFixed(1)} ${py.toFixed(1)}`;
+        path += pen === "L" && series.style === "steps" ? `H${px.toFixed(1)}V${py.toFixed(1)}` : `${pen}${px.toFixed(1)} ${py.toFixed(1)}`;
         pen = "L";
         if (!stops.has(value)) stops.set(value, { x: px, title: shown(value, spec.x.kind), values: [], dots: [] });
         const from = series.low && series.low[i] !== series.high[i] ? ` (${shown(series.low[i], spec.y.kind, 3)} to ${shown(series.high[i], spec.y.kind, 3)})` : "";
@@ -263,6 +263,7 @@
     spec.series.forEach((series, k) => {
       if (series.hidden) return;
       series.x.forEach((value, i) => {
+        if (value === null || series.y[i] === null) return;
         const [px, py] = [atX(value), atY(series.y[i])];
         add(svg, "circle", { class: `dot faint ${colour(series)}`, cx: px.toFixed(1), cy: py.toFixed(1), r: 3, "data-series": k });
         const values = [[k, ""], [null, `${spec.x.label}: ${shown(value, spec.x.kind)}`], [null, `${spec.y.label}: ${shown(series.y[i], spec.y.kind)}`]];
@@ -274,7 +275,7 @@
   }
 
   function nameOutermost(stops, svg, { left, right, top, bottom }) {
-    // The farthest from the middle first, as long as a name meets neither another name nor a dot farther out.
+    // The farthest from the middle first, as long as a name meets neither another name nor a dot.
     const [cx, cy] = [stops.reduce((sum, stop) => sum + stop.x, 0) / stops.length, stops.reduce((sum, stop) => sum + stop.y, 0) / stops.length];
     const away = (stop) => Math.hypot((stop.x - cx) / (right - left), (stop.y - cy) / (bottom - top));
     const taken = [];
@@ -284,8 +285,9 @@
       const onLeft = stop.x + 8 + width > right;
       const box = [onLeft ? stop.x - 7 - width : stop.x + 7, stop.y - 7, width, 13];
       const meets = (other) => box[0] < other[0] + other[2] && other[0] < box[0] + box[2] && box[1] < other[1] + other[3] && other[1] < box[1] + box[3];
-      if (box[0] < left || taken.some(meets)) continue;
-      taken.push(box, [stop.x - 4, stop.y - 4, 8, 8]);
+      const covers = (other) => other !== stop && meets([other.x - 3, other.y - 3, 6, 6]);
+      if (box[0] < left || taken.some(meets) || stops.some(covers)) continue;
+      taken.push(box);
       const text = stop.title.length > 18 ? stop.title.slice(0, 17) + "…" : stop.title;
       add(svg, "text", { class: "name", x: onLeft ? stop.x - 7 : stop.x + 7, y: stop.y + 4, "text-anchor": onLeft ? "end" : "start" }, text);
     }
@@ -300,6 +302,7 @@
       const label = add(svg, "text", { class: "name", x: left - 8, y: middle + 4, "text-anchor": "end" });
       label.textContent = name.length > most ? name.slice(0, Math.max(1, most - 1)) + "…" : name;
       const stop = { y: middle, title: name, values: [], dots: [], band: [0, middle - each / 2, right, each] };
+      const brackets = [];
       seen.forEach((k, place) => {
         const value = spec.series[k].x[row];
         if (value === null) return;
@@ -311,16 +314,16 @@
           add(svg, "rect", { class: kind, x: from, y: middle - (each - 6) / 2 + place * thick, width: Math.max(Math.abs(end - atX(0)), 0.5), height: thick - 1, rx: 1.5, "data-series": k });
         } else add(svg, "circle", { class: kind, cx: end, cy: middle, r: 5, "data-series": k });
         const { low, high } = spec.series[k];
-        if (low) {
-          const rise = Math.min(18, each - 2) / 2;
-          for (const [limit, foot] of [[low[row], 4], [high[row], -4]]) {
-            if (limit !== null) add(svg, "path", { class: "limits", d: `M${atX(limit) + foot} ${middle - rise}h${-foot}v${2 * rise}h${foot}` });
-          }
-        }
+        if (low) brackets.push([low[row], 4], [high[row], -4]);
         const within = low && (low[row] !== null || high[row] !== null) ? ` (limits ${shown(low[row], spec.x.kind)} to ${shown(high[row], spec.x.kind)})` : "";
         stop.values.push([k, shown(value, spec.x.kind) + within]);
         stop.x = end;
       });
+      // Limits lie on the bars, with an edge in the colour of the card.
+      const rise = Math.min(18, each - 2) / 2;
+      for (const [limit, foot] of brackets.filter(([each]) => each !== null)) {
+        for (const kind of ["under", "limits"]) add(svg, "path", { class: kind, d: `M${atX(limit) + foot} ${middle - rise}h${-foot}v${2 * rise}h${foot}` });
+      }
       chart.stops.push(stop);
     });
     add(svg, "line", { class: "axis", x1: atX(0), x2: atX(0), y1: top, y2: bottom });

@@ -22,6 +22,8 @@ from counterpoise.sentences import as_text, in_column, some
 
 # Longer tables scroll.
 MOST_WHOLE = 60
+# Longer settings are not written out.
+MOST_LISTED = 8
 FORMATS = ("text", "day", "number", "long", "percent", "whole")
 
 
@@ -204,7 +206,7 @@ class Report:
         parts = []
         if self.settings:
             pairs = "".join(
-                f"<dt>{html.escape(str(name))}</dt><dd>{html.escape(str(value))}</dd>\n"
+                f"<dt>{html.escape(str(name))}</dt><dd>{html.escape(_setting(value))}</dd>\n"
                 for name, value in self.settings.items()
             )
             parts.append(f'<h2>Settings</h2>\n<dl class="settings">\n{pairs}</dl>\n')
@@ -215,6 +217,13 @@ class Report:
 
 def _note(text: str) -> str:
     return f'<p class="note">{html.escape(text)}</p>' if text else ""
+
+
+def _setting(value: Any) -> str:
+    """Return a setting in words; long ones, such as weights by name, by their length."""
+    if isinstance(value, str) or not hasattr(value, "__len__") or len(value) <= MOST_LISTED:
+        return str(value.to_dict() if hasattr(value, "to_dict") else value)
+    return f"{type(value).__name__} of {len(value):,}"
 
 
 def _unbroken(text: str) -> str:

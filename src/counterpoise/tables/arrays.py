@@ -1,4 +1,4 @@
-"""Read the data of a problem from ``.npz``, ``.npy``, ``.csv`` or ``.parquet``, and points of it."""
+"""Read the data of a problem from ``.npz``, ``.npy`` or a table, and points of it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from counterpoise.tables.read import Sheet, check_suffix, is_number, number_in, 
 MATRIX_NAMES = ("A", "R", "returns", "X")
 TARGET_NAMES = ("y", "index")
 SPARSE_NAMES = ("data", "indices", "indptr", "shape")
-TABLES = (".csv", ".parquet")
+TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 SUFFIXES = (".npz", ".npy", *TABLES)
 POINTS = (".npz", ".npy", ".csv", ".txt")
 # What NumPy raises on an archive cut short, altered or encrypted.
@@ -42,7 +42,7 @@ def read_arrays(
         * ``.npz``: A (or R, returns, X) and perhaps y (or index); instead of A also data, indices, indptr and shape
           of a CSR matrix, or what ``scipy.sparse.save_npz`` writes.
         * ``.npy``: A.
-        * ``.csv``: numbers, with or without a line of names.
+        * ``.csv``, ``.tsv`` or ``.xlsx``: numbers, with or without a line of names.
         * ``.parquet``: columns of numbers.
 
         In a table with names, a column of days and the row numbers that pandas writes are left out.
@@ -68,7 +68,7 @@ def read_arrays(
     ValueError
         If it does not hold what it should; the sentence says where.
     ImportError
-        If ``.parquet`` needs a package that is not installed.
+        If ``.parquet`` or ``.xlsx`` needs a package that is not installed.
     """
     path = Path(path)
     suffix = check_suffix(path, SUFFIXES, "a data file")
@@ -122,7 +122,7 @@ def arrays_of(
     for name, option in [*((name, "ignore") for name in ignore), *([] if dates is None else [(dates, "dates")])]:
         sheet.require(name, option)
     apart = {*ignore, dates, sheet.index}
-    if (day := sheet.date_column()) in sheet.words:
+    if (day := sheet.date_column()) in sheet.words:  # numbers such as 20240131 may be data here
         apart.add(day)
     no_data = [
         names is not None and name != target and (name in apart or sheet.holds_days(k))
@@ -146,7 +146,7 @@ def arrays_of(
     if names is not None:
         arrays["names"] = [names[k] for k in kept if names[k] != target]
     unasked = [k for k, skip in enumerate(no_data) if skip and sheet.names[k] not in (sheet.index, dates, *ignore)]
-    left_out = [sheet.names[k] for k in unasked]
+    left_out = [sheet.names[k] or "the first column" for k in unasked]
     left_out = ["the row numbers", *left_out] if sheet.numbered else left_out
     return {**arrays, "left_out": left_out} if left_out else arrays
 

@@ -15,13 +15,26 @@ from counterpoise.sentences import require
 DATE_NAMES = ("date", "dates", "day", "datetime", "time", "timestamp")
 # Days as whole numbers, such as 20240131.
 COMPACT_DAYS = (19000101, 21991231)
-DAY = re.compile(r"\d{4}-\d{1,2}-\d{1,2}|\d{1,2}[./-]\d{1,2}[./-]\d{4}|\d{1,2}[ -][A-Za-z]{3}")
-DAY_AND_MONTH = re.compile(r"(\d{1,2})[./-](\d{1,2})[./-]\d{4}")
+DAY = re.compile(
+    r"(\d{4}[-./]\d{1,2}[-./]\d{1,2}|\d{1,2}[-./]\d{1,2}[-./](\d{4}|\d{2}))(?![-./\d])"
+    r"|\d{1,2}[ -][A-Za-z]{3}|[A-Za-z]{3,9}\.? \d{1,2},? \d{4}\b"
+)
+# 3/1/2024 and 3/1/24, perhaps with a time after it.
+DAY_AND_MONTH = re.compile(r"\s*(\d{1,2})[./-](\d{1,2})[./-](\d{4}|\d{2})(?!\d)(.*)")
 
 
 def is_compact(values: Any) -> Any:
     """Whether numbers are days such as 20240131."""
     return (values % 1.0 == 0.0) & (values >= COMPACT_DAYS[0]) & (values <= COMPACT_DAYS[1])
+
+
+def is_calendar(values: npt.NDArray[Any]) -> bool:
+    """Whether a column holds days such as 20240131, all of them different, with months and days that exist."""
+    if values.dtype.kind != "f" or len(values) < 2 or not is_compact(values).all():
+        return False
+    months, days = values // 100 % 100, values % 100
+    exist = (months >= 1) & (months <= 12) & (days >= 1) & (days <= 31)
+    return bool(exist.all()) and len(np.unique(values)) == len(values)
 
 
 def as_days(values: npt.NDArray[Any], place: Callable[[int], str]) -> Any:
@@ -48,7 +61,10 @@ def as_days(values: npt.NDArray[Any], place: Callable[[int], str]) -> Any:
 
 def _read_days(texts: list[str], place: Callable[[int], str], pandas: Any) -> Any:
     """Parse days; whether 3/1/2024 starts with the day or month is decided by the whole column."""
-    found = [DAY_AND_MONTH.fullmatch(text.strip()) for text in texts]
+    found = [DAY_AND_MONTH.fullmatch(text) for text in texts]
+    for row, each in enumerate(found):
+        if each and len(each.group(3)) == 2:
+            raise ValueError(f"{place(row)} is {texts[row]!r}, a year of two digits; write days as 2024-01-31.")
     if all(found):
         firsts, seconds = ({int(each.group(k)) for each in found if each} for k in (1, 2))
         if max(firsts) <= 12 and max(seconds) <= 12:
@@ -56,9 +72,10 @@ def _read_days(texts: list[str], place: Callable[[int], str], pandas: Any) -> An
                 f"{place(0)} is {texts[0]!r}, which may be read in two ways, and so may all others; "
                 "write days as 2024-01-31."
             )
-        texts = [re.sub(r"[./-]", "/", text.strip()) for text in texts]
-        order = "%d/%m/%Y" if max(firsts) > 12 else "%m/%d/%Y"
-        return pandas.to_datetime(pandas.Series(texts), format=order, errors="coerce")
+        day, month = (1, 2) if max(firsts) > 12 else (2, 1)
+        texts = [
+            f"{each.group(3)}-{each.group(month):0>2}-{each.group(day):0>2}{each.group(4)}" for each in found if each
+        ]
     series = pandas.Series(texts)
     days = pandas.to_datetime(series, format="ISO8601", errors="coerce", utc=True).dt.tz_localize(None)
     if not days.isna().all() or not all(re.search(r"\d", text) for text in texts):

@@ -28,12 +28,14 @@ class Prices:
     notes: list[str]
 
 
-def read_prices(path: Path, dates: str | None = None, **marks: Any) -> Prices:
+def read_prices(path: Path, dates: str | None = None, ignore: Sequence[str] = (), **marks: Any) -> Prices:
     """Read prices: wide, one column per name; or long, with columns such as date, ticker and price.
 
-    ``marks`` are the ``separator`` and ``decimal`` of :func:`counterpoise.tables.read.read_sheet`.
+    Columns of ``ignore`` are left out; ``marks`` are the ``separator`` and ``decimal`` of
+    :func:`counterpoise.tables.read.read_sheet`.
     """
     sheet = read_sheet(path, **marks)
+    sheet = sheet.without([sheet.require(name, "--ignore") for name in ignore])
     day = sheet.date_column(dates)
     if day is None:
         frame = _wide(sheet, sheet.names)
@@ -61,7 +63,7 @@ def _wide(sheet: Sheet, names: list[str]) -> Any:
         if name in sheet.words and not sheet.is_mixed(name):
             raise ValueError(
                 f"Column {name!r} of {sheet.path} holds words such as {next(filter(None, sheet.text(name)))!r}; prices "
-                "must be numbers, leave the column out."
+                f"must be numbers without a unit; correct the column, or leave it out with --ignore {name}."
             )
         sheet.numbers(name, "prices must be numbers")
     return sheet.frame[names].astype(float)

@@ -18,7 +18,8 @@ import numpy.typing as npt
 
 from counterpoise.output import unguarded
 from counterpoise.sentences import counted, require, some, suggest
-from counterpoise.tables.days import DATE_NAMES, DAY, as_days, is_compact
+from counterpoise.tables.days import DATE_NAMES, DAY, as_days, is_calendar, is_compact
+from counterpoise.tables.text import DECIMAL_COMMA, decoded, separator_of, with_point
 
 Column = npt.NDArray[Any]
 # From (path, place of the first row, its cells) to the names, None if it holds data, and what to tell the user.
@@ -26,10 +27,8 @@ NameRule = Callable[[Path, str, list[str]], tuple[list[str] | None, list[str]]]
 
 TEXT = (".csv", ".tsv", ".txt")
 SUFFIXES = (*TEXT, ".parquet", ".xlsx")
-SEPARATORS = (",", ";", "\t", "|")
 # Spellings of an empty cell.
 NOTHING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "-"}
-DECIMAL_COMMA = re.compile(r"\s*[-+]?(\d{1,3}(\.\d{3})+(,\d+)?|\d*,\d+)([eE][-+]?\d+)?\s*")
 # Not "1,234" alone, which may as well have a decimal comma.
 THOUSANDS = re.compile(r"\s*[-+]?\d{1,3}((,\d{3})+\.\d+|(,\d{3}){2,})\s*")
 
@@ -94,8 +93,19 @@ class Sheet:
         return f"{self.path}, {unit} {self.lines[row]}, column {which}"
 
     def text(self, name: str) -> list[str | None]:
-        """Return a column as strings; whole numbers have no decimals."""
-        return [_as_word(value) for value in self.column(name)]
+        """Return a column as strings; whole numbers have no decimals, and keep the zeros before them."""
+        words, k = [_as_word(value) for value in self.column(name)], self.names.index(name)
+        if self.cells is None or name in self.words:
+            return words
+        given = [row[k].strip() for row in self.cells]
+        return [cell if cell.isdigit() else word for cell, word in zip(given, words, strict=True)]
+
+    def without(self, names: Sequence[str]) -> Sheet:
+        """Return the table without some columns."""
+        kept = [k for k, name in enumerate(self.names) if name not in names]
+        cells = None if self.cells is None else [[row[k] for k in kept] for row in self.cells]
+        parts = {"names": [self.names[k] for k in kept], "columns": [self.columns[k] for k in kept], "cells": cells}
+        return dataclasses.replace(self, **parts)  # type: ignore[arg-type]
 
     def one_of(self, names: Sequence[str], besides: Sequence[str] = ()) -> str | None:
         """Return the first of these names that is a column, in any case of letters."""
@@ -147,7 +157,8 @@ class Sheet:
             column = self.column(name)
             if column.dtype.kind == "M" or DAY.match(str(next((value for value in column if value), ""))):
                 return name
-        return None
+        # Numbers such as 20240131 in a first column of any name: no price counts like a calendar.
+        return self.names[0] if self.named and is_calendar(self.columns[0]) else None
 
 
 def read_sheet(
@@ -162,7 +173,8 @@ def read_sheet(
         Take a first line of numbers for data, name the columns by their place, and say so in the notes; otherwise
         such a table is refused.
     separator : str, optional
-        Of cells in text; by default the first of comma, semicolon, tab and bar that the first line holds.
+        Of cells in text; by default the one of semicolon, tab, bar and comma that divides the first lines into equally
+        many cells.
     decimal : {".", ","}, optional
         Of numbers in text; by default a comma if semicolons separate cells and no number has a point.
     """
@@ -234,7 +246,7 @@ def _check_names(path: Path, names: list[str]) -> None:
             raise ValueError(f"{path}: column {k + 1} has no name; give every column one.")
         if name in names[:k]:
             raise ValueError(
-                f"{path} has more than one column {name!r}, the {names.index(name) + 1}. and the {k + 1}.; names must "
+                f"{path} has more than one column {name!r}, columns {names.index(name) + 1} and {k + 1}; names must "
                 "be unique."
             )
 
@@ -243,10 +255,8 @@ def _check_names(path: Path, names: list[str]) -> None:
 
 
 def _read_text(path: Path, rule: NameRule, separator: str | None, decimal: str | None) -> Sheet:
-    text = _decoded(path)
-    if separator is None:
-        first = next((line for line in text.splitlines() if line.strip()), "")
-        separator = next((mark for mark in SEPARATORS[decimal == "," :] if mark in first), ",")
+    text = decoded(path)
+    separator = separator_of(text, decimal) if separator is None else separator
     rows, lines = _split_text(path, text, separator)
     names, notes = rule(path, f"line {lines[0]}", rows[0])
     if names is not None:
@@ -257,7 +267,7 @@ def _read_text(path: Path, rule: NameRule, separator: str | None, decimal: str |
         notes = [*notes, f"Read commas in the numbers of {path} as decimal points."]
     cells = rows
     if decimal == ",":
-        cells = [[_with_point(cell) for cell in row] for row in rows]
+        cells = [[with_point(cell) for cell in row] for row in rows]
     columns = [parsed(column) for column in zip(*cells, strict=True)]
     return Sheet(
         path,
@@ -268,19 +278,6 @@ def _read_text(path: Path, rule: NameRule, separator: str | None, decimal: str |
         names is not None,
         rows,
     )
-
-
-def _decoded(path: Path) -> str:
-    content = path.read_bytes()
-    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):  # what editors write before UTF-16
-        raise ValueError(f"{path} is not UTF-8 text.")
-    if content[:4] in (b"PK\x03\x04", b"PAR1") or b"\0" in content:
-        raise ValueError(f"{path} is no text, but a spreadsheet, an archive or another binary file; save it as CSV.")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = len(content[: error.start + 1].splitlines())
-        raise ValueError(f"{path}, line {line} is not UTF-8 text; save the file as UTF-8.") from None
 
 
 def _split_text(path: Path, text: str, separator: str) -> tuple[list[list[str]], list[int]]:
@@ -300,11 +297,6 @@ def _split_text(path: Path, text: str, separator: str) -> tuple[list[list[str]],
             raise ValueError(f"{path}, line {line}: {fields}, but line {rows[0][1]} has {width}; all must agree.")
     head = [cell.strip() for cell in rows[0][0]]
     return [head, *(row for row, _ in rows[1:])], [line for _, line in rows]
-
-
-def _with_point(cell: str) -> str:
-    """Return a number with a decimal comma, and perhaps points between thousands, with a decimal point."""
-    return cell.replace(".", "").replace(",", ".") if DECIMAL_COMMA.fullmatch(cell) else cell
 
 
 def _has_decimal_commas(rows: list[list[str]]) -> bool:
@@ -372,6 +364,10 @@ def _read_binary(path: Path, rule: NameRule, separator: str | None, decimal: str
         frame = _without_margins(frame)
         lines = [int(row) + 2 for row in frame.index]  # row 1 of the sheet holds the names
         names, notes = rule(path, "row 1", [str(name).strip() for name in frame.columns])
+        with pandas.ExcelFile(path, engine="openpyxl") as book:
+            sheets = book.sheet_names
+        if len(sheets) > 1:
+            notes = [f"Read {sheets[0]!r}, the first of {len(sheets)} sheets of {path}.", *notes]
         if names is None:
             frame = pandas.read_excel(path, engine="openpyxl", header=None)
             frame = frame.dropna(axis=1, how="all").dropna(how="all")

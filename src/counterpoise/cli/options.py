@@ -1,0 +1,206 @@
+"""Options that several commands share, and the checks of them that need no data."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from counterpoise.checks import number
+from counterpoise.sentences import counted, some
+
+# Rules for empty cells.
+GAPS = ("refuse", "drop-rows", "drop-columns")
+
+
+def one_of(words: Iterable[str], help: str, metavar: str = "NAME") -> Any:
+    """Return an option that takes one of some words, which the shell completes."""
+    known = list(words)
+    return typer.Option(metavar=metavar, help=f"{help}: {', '.join(known)}.", autocompletion=lambda: known)
+
+
+def column(help: str, *names: str) -> Any:
+    """Return an option that takes the name of a column."""
+    return typer.Option(*names, metavar="COL", help=help)
+
+
+def columns(help: str) -> Any:
+    """Return an option that takes the names of columns, joined by commas or one at a time."""
+    return typer.Option(metavar="COLS", help=f"{help}: a,b; repeatable.")
+
+
+def folder_of(*files: str) -> Any:
+    """Return an option that takes the folder to write files to."""
+    return typer.Option(metavar="DIR", help=f"Folder to write {' and '.join(files)} to.")
+
+
+Seconds = Annotated[float | None, typer.Option(help="Time limit of a fit; by default a fixed amount of work.")]
+
+
+@dataclasses.dataclass(frozen=True)
+class Manners:
+    """How a command reports."""
+
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")] = False
+    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing is printed for people."""
+        return self.quiet or self.as_json
+
+
+@dataclasses.dataclass(frozen=True)
+class Telling(Manners):
+    """How a command reports that can say more."""
+
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say how the run ended and how long it took.")] = (
+        False
+    )
+
+    def __post_init__(self) -> None:
+        if self.quiet and self.verbose:
+            raise ValueError("--quiet and --verbose are both given; give one of them.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Writing(Telling):
+    """How a command reports that writes files."""
+
+    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Marks:
+    """How a text file is written."""
+
+    separator: Annotated[
+        str | None,
+        typer.Option(metavar="MARK", help="Character between cells of a text file, or tab; detected by default."),
+    ] = None
+    decimal: Annotated[
+        str | None, typer.Option(metavar="MARK", help="Decimal mark of a text file: . or a comma; detected by default.")
+    ] = None
+
+    def checked(self) -> dict[str, Any]:
+        """Return the arguments of the readers of tables."""
+        separator = {"tab": "\t", "\\t": "\t"}.get(str(self.separator), self.separator)
+        if separator is not None and (len(separator) != 1 or separator in '\r\n"'):
+            raise ValueError(f"--separator is {separator!r}; it must be one letter, or tab.")
+        if self.decimal not in (None, ".", ","):
+            raise ValueError(f"--decimal is {self.decimal!r}; it must be . or a comma.")
+        if self.decimal == "," and separator == ",":
+            raise ValueError("--separator and --decimal are both a comma; one of them must be another.")
+        return {"separator": separator, "decimal": self.decimal}
+
+
+@dataclasses.dataclass(frozen=True)
+class Effort:
+    """What a search may cost."""
+
+    work: Annotated[int | None, typer.Option(help="Starts and children of a search; more is slower and better.")] = None
+    jobs: Annotated[int | None, typer.Option(help="Workers of a search; -1 for one per core.")] = None
+    seconds: Seconds = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments of estimators."""
+        return {"work": self.work, "n_jobs": self.jobs, "max_time": self.seconds}
+
+
+Dates = Annotated[str | None, column("Column of dates, if it is not detected.")]
+Ignore = Annotated[list[str] | None, columns("Columns to leave out")]
+Identity = Annotated[str | None, column("Column with the names of the units.", "--id")]
+Gaps = Annotated[str, one_of(GAPS, "What to do about empty cells", "RULE")]
+
+
+def check_writable(option: str, path: Path) -> None:
+    """Check that a path can be written, without changing it."""
+    try:
+        if path.exists():
+            os.close(os.open(path, os.O_WRONLY))
+        else:
+            tempfile.TemporaryFile(dir=path.parent).close()
+    except OSError as error:
+        raise OSError(f"{option} is {path}, which cannot be written: {error.strerror}.") from None
+
+
+def check_files(path: Path, **options: Path | None) -> None:
+    """Refuse a file that does not exist, before any other complaint; those of options are named by them."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path} does not exist.")
+    for option, file in options.items():
+        if file is not None and not file.exists():
+            raise FileNotFoundError(f"--{option.replace('_', '-')} is {file}, which does not exist.")
+
+
+def names_in(texts: Sequence[str] | None, known: Iterable[Any]) -> list[str]:
+    """Return names given one at a time or joined by commas; a name that is known may have commas itself."""
+    names = {str(name) for name in known}
+    parts = [[text] if text in names else text.split(",") for text in texts or ()]
+    return [name.strip() for several in parts for name in several if name.strip()]
+
+
+def check_folder(folder: Path, names: Sequence[str], force: bool, may_ask: bool) -> None:
+    """Refuse an output folder that cannot be written, or existing files unless the user confirms."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--output is {folder}, which is a file; give a folder.")
+    above = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    try:
+        tempfile.TemporaryFile(dir=above).close()
+    except OSError as error:
+        raise OSError(f"--output is {folder}, which cannot be written: {error.strerror}.") from None
+    there = [name for name in names if (folder / name).exists()]
+    for name in there:
+        if (folder / name).is_dir():
+            raise ValueError(f"{folder / name} is a folder, where a file is to be written; give another --output.")
+        check_writable("--output", folder / name)
+    if not there or force:
+        return
+    which = f"{folder} holds {' and '.join(there)}"
+    if not (may_ask and _is_terminal()):
+        raise ValueError(f"{which}; give another --output, or --force to replace.")
+    typer.confirm(f"{which}. Replace?", abort=True, err=True)
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def check_seconds(seconds: float | None, what: str = "fit") -> None:
+    """Refuse a time limit of 0."""
+    if seconds is not None and number(seconds, "--seconds", 0.0) == 0.0:
+        raise ValueError(f"--seconds is 0; a {what} needs some.")
+
+
+def without_gaps(
+    gaps: Any, rule: str, rows: Sequence[Any], names: Sequence[str], noun: str, place: Callable[[int, str], str]
+) -> tuple[Any, Any, list[str]]:
+    """Apply a rule for empty cells; return which rows and which columns to keep, and what to tell the user.
+
+    ``place`` says where a cell is, by its row and the name of its column.
+    """
+    whole_rows, whole_columns = np.ones(len(rows), dtype=bool), np.ones(len(names), dtype=bool)
+    if not gaps.any():
+        return whole_rows, whole_columns, []
+    if rule == "refuse":
+        row, k = map(int, np.argwhere(gaps)[0])
+        empty = f"{counted(gaps.sum(), 'cell')} {'is' if gaps.sum() == 1 else 'are'} empty"
+        raise ValueError(
+            f"{empty}, the first at {place(row, names[k])}; choose a rule with --missing: {', '.join(GAPS[1:])}."
+        )
+    if rule == "drop-rows":
+        bad = gaps.any(axis=1)
+        which = some(row for row, drop in zip(rows, bad, strict=True) if drop)
+        note = f"Left out {int(bad.sum())} of {counted(len(rows), noun)}, for their empty cells: {which}."
+        return ~bad, whole_columns, [note]
+    bad = gaps.any(axis=0)
+    lost = [name for name, drop in zip(names, bad, strict=True) if drop]
+    return whole_rows, ~bad, [f"Left out {counted(len(lost), 'column')} with empty cells: {some(lost)}."]
