@@ -298,7 +298,7 @@ def test_a_splitter_in_place_of_window_and_step(market):
         ([([0.5, 1], [2])], ValueError, r"train set of split 0 is empty or no list of row numbers"),
         ([([0, 1],)], ValueError, r"Split 0 of the splitter is no pair"),
         ([], ValueError, r"The splitter gives no splits"),
-        (7, TypeError, r"splitter is a int; it must have the method split"),
+        (7, TypeError, r"splitter is of type int; it must have the method split"),
     ],
 )
 def test_a_splitter_must_go_forward(market, splitter, kind, sentence):

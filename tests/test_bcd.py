@@ -205,7 +205,7 @@ class TestBadInput:
                 {"method": "psg", "theta": 1.0},
                 r"method 'psg': got an unexpected keyword argument 'theta'; its options are step",
             ),
-            ({"working_set": 3}, r"working_set is a int; it must be one of 'hybrid'.* a function"),
+            ({"working_set": 3}, r"working_set is of type int; it must be one of 'hybrid'.* a function"),
             ({"working_set": lambda x: (0, 1)}, r"takes 1 argument\(s\); it must be rule"),
             ({"max_iter": 2.5}, r"max_iter is 2.5; it must be a whole number"),
             ({"tol": "small"}, r"tol is 'small'; it must be one real number"),
@@ -217,7 +217,7 @@ class TestBadInput:
             cp.minimize(problem, **options)
 
     def test_no_problem(self):
-        with pytest.raises(TypeError, match=r"problem is a int; it must be a counterpoise\.Problem"):
+        with pytest.raises(TypeError, match=r"problem is of type int; it must be a counterpoise\.Problem"):
             cp.minimize(3)
 
     def test_a_slightly_infeasible_start_is_projected_with_a_warning(self, problem):

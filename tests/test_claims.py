@@ -163,13 +163,13 @@ def test_a_subclass_with_another_value_is_refused(rng):
         def value(self, x):
             return -super().value(x)
 
-    with pytest.raises(TypeError, match="f is a Other, a subclass of LeastSquares"):
+    with pytest.raises(TypeError, match="f is of type Other, a subclass of LeastSquares"):
         on_simplex(Other(rng.standard_normal((3, 3)), np.ones(3)))
 
     class Another(cp.Sum):
         pass
 
-    with pytest.raises(TypeError, match="u is a Another"):
+    with pytest.raises(TypeError, match="u is of type Another"):
         cp.Problem(cp.Quadratic(np.eye(2)), cp.Bounds(0, 1), u=Another(1))
 
 
@@ -395,7 +395,7 @@ def test_options_that_are_not_meant(rng, options, sentence):
 
 
 def test_certify_wants_a_problem():
-    with pytest.raises(TypeError, match="problem is a int"):
+    with pytest.raises(TypeError, match="problem is of type int"):
         cp.certify(3, np.ones(3))
 
 
@@ -500,5 +500,7 @@ def test_the_history_ends_with_a_point_that_a_nested_run_has_handed_over(rng):
 
 def test_a_callback_that_returns_an_array_gets_a_sentence(rng):
     problem = on_simplex(cp.LeastSquares(rng.standard_normal((5, 4)), rng.standard_normal(5)))
-    with pytest.raises(TypeError, match=r"^callback returned a ndarray; it must return True to stop the run, or"):
+    with pytest.raises(
+        TypeError, match=r"^callback returned an object of type ndarray; it must return True to stop the run, or"
+    ):
         cp.minimize(problem, callback=lambda progress: progress.x)

@@ -317,7 +317,7 @@ def test_excel_is_read_or_its_package_named(folder, monkeypatch):
         (("--missing", "guess"), "--missing is 'guess'; it must be one of refuse, drop-stocks, drop-days, carry-forward."),
         (("--quiet", "--verbose"), "--quiet and --verbose are both given; give one of them."),
         (("--max-weight", "2"), "--max-weight is 2; it must be between 0 and 1."),
-        (("--max-weight", "0.1"), "2 names of the largest --max-weight sum to 0.2, and the weights must sum to 1; raise --assets or --max-weight."),
+        (("--max-weight", "0.1"), "2 names can hold at most 0.2 under --max-weight, but the weights must sum to 1; raise --assets or --max-weight."),
         (("--measure", "mse"), "--measure is 'mse'; it must be one of 'ete', 'dr', 'hete', 'hdr'."),
         (("--measure", "hdr"), '--measure "hdr" needs --huber, the daily difference beyond which it is linear, such as --huber=0.0025.'),
         (("--huber", "0.01"), '--huber is 0.01, but --measure "ete" has no such part; leave it out, or use "hete".'),

@@ -240,7 +240,7 @@ def test_a_constraint_that_lacks_a_body_is_refused_by_name():
     class Other(cp.Sum):
         pass
 
-    with pytest.raises(TypeError, match="u is a Other, a subclass of Sum, whose pair steps would ignore"):
+    with pytest.raises(TypeError, match="u is of type Other, a subclass of Sum, whose pair steps would ignore"):
         cp.Problem(f, cp.Bounds(0, 1), u=Other(1))
 
 

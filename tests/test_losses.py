@@ -506,7 +506,7 @@ A3, Y3 = np.arange(6.0).reshape(3, 2), np.arange(3.0)
         (lambda: cp.Loss(broken(bound=0.5), A3, Y3), "curvature of Broken reaches from .* its bound, 0.5"),
         (lambda: cp.Loss(broken(slope=np.sin), A3, Y3), "value, slope and bound of Broken do not fit"),
         (lambda: cp.Loss(broken(value=lambda z: z[:1]), A3, Y3), r"Broken.value\(z\) has shape \(1,\)"),
-        (lambda: cp.Problem(LogCosh(), u=cp.Sum(1)), "f is a LogCosh; it must be LeastSquares.* or Loss"),
+        (lambda: cp.Problem(LogCosh(), u=cp.Sum(1)), "f is of type LogCosh; it must be LeastSquares.* or Loss"),
     ],
 )
 def test_bad_input(make_bad, sentence):

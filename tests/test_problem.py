@@ -151,10 +151,13 @@ def test_bad_values_are_refused_in_one_sentence(make, message):
         (lambda: SIT(A, Y, 2.5, 1.0), r"s is 2.5; it must be a whole number"),
         (lambda: SIT(A, Y, True, 1.0), r"s is True; it must be a whole number"),
         (lambda: SIT(A, Y, 2, "big"), r"lam is 'big'; it must be one real number"),
-        (lambda: cp.Problem(A, u=cp.Sum(1)), r"f is a ndarray; it must be LeastSquares\(A, y\) or Quadratic"),
-        (lambda: cp.Problem(cp.LeastSquares(A), u=None), r"u is a NoneType; it must be Sum\(c\), Sphere\(\), or"),
-        (lambda: cp.Problem(cp.LeastSquares(A), h=3, u=cp.Sum(1)), r"h is a int; it must be Bounds"),
-        (lambda: cp.Problem(cp.LeastSquares(A), cp.Bounds(0), g=3, u=cp.Sum(1)), r"g is a int; it must be AtMost"),
+        (lambda: cp.Problem(A, u=cp.Sum(1)), r"f is of type ndarray; it must be LeastSquares\(A, y\) or Quadratic"),
+        (lambda: cp.Problem(cp.LeastSquares(A), u=None), r"u is of type NoneType; it must be Sum\(c\), Sphere\(\), or"),
+        (lambda: cp.Problem(cp.LeastSquares(A), h=3, u=cp.Sum(1)), r"h is of type int; it must be Bounds"),
+        (
+            lambda: cp.Problem(cp.LeastSquares(A), cp.Bounds(0), g=3, u=cp.Sum(1)),
+            r"g is of type int; it must be AtMost",
+        ),
         (
             lambda: cp.Problem(cp.LeastSquares(A), cp.Bounds(0), cp.Norm2(1.0), cp.Sphere()),
             r"Norm2 has no exact pair step on Sphere: register a body of `minimise_on_arc` for Norm2",

@@ -105,8 +105,18 @@ def test_a_missing_price_of_the_index_is_not_passed_over(prices, spx):
 @pytest.mark.parametrize(
     ("change", "options", "kind", "sentence"),
     [
-        (lambda p, i: (p.to_numpy(), i), {}, TypeError, "prices is a ndarray; it must be a DataFrame, a row a day"),
-        (lambda p, i: (p, i.to_numpy()), {}, TypeError, "index is a ndarray; it must be a column's name, or a Series"),
+        (
+            lambda p, i: (p.to_numpy(), i),
+            {},
+            TypeError,
+            "prices is of type ndarray; it must be a DataFrame, a row a day",
+        ),
+        (
+            lambda p, i: (p, i.to_numpy()),
+            {},
+            TypeError,
+            "index is of type ndarray; it must be a column's name, or a Series",
+        ),
         (lambda p, i: (p, "AAB"), {}, ValueError, "prices has no column AAB; did you mean AAA"),
         (lambda p, i: (p.iloc[::-1], i), {}, ValueError, "The days of prices are not in order: 2024-01-16 comes after"),
         (lambda p, i: (p, i.iloc[::-1]), {}, ValueError, "The days of index are not in order"),

@@ -487,7 +487,7 @@ def test_bad_paths(rng):
     with pytest.raises(ValueError, match=r"^s\[1\] is 0; it must be at least 1\.$"):
         tracker().path(*market(rng), s=[1, 0])
     with pytest.raises(
-        ValueError, match=r"^2 names of the largest max_weight sum to 0\.8, and the weights must sum to 1"
+        ValueError, match=r"^2 names can hold at most 0\.8 under max_weight, but the weights must sum to 1"
     ):
         tracker(max_weight=0.4).path(*market(rng), s=[3, 2])
     with pytest.raises(ValueError, match=r"^n_assets is empty; there is nothing to plot\.$"):
@@ -651,7 +651,10 @@ TWO = {"groups": list("aabbbbb")}
     ("options", "sentence"),
     [
         ({"n_assets": 0}, r"n_assets is 0; it must be at least 1\."),
-        ({"max_weight": 0.3}, r"3 names of the largest max_weight sum to 0\.9, and the weights must sum to 1; raise n"),
+        (
+            {"max_weight": 0.3},
+            r"3 names can hold at most 0\.9 under max_weight, but the weights must sum to 1; raise n",
+        ),
         ({"max_weight": 30}, r"max_weight is 30; it must be between 0 and 1\."),
         ({"max_weight": {"AAPL": -0.1}}, r"max_weight is -0\.1 for 'AAPL'; it must be between 0 and 1\."),
         ({"max_weight": {"APPL": 0.1}}, r"max_weight: 'APPL' is no column of returns; did you mean AAPL\?"),

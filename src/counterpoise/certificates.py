@@ -113,7 +113,7 @@ def certify(
         "swap" looks at exchanges of members of the support as well, for ``TopSum`` and an x of at most s non-zeros.
     """
     if not isinstance(problem, Problem):
-        raise TypeError(f"problem is a {type(problem).__name__}; it must be a counterpoise.Problem.")
+        raise TypeError(f"problem is of type {type(problem).__name__}; it must be a counterpoise.Problem.")
     choice(level, "level", ("pair", "swap"))
     choice(scan, "scan", ("pruned", "all"))
     x = vector(x, "x", problem.n)

@@ -73,19 +73,19 @@ class Problem:
     ) -> None:
         if not hasattr(f, "model"):
             raise TypeError(
-                f"f is a {type(f).__name__}; it must be LeastSquares(A, y) or Quadratic(Q, p), a loss such as "
+                f"f is of type {type(f).__name__}; it must be LeastSquares(A, y) or Quadratic(Q, p), a loss such as "
                 "Huber(A, y, delta), or Loss(phi, A, y) with a loss of your own."
             )
         if "is_known" not in vars(type(f)):
             # A subclass may redefine f, but steps and certificates would still use the formulas of its parent.
             raise TypeError(
-                f"f is a {type(f).__name__}, a subclass of {type(f).__mro__[1].__name__}; steps would ignore "
+                f"f is of type {type(f).__name__}, a subclass of {type(f).__mro__[1].__name__}; steps would ignore "
                 "what it overrides. Use LeastSquares(A, y), Quadratic(Q, p) or Loss(phi, A, y) itself."
             )
         if h is not None and not isinstance(h, SeparableTerm):
             raise TypeError(
-                f"h is a {type(h).__name__}; it must be Bounds, Linear, Ridge, AbsoluteDeviation, SemiContinuous, a "
-                "SeparableTerm of your own, or a sum of them."
+                f"h is of type {type(h).__name__}; it must be Bounds, Linear, Ridge, AbsoluteDeviation, "
+                "SemiContinuous, a SeparableTerm of your own, or a sum of them."
             )
         self.f: Any = f
         self.h, self.u = h, as_constraint(u)
@@ -124,8 +124,8 @@ class Problem:
         verb, g, u = self.u.step_verb, self.g, type(self.u).__name__
         if not (hasattr(g, "kernel") and hasattr(g, "lam")):
             raise TypeError(
-                f"g is a {type(g).__name__}; it must be AtMost, TopSum, Norm2, ConcaveQuadratic or a term with lam, "
-                "value(x), subgradient(x, slope) and kernel(lo, hi)."
+                f"g is of type {type(g).__name__}; it must be AtMost, TopSum, Norm2, ConcaveQuadratic or a term with "
+                "lam, value(x), subgradient(x, slope) and kernel(lo, hi)."
             )
         kernel_type, u_type = type(g.kernel(self.separable.lo, self.separable.hi)), type(self.u.kernel(self.separable))
         for needed in (pair_step, repair):

@@ -137,7 +137,8 @@ def _given_splits(data: Data, splitter: Any) -> list[Split]:
     pairs = splitter.split(data.R) if hasattr(splitter, "split") else splitter
     if not hasattr(pairs, "__iter__"):
         raise TypeError(
-            f"splitter is a {type(splitter).__name__}; it must have the method split, or hold pairs (train, test)."
+            f"splitter is of type {type(splitter).__name__}; it must have the method split, or hold pairs "
+            "(train, test)."
         )
     splits: list[Split] = []
     for k, pair in enumerate(pairs):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from counterpoise.checks import Vector, float_array, number, whole_number
 from counterpoise.estimators.options import refuse_unusable
-from counterpoise.sentences import some, suggest
+from counterpoise.sentences import counted, some, suggest
 from counterpoise.tables.native import by_name, is_missing, is_pandas
 
 if TYPE_CHECKING:
@@ -184,7 +184,7 @@ def feasible(rules: Rules, size: int) -> Rules:
     reach = _largest(hi, size)
     if reach < 1.0 - ROOM:
         raise ValueError(
-            f"{size} names of the largest max_weight sum to {reach:g}, and the weights must sum to 1; "
+            f"{counted(size, 'name')} can hold at most {reach:g} under max_weight, but the weights must sum to 1; "
             "raise n_assets or max_weight."
         )
     bound = float(lo[must].sum())

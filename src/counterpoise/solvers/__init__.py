@@ -49,7 +49,7 @@ def minimize(problem: Problem, x0: Any = None, method: str = "bcd-g", **options:
         psg : step; mscr : inner, split; pdca : extrapolate, lipschitz; see :mod:`counterpoise.solvers.baselines`
     """
     if not isinstance(problem, Problem):
-        raise TypeError(f"problem is a {type(problem).__name__}; it must be a counterpoise.Problem.")
+        raise TypeError(f"problem is of type {type(problem).__name__}; it must be a counterpoise.Problem.")
     signature = inspect.signature(METHODS[choice(method, "method", METHODS)])
     try:
         signature.bind(problem, x0, **options)

@@ -211,7 +211,7 @@ def make_rule(working_set: Any, n: int) -> tuple[Any, int]:
     if callable(working_set):
         return _rule_from_function(working_set), n
     raise TypeError(
-        f"working_set is a {type(working_set).__name__}; it must be one of {', '.join(map(repr, RULES))}, a "
+        f"working_set is of type {type(working_set).__name__}; it must be one of {', '.join(map(repr, RULES))}, a "
         "NamedTuple with a body of counterpoise.kernels.select.select, or a function "
         "rule(problem, x, theta, floor, rng) → (i, j)."
     )

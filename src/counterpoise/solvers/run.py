@@ -204,7 +204,8 @@ class Run:
             return bool(answer)
         except ValueError:  # an array of several entries
             raise TypeError(
-                f"callback returned a {type(answer).__name__}; it must return True to stop the run, or nothing."
+                f"callback returned an object of type {type(answer).__name__}; it must return True to stop the "
+                "run, or nothing."
             ) from None
 
     def finish(self, report: Epoch, more: dict[str, Any] | None = None) -> Result:

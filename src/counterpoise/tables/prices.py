@@ -109,7 +109,7 @@ def to_returns(
     elif index is not None:
         if not isinstance(index, Hashable):
             raise TypeError(
-                f"index is a {type(index).__name__}; it must be a column's name, or a Series with its days."
+                f"index is of type {type(index).__name__}; it must be a column's name, or a Series with its days."
             )
         if index not in prices.columns:
             raise ValueError(f"prices has no column {index}; {suggest(index, prices.columns, 'it has {}')}")
@@ -174,7 +174,7 @@ def _checked_table(frame: Any, name: str, pandas: Any) -> Any:
     """Return a table of numbers; names and days must be unique, and days sorted."""
     if not isinstance(frame, pandas.DataFrame):
         raise TypeError(
-            f"{name} is a {type(frame).__name__}; it must be a DataFrame, a row a day and a column a stock."
+            f"{name} is of type {type(frame).__name__}; it must be a DataFrame, a row a day and a column a stock."
         )
     check_labels(frame, name)
     return _as_numbers(name, frame)

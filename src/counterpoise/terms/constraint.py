@@ -360,13 +360,13 @@ def as_constraint(u: Any) -> Any:
         return u
     if not isinstance(u, Constraint):
         raise TypeError(
-            f"u is a {type(u).__name__}; it must be Sum(c), Sphere(), or a subclass of "
+            f"u is of type {type(u).__name__}; it must be Sum(c), Sphere(), or a subclass of "
             "counterpoise.Constraint with kernel, violation and project."
         )
     if isinstance(u, Sum | Sphere):
         raise TypeError(
-            f"u is a {type(u).__name__}, a subclass of {type(u).__mro__[1].__name__}, whose pair steps would ignore "
-            "what it overrides; derive it from counterpoise.Constraint."
+            f"u is of type {type(u).__name__}, a subclass of {type(u).__mro__[1].__name__}, whose pair steps would "
+            "ignore what it overrides; derive it from counterpoise.Constraint."
         )
     lacking = [
         name for name in ("kernel", "violation", "project") if getattr(type(u), name) is getattr(Constraint, name)

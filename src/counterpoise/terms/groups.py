@@ -29,7 +29,7 @@ def with_limits(before: tuple[Group, ...], groups: Any, limits: Mapping[Any, Any
     """Return the groups with those that have limits added, smaller ones first; refuse groups that overlap."""
     if not isinstance(limits, Mapping):
         raise TypeError(
-            f"limits is a {type(limits).__name__}; it must map groups to limits, such as {{'a': (0, 0.3)}}."
+            f"limits is of type {type(limits).__name__}; it must map groups to limits, such as {{'a': (0, 0.3)}}."
         )
     more = [Group(name, _members(groups, name), *_limits(name, pair)) for name, pair in limits.items()]
     if not isinstance(groups, Mapping) and np.ndim(groups) > 0:
