@@ -20,10 +20,13 @@ def main():
     parser.add_argument("--refusals", action="store_true", help="print what was refused, too")
     options = parser.parse_args()
     tally, clock = Tally(), time.monotonic()
-    for part, share in PARTS.items():
-        if options.part in (part, "all"):
-            count = options.problems if options.part == part else max(1, round(share * options.problems))
-            run(part, count, options.seed, options.seconds, options.jobs, tally, options.plain)
+    try:
+        for part, share in PARTS.items():
+            if options.part in (part, "all"):
+                count = options.problems if options.part == part else max(1, round(share * options.problems))
+                run(part, count, options.seed, options.seconds, options.jobs, tally, options.plain)
+    except KeyboardInterrupt:
+        print("\nstopped; what was examined until then:")
     tally.show(options.seed, options.plain, options.refusals)
     findings = sum(tally.failed.values())
     problems = ", ".join(f"{count} {part}" for part, count in tally.problems.items())
