@@ -94,6 +94,9 @@ class Examiner:
     ``findings`` are (check, run, detail); ``counts`` say how often each check was made, ``refusals`` what was refused.
     """
 
+    # Whether methods run in threads of their own, as they do for users.
+    threads = True
+
     def __init__(self, spec, brute=True, problem=None):
         self.spec, self.outer = spec, Case(spec)
         # Where the sum has weights a, everything but feasibility and F is looked at in z = a∘x.
