@@ -377,7 +377,7 @@ class Examiner:
             then, other = optima.best_exchange_then(case, x, self.least)
             best, point = min((best, point), (then, other), key=lambda pair: pair[0])
             decrease, gap = max(value - best, 0.0), certificate.swap_gap
-            room = 2.0 * (noise + case.noise(x if point is None else point)) + 1e-6 * decrease
+            room = 2.0 * (noise + case.noise(x if point is None else point)) + 1e-6 * decrease + case.sum_noise(x)
             bound = getattr(certificate, "swap_bound", gap)
             said = f"found {gap:.8g} by {certificate.worst_swap}, bound {bound:.8g}, an exchange gains {decrease:.8g}: {x.tolist()} → {None if point is None else point.tolist()}"
             self.made("swap_gap not more", gap <= decrease + room, label, said)

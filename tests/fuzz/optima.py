@@ -19,7 +19,7 @@ SLACK = 1e-10
 # What rounding may leave of the limit of a group.
 LIMIT = 1e-14
 # Steps on a loss; shares of the way to the minimiser of a model; how much of the upper bound a model mixes in.
-NEWTON_STEPS, SHARES, MIXES = 40, 2.0 ** -np.arange(0.0, 30.0), (0.0, 1e-3, 1.0)
+NEWTON_STEPS, SHARES, MIXES = 200, 2.0 ** -np.arange(0.0, 30.0), (0.0, 1e-9, 1e-6, 1e-3, 1.0)
 
 
 def candidates(case, penalised=True):

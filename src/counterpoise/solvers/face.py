@@ -290,5 +290,6 @@ class _Factor:
         step[fixed] = moves[self.cells :]
         rest = np.bincount(self.cell, step, self.cells) / size
         step[active] -= rest[self.cell[active]]
-        usable = np.isfinite(step).all() and (moves.any() or float(relative @ step) < 0.0)
+        with np.errstate(over="ignore", invalid="ignore"):  # of a matrix that is nearly singular
+            usable = np.isfinite(step).all() and (moves.any() or -np.inf < float(relative @ step) < 0.0)
         return step if usable else None
