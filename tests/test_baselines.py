@@ -415,7 +415,7 @@ class TestBadInput:
         [
             (psg, {"step": 0.0}, r"step is 0\.0; it must be a positive number"),
             (psg, {"step": -1.0}, r"step is -1; it must be finite and at least 0"),
-            (psg, {"step": ()}, r"step is \(\); it must be a positive number, or at least one"),
+            (psg, {"step": ()}, r"step is \(\); it must be a positive number or several of them"),
             (psg, {"step": "best"}, r"step is 'best'; it must be 'grid', a number or several numbers"),
             (mscr, {"inner": "fast"}, r"inner is 'fast'; it must be one of 'paper', 'exact'\."),
             (mscr, {"split": "dc"}, r"split is 'dc'; it must be one of 'paper', 'convex'\."),

@@ -73,8 +73,9 @@ def _on_supports(run: Run, supports: Any) -> Result:
         report = run.stage(_exchanges(run, supports, at))
         if report.status is not Status.SWAP_OPTIMAL:
             break
-        # The bound is exact up to rounding on a support, which may exceed the rounding of F(x) that the result allows.
-        proved = report.gap <= min(supports.tolerance(at, run.tol), run.tolerance)
+        # On a support rounding may exceed that of F(x), and with it the tolerance that the result states.
+        allowed = supports.tolerance(at, run.tol) if supports.tolerance(at, 0.0) <= run.tolerance else run.tolerance
+        proved = report.gap <= allowed
         bound, reached = report.gap, run.objective
         report, more = _pairs(run, at)
         # Exchanges continue only from an s-sparse point that the pairs have improved, so every round lowers F.

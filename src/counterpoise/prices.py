@@ -1,0 +1,5 @@
+"""Prices to returns; see :mod:`counterpoise.tables.prices`."""
+
+from counterpoise.tables.prices import FrameReturns, to_returns
+
+__all__ = ["FrameReturns", "to_returns"]
