@@ -271,7 +271,7 @@ class Problem:
     def terms(self) -> Terms:
         """Return the problem for kernels, with state of its own; bring it to a point with ``sweep.start``."""
         g = self.g.kernel(self.separable.lo, self.separable.hi)
-        room = np.empty((WORK_ROWS, self.n)), np.empty(self.n, dtype=np.int64)
+        room = np.empty((WORK_ROWS, self.n)), np.empty(2 * self.n, dtype=np.int64)
         return Terms(self.f.kernel(), self.separable, g, self.u.kernel(self.separable), *room)
 
 

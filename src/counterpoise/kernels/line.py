@@ -181,19 +181,26 @@ def _pair_step(u, problem, x, i, j, theta):
 
 
 @kernel
-def _gain_bound(alpha, beta, hill, c):
+def _rough_bound(alpha, beta, hill, c):
     """Return an upper bound of the gain over η ∈ [0, c], if F changes by at least βη + ½αη² + hill·min(η, c − η).
 
-    For α ≥ 0 the first half of that gains nothing if β + hill ≥ 0, and the second half at most the value at c plus what
-    the hill gives back; otherwise the hill is left out, and ∞ returned where the rest has no minimum. For α < 0 an end
-    is best. No branch, for the sake of vector registers; c = 0 gives 0.
+    For α ≥ 0 the first half of that gains nothing if β + hill ≥ 0 (otherwise ∞ is returned), and the second half at
+    most the value at c plus what the hill gives back. For α < 0 an end is best. No branch and no division, for the sake
+    of vector registers; c = 0 gives 0.
     """
     convex = alpha >= 0.0
     most = 0.5 * c * larger(0.0, beta + alpha * c - hill) * convex - c * (beta + 0.5 * alpha * c)
+    return np.inf if convex & (beta + hill < 0.0) & (c > 0.0) else most
+
+
+@kernel
+def _gain_bound(alpha, beta, hill, c):
+    """Return :func:`_rough_bound`, and where that is ∞ the gain without the hill, which is ∞ if it has no minimum."""
+    rough = _rough_bound(alpha, beta, hill, c)
     step = -beta / alpha if (beta < 0.0) & (alpha * c > -beta) else c
     free = -LOOSE * step * (beta + 0.5 * alpha * step)
     free = free if free < np.inf else np.inf
-    return free if convex & (beta + hill < 0.0) & (c > 0.0) else most
+    return free if rough == np.inf else rough
 
 
 @outlined
@@ -203,6 +210,33 @@ def _bound_partners(row, diagonal, diagonal_j, work, receive_j, give_j, space_j,
     for i in range(len(row)):
         alpha = diagonal[i] + diagonal_j - 2.0 * row[i]
         to_i = _gain_bound(alpha, receive[i] - give_j, hill * resting[i], smaller(room_j, space[i]))
+        to_j = _gain_bound(alpha, receive_j - give[i], 0.0, smaller(room[i], space_j))
+        bound[i] = larger(to_i, to_j)
+        count += bound[i] > floor
+    return count
+
+
+@outlined
+def _list_above(values, floor, places):
+    """Write the places of the values above ``floor``; return how many there are. No branch inside."""
+    count = 0
+    for i in range(len(values)):
+        places[count] = i
+        count += values[i] > floor
+    return count
+
+
+@outlined
+def _bound_behind_hill(row, diagonal, diagonal_j, work, receive_j, give_j, space_j, room_j, hill, floor, bound, givers):
+    """Do the same for a few ``givers`` and many receivers behind a hill, whose rough bounds need no division."""
+    receive, give, space, resting, room, count = work[0], work[1], work[2], work[3], work[4], 0
+    for i in range(len(row)):
+        alpha = diagonal[i] + diagonal_j - 2.0 * row[i]
+        bound[i] = _rough_bound(alpha, receive[i] - give_j, hill * resting[i], smaller(room_j, space[i]))
+        count += bound[i] > floor
+    for i in givers:
+        alpha = diagonal[i] + diagonal_j - 2.0 * row[i]
+        to_i = _gain_bound(alpha, receive[i] - give_j, 0.0, smaller(room_j, space[i]))
         to_j = _gain_bound(alpha, receive_j - give[i], 0.0, smaller(room[i], space_j))
         bound[i] = larger(to_i, to_j)
         count += bound[i] > floor
@@ -219,7 +253,8 @@ def _screened_best_pair(u, problem, x, theta, floor):
     """
     f, h, g, n = problem.f, problem.h, problem.g, len(x)
     receive, give, space, resting = problem.work[0], problem.work[1], problem.work[2], problem.work[3]
-    given, bound, givers, n_givers = problem.work[4], problem.work[5], problem.places, 0
+    given, bound, n_givers = problem.work[4], problem.work[5], 0
+    givers, likely = problem.places[:n], problem.places[n:]
     load_slopes(f)
     for i in range(n):
         rho, sigma = slope_floor(g, x, i)
@@ -236,15 +271,18 @@ def _screened_best_pair(u, problem, x, theta, floor):
         j = givers[position]
         row, room, diagonal_j = f.Q[load_row(f, j)], x[j] - h.lo[j], f.diagonal[j] + bend
         space_j, hill = h.hi[j] - x[j], barrier(g, x, j, room)
-        ends = receive[j], give[j], space_j, room
-        count = _bound_partners(row, f.diagonal, diagonal_j, problem.work, *ends, hill, best, bound)
+        args = row, f.diagonal, diagonal_j, problem.work, receive[j], give[j], space_j, room, hill, best, bound
+        if hill > 0.0 and 8 * n_givers < n:
+            count = _bound_behind_hill(*args, givers[:position])
+        else:
+            count = _bound_partners(*args)
         given[j], space[j] = room, space_j
-        if count > 0:
-            for i in range(n):
-                if bound[i] > best:
-                    new_i, new_j, gain = pair_step(problem.u, problem, x, i, j, theta)
-                    if gain > best:
-                        best, best_i, best_j, at_i, at_j = gain, i, j, new_i, new_j
+        for k in range(_list_above(bound, best, likely) if count > 0 else 0):
+            i = likely[k]
+            if bound[i] > best:
+                new_i, new_j, gain = pair_step(problem.u, problem, x, i, j, theta)
+                if gain > best:
+                    best, best_i, best_j, at_i, at_j = gain, i, j, new_i, new_j
     return best, best_i, best_j, at_i, at_j
 
 
