@@ -341,14 +341,20 @@ METHODS = (
 
 
 def test_wins_ties_and_losses_are_counted():
-    values = {1.0: (2.0, 1.0), 10.0: (1.0, 1.0 + 0.5e-4), 100.0: (1.0, 1.1), 1000.0: (-3.0, -2.0)}
+    methods = (*METHODS, plan.Method("search", ({"method": "search"},), True, ""))
+    values = {1.0: (2.0, 1.0, 0.5), 10.0: (1.0, 1.0 + 0.5e-4, 1.0), 100.0: (1.0, 1.1, 1.1), 1000.0: (-3.0, -2.0, -4.0)}
     records = [
         record(method, 0, value, ("SIT", "OWN", 2.0, lam))
-        for lam, pair in values.items()
-        for method, value in zip(("PDCA", "BCD-g"), pair, strict=True)
+        for lam, row in values.items()
+        for method, value in zip(("PDCA", "BCD-g", "search"), row, strict=True)
     ]
-    cells = compare.group(records, METHODS)
-    assert compare.standings("t", cells, METHODS).rows == [["PDCA", 2, 1, 1], ["BCD-g", 1, 1, 2]]
+    cells = compare.group(records, methods)
+    against, among = compare.standings("t", cells, methods)
+    # Our own search takes no cell from BCD-g where the opponents are counted.
+    assert against.rows == [["BCD-g", 1, 1, 2], ["search", 2, 1, 1]] and "best of PDCA" in against.caption
+    assert among.rows == [["BCD-g", 0, 2, 2], ["search", 2, 2, 0]]
+    alone = compare.standings("t", compare.group(records, METHODS[1:]), METHODS[1:])
+    assert alone == []
     lost = compare.losses("t", cells, METHODS).rows
     assert [row[0] for row in lost] == ["SIT OWN, s = 2, λ = 100", "SIT OWN, s = 2, λ = 1000"]
     assert lost[0][1:5] == [1.1, 1.0, "PDCA", "10.00%"]
@@ -481,17 +487,17 @@ def test_the_page_gathers_all_targets_and_adds_up_their_counts(tmp_path):
     assert page.index('id="target-table-3"') < page.index('id="target-my_20_own')
     assert "my own &amp; &lt;b&gt;: Objective values" in page and "<b>" not in page
     tally = pages.chapter(target, records, 5, {}, "").tally
-    assert tally == pages.Tally(4, 5, 2, 1, 0, 1, 1, 2, 1)
-    assert tally + tally == pages.Tally(8, 10, 4, 2, 0, 2, 2, 4, 2)
+    assert tally == pages.Tally(4, 5, 2, 1, 0, 1, 2, 1)
+    assert tally + tally == pages.Tally(8, 10, 4, 2, 0, 2, 4, 2)
     # What another version wrote, or a killed process, is left out.
     whole = (tmp_path / f"table-3{pages.SECTION}").read_text("utf-8")
     (tmp_path / f"fig-s{pages.SECTION}").write_text(whole[:-100], encoding="utf-8")
-    (tmp_path / f"fig-c{pages.SECTION}").write_text(whole.replace('"layout":1', '"layout":0'), encoding="utf-8")
+    (tmp_path / f"fig-c{pages.SECTION}").write_text(whole.replace('"layout":2', '"layout":0'), encoding="utf-8")
     assert pages.write_index(tmp_path).read_text("utf-8") == page
     headlines = {label: (value, note) for label, value, note in _report(tmp_path).headlines}
     assert headlines["targets"] == ("1 of 10", "and 1 of your own")
     assert headlines["runs"] == ("8", "of 10")
-    assert headlines["cells that BCD-g loses"] == ("2", "2 of them to methods not ours")
+    assert headlines["cells that BCD-g loses"] == ("2", "to one of them; all are listed")
     assert headlines["certified"] == ("2", "of 4 runs of BCD-g")
     # The gap is relative to F = 1.25, and rounded up.
     assert (

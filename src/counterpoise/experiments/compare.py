@@ -132,16 +132,22 @@ def explanations(target: Target) -> list[str]:
     return [f"Settings: {settings}.", *([CAVEAT] if has_printed else [])]
 
 
-def standings(name: str, cells: list[Cell], methods: Sequence[Method]) -> Table:
-    """Count for each method the cells it wins alone, shares the best value of, and loses."""
-    rows: list[list[Text]] = []
-    for method in methods:
-        best = [best_of(cell.means) for cell in cells]
-        alone = sum(winners == {method.name} for winners in best)
-        shared = sum(method.name in winners for winners in best) - alone
-        rows.append([method.name, alone, shared, len(cells) - alone - shared])
-    caption = f"Cells won alone, tied for the best (relative {TIE:g}) and lost, of {len(cells)}"
-    return Table(f"{name}-standings", caption, ("method", "wins", "ties", "losses"), rows)
+def standings(name: str, cells: list[Cell], methods: Sequence[Method]) -> list[Table]:
+    """Count the cells that our methods win alone, tie for the best and lose: to the others, then among themselves."""
+    ours, others = ([m.name for m in methods if m.ours == mine] for mine in (True, False))
+    rivals = [("", f"each against the best of {', '.join(others)}", others)] if others else []
+    rivals += [("-ours", "among our own methods", ours)] if len(ours) > 1 else []
+    tables = []
+    for suffix, who, against in rivals:
+        rows: list[list[Text]] = []
+        for method in ours:
+            best = [best_of({key: cell.means[key] for key in {*against, method}}) for cell in cells]
+            alone = sum(winners == {method} for winners in best)
+            shared = sum(method in winners for winners in best) - alone
+            rows.append([method, alone, shared, len(cells) - alone - shared])
+        caption = f"Cells won alone, tied for the best (relative {TIE:g}) and lost, of {len(cells)}, {who}"
+        tables.append(Table(f"{name}-standings{suffix}", caption, ("method", "wins", "ties", "losses"), rows))
+    return tables
 
 
 def ratios(name: str, cells: list[Cell], methods: Sequence[Method], lead: str = LEAD) -> Table:

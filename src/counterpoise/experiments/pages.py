@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SECTION = ".section.json"
 # Version of a section's file; others are ignored until their target is run again.
-LAYOUT = 1
+LAYOUT = 2
 TITLE = "The paper's tables and figures, rerun"
 # Panels in a row of a figure, as in the paper.
 PER_ROW = 5
@@ -44,8 +44,8 @@ NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?%?")
 class Tally:
     """Counts for the top of the page: runs, cells won, tied and lost, and certified runs.
 
-    ``won``, ``tied`` and ``lost`` count cells of the lead against all methods, ``beaten`` those lost to a method
-    that is not ours; ``certified`` are those of the lead's runs, ``of_lead``, that ended with a proof.
+    ``won``, ``tied`` and ``lost`` count cells of the lead against the methods that are not ours; ``certified`` are
+    those of the lead's runs, ``of_lead``, that ended with a proof.
     """
 
     runs: int = 0
@@ -54,7 +54,6 @@ class Tally:
     won: int = 0
     tied: int = 0
     lost: int = 0
-    beaten: int = 0
     of_lead: int = 0
     certified: int = 0
 
@@ -103,16 +102,15 @@ def chapter(target: Target, records: list[Record], wanted: int, absent: dict[str
         lines.append("No cell is complete yet.")
         return Chapter(target.name, target.title, lines, [], {}, (), tally, command, settings)
     tables = [] if target.kind == "curves" else compare.objective_tables(target, cells)
-    named = {method.name for method in target.methods}
-    tables.append(compare.standings(target.name, cells, target.methods))
-    if compare.LEAD in named:
-        _, won, tied, lost = next(row for row in tables[-1].rows if row[0] == compare.LEAD)
-        counts = {"won": int(won or 0), "tied": int(tied or 0), "lost": int(lost or 0)}
-        tally += Tally(cells=len(cells), **counts)
-        tables.append(compare.ratios(target.name, cells, target.methods))
+    standings = compare.standings(target.name, cells, target.methods)
+    tables += standings
+    if any(method.name == compare.LEAD for method in target.methods):
         if any(not method.ours for method in target.methods):
+            _, *counts = next(row for row in standings[0].rows if row[0] == compare.LEAD)
+            won, tied, lost = (int(count or 0) for count in counts)
+            tally += Tally(cells=len(cells), won=won, tied=tied, lost=lost)
             tables.append(compare.losses(target.name, cells, target.methods))
-            tally += Tally(beaten=len(tables[-1].rows))
+        tables.append(compare.ratios(target.name, cells, target.methods))
         if target.measure == "timing":
             tables.append(compare.sooner(target.name, records, target.methods))
     if any(len(method.stages) > 1 for method in target.methods):
@@ -212,9 +210,9 @@ def report(chapters: Sequence[Chapter]) -> Report:
         page.headline("runs", f"{tally.runs:,}", f"of {tally.wanted:,}")
     if tally.cells:
         lead = compare.LEAD
-        page.headline(f"cells that {lead} wins", f"{tally.won:,}", f"alone, of {tally.cells:,}")
-        page.headline(f"cells that {lead} ties", f"{tally.tied:,}", f"within {compare.TIE:g} of the best")
-        page.headline(f"cells that {lead} loses", f"{tally.lost:,}", f"{tally.beaten:,} of them to methods not ours")
+        page.headline(f"cells that {lead} wins", f"{tally.won:,}", f"of {tally.cells:,}, against methods not ours")
+        page.headline(f"cells that {lead} ties", f"{tally.tied:,}", f"within {compare.TIE:g} of the best of them")
+        page.headline(f"cells that {lead} loses", f"{tally.lost:,}", "to one of them; all are listed")
     if tally.of_lead:
         page.headline("certified", f"{tally.certified:,}", f"of {tally.of_lead:,} runs of {compare.LEAD}")
     for chapter in chapters:
