@@ -56,7 +56,8 @@ class Certificate:
         None otherwise.
     swap_gap : float or None
         With ``level="swap"``: the largest decrease of f + h that was found, by better weights on the support of x and
-        then the exchange of one held coordinate for one outside.
+        then the exchange of one held coordinate for one outside. On ``Sphere`` it comes from eigenvalues and is exact
+        to the rounding error of the largest one.
     swap_bound : float or None
         With ``level="swap"``: a proved upper bound on the decrease of f + h by the best weights on the support of x
         and then one exchange; a coordinate to which these weights give 0 leaves room for another. On ``Sum`` and

@@ -10,7 +10,7 @@ import itertools
 
 import numpy as np
 
-from fuzz.arcs import on_arc
+from fuzz.arcs import on_arc, refined
 from fuzz.reference import Case
 
 MOST_STATES = 120_000
@@ -180,7 +180,7 @@ def sparse_best(case):
         if not fits.any():
             return np.inf, None
         k = int(np.flatnonzero(fits)[values[fits].argmin()])
-        return float(values[k]), points[k]
+        return (float(values[k]), points[k]) if case.on_line else refined(case, points[k])
 
     return least
 

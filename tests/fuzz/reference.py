@@ -50,7 +50,9 @@ class Case:
         x0, rho = spec.get("ridge") or (np.zeros(n), np.zeros(n))
         self.x0, self.rho = np.array(x0, dtype=float), np.array(rho, dtype=float)
         self.floor = np.array(spec["floor"], dtype=float) if spec.get("floor") else np.zeros(n)
-        self.lo = np.maximum(self.lo, 0.0) if spec.get("floor") else self.lo
+        # A semicontinuous coordinate is not negative, but aᵢxᵢ may be.
+        if spec.get("floor") and not spec.get("in_sums"):
+            self.lo = np.maximum(self.lo, 0.0)
         # A floor above the upper bound leaves 0 alone, and one of what may not be 0 is a lower bound.
         closed = (self.floor > 0.0) & (self.floor > self.hi) & (self.lo <= 0.0)
         self.hi, self.floor = np.where(closed, 0.0, self.hi), np.where(closed, 0.0, self.floor)
@@ -237,5 +239,6 @@ def in_sums(spec):
     other |= {
         "ridge": (a * case.x0, case.rho / a**2),
         "floor": (a * case.floor).tolist() if case.gapped.any() else None,
+        "in_sums": True,
     }
     return other
