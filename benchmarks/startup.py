@@ -113,7 +113,7 @@ def run(script: str, folder: Path, shape: tuple[int, int], recorded: bool = Fals
     """Run a script or command whose cache is in ``folder``; compilations of a script are recorded if asked for."""
     command = script.startswith("counterpoise ")
     whole = (f"{RECORDER}{script}{REPORT}" if recorded else script) + NOW
-    how = ["-m", "counterpoise.cli", *script.split()[1:]] if command else ["-c", whole, *map(str, shape)]
+    how = ["-m", "counterpoise", *script.split()[1:]] if command else ["-c", whole, *map(str, shape)]
     environment = {**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache"), "PYTHONPATH": str(PACKAGE)}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)  # an installed package has its bytecode
     clock, busy = time.time(), processor_seconds()

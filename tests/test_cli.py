@@ -141,7 +141,7 @@ def test_a_process_ends_with_the_code_and_the_line_of_its_error():
     """As a user runs it, not through the runner of the tests."""
 
     def process(*arguments):
-        command = [sys.executable, "-m", "counterpoise.cli", *arguments]
+        command = [sys.executable, "-m", "counterpoise", *arguments]
         return subprocess.run(command, capture_output=True, text=True, timeout=600)
 
     usage = process("demo", "--hold", "few")

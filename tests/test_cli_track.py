@@ -503,7 +503,7 @@ def test_help_has_an_example_and_every_command_is_listed():
 
 @pytest.mark.compiled
 def test_in_a_process_without_colours(folder):
-    command = [sys.executable, "-m", "counterpoise.cli", "track", "prices.csv", "--index"]
+    command = [sys.executable, "-m", "counterpoise", "track", "prices.csv", "--index"]
     good = subprocess.run([*command, "SPX", "--assets", "2"], capture_output=True, text=True, timeout=600)
     assert (good.returncode, good.stderr) == (0, "")
     assert "\x1b" not in good.stdout

@@ -254,7 +254,7 @@ def test_a_cluster_starts_beside_another_one_and_listens_on_this_machine_alone()
 @pytest.mark.slow
 def test_a_killed_run_goes_on_and_ends_with_the_same_records(tiny, folder, tmp_path):
     path, output = tiny(starts=range(8), iterations=400), tmp_path / "out"
-    command = [sys.executable, "-m", "counterpoise.cli", "reproduce", str(path), "--data", str(folder), "--jobs", "1"]
+    command = [sys.executable, "-m", "counterpoise", "reproduce", str(path), "--data", str(folder), "--jobs", "1"]
     _, tasks, _ = all_tasks(path, folder)
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     first = subprocess.Popen([*command, "--output", str(output)], env=environment, stdout=subprocess.DEVNULL)
@@ -658,7 +658,7 @@ def test_a_failing_run_is_reported_and_the_rest_is_written(tiny, folder, tmp_pat
 
 def test_json_and_quiet_and_verbose(tiny, folder, tmp_path):
     path, output = tiny(), tmp_path / "out"
-    command = [sys.executable, "-m", "counterpoise.cli", "reproduce", str(path), "--data", str(folder), "--jobs", "1"]
+    command = [sys.executable, "-m", "counterpoise", "reproduce", str(path), "--data", str(folder), "--jobs", "1"]
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     found = subprocess.run(
         [*command, "--output", str(output), "--json"], env=environment, capture_output=True, text=True

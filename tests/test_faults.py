@@ -244,7 +244,7 @@ def test_a_folder_that_cannot_be_written_is_one_sentence(folder, command):
 def test_an_output_that_is_full_is_one_sentence():
     with open("/dev/full", "w") as full:
         done = subprocess.run(
-            [sys.executable, "-m", "counterpoise.cli", "data"],
+            [sys.executable, "-m", "counterpoise", "data"],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
@@ -385,7 +385,7 @@ def test_a_worker_that_dies_is_one_sentence_and_its_command_goes_on(folder):
     psutil = pytest.importorskip("psutil")
     assert run(ADD).exit_code == 0
     Path("mine.toml").write_text(Path("mine.toml").read_text().replace("[0, 1]", str(list(range(30)))))
-    command = [sys.executable, "-m", "counterpoise.cli", *COMMANDS["reproduce"][0].split()[:-1], "2"]
+    command = [sys.executable, "-m", "counterpoise", *COMMANDS["reproduce"][0].split()[:-1], "2"]
     environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     store, deadline = Path("out/records.sqlite"), time.monotonic() + 300.0

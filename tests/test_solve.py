@@ -416,7 +416,7 @@ def test_the_line_shows_objective_and_gap(folder, shown):
 
 
 def test_in_a_process(folder):
-    command = [sys.executable, "-m", "counterpoise.cli", "solve"]
+    command = [sys.executable, "-m", "counterpoise", "solve"]
     run = {"capture_output": True, "text": True, "timeout": 120}
     good = subprocess.run([*command, str(folder / "both.npz"), *SIT_OPTIONS, "--json"], **run)
     assert good.returncode == 0, good.stderr

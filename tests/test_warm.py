@@ -41,7 +41,7 @@ def entry_points():
 def compile_into(folder, *options):
     """Run the command in a new process; return what it printed as JSON."""
     done = subprocess.run(
-        [sys.executable, "-m", "counterpoise.cli", "compile", "--json", *options],
+        [sys.executable, "-m", "counterpoise", "compile", "--json", *options],
         env={**os.environ, "NUMBA_CACHE_DIR": str(folder / "cache")},
         capture_output=True,
         text=True,
