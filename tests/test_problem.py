@@ -193,3 +193,14 @@ def test_wrong_parity_in_the_exact_regime_is_announced(c, suggestion):
 def test_right_parity_or_small_penalties_are_silent():
     DCPB1(A, Y, 2, 1e4)
     DCPB2(A, Y, 1, 1e-3)
+
+
+def test_only_a_g_that_is_there_can_be_varied():
+    plain = cp.Problem(cp.LeastSquares(np.eye(3), 0.5), cp.Bounds(0, 1), u=cp.Sum(1))
+    assert repr(plain) == "Problem(n=3: LeastSquares + Bounds + Sum)"
+    with pytest.raises(ValueError, match=r"^lam cannot change: the problem has no g; give it one, such as AtMost\.$"):
+        plain.variant(lam=2.0)
+    penalised = cp.Problem(cp.LeastSquares(np.eye(3), 0.5), cp.Bounds(0, 1), cp.TopSum(2, 1.0), cp.Sum(1))
+    assert penalised.variant(lam=2.0).g.lam == 2.0
+    with pytest.raises(ValueError, match=r"^TopSum has no rho; its constants are s, lam\.$"):
+        penalised.variant(rho=1.0)

@@ -90,6 +90,7 @@ class Problem:
         self.f: Any = f
         self.h, self.u = h, as_constraint(u)
         self.g: Any = ConcaveQuadratic(0.0) if g is None else g
+        self._has_g = g is not None
         self.n, self.constant, self.name = f.n, number(constant, "constant"), name
         self.separable, self._separable_constant = compile_separable(h, self.n)
         if g is None and is_gapped(self.separable):
@@ -148,7 +149,7 @@ class Problem:
 
     def __repr__(self) -> str:
         """Name the problem and its terms."""
-        terms = (self.f, *(() if self.h is None else self.h.parts), self.g, self.u)
+        terms = (self.f, *(() if self.h is None else self.h.parts), *([self.g] if self._has_g else []), self.u)
         return f"{self.name}(n={self.n}: {' + '.join(type(term).__name__ for term in terms)})"
 
     def objective(self, x: Any) -> float:
@@ -242,6 +243,10 @@ class Problem:
         return Problem(self.f, self.h, self._other_g(changes), self.u, self.constant, self.name)
 
     def _other_g(self, changes: dict[str, float]) -> ConcaveTerm:
+        if changes and not self._has_g:
+            raise ValueError(
+                f"{', '.join(changes)} cannot change, because the problem has no g; give it one, such as AtMost."
+            )
         names = list(inspect.signature(type(self.g)).parameters)
         unknown = [name for name in changes if name not in names]
         if unknown:
