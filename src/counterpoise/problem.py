@@ -244,9 +244,7 @@ class Problem:
 
     def _other_g(self, changes: dict[str, float]) -> ConcaveTerm:
         if changes and not self._has_g:
-            raise ValueError(
-                f"{', '.join(changes)} cannot change, because the problem has no g; give it one, such as AtMost."
-            )
+            raise ValueError(f"{', '.join(changes)} cannot change: the problem has no g; give it one, such as AtMost.")
         names = list(inspect.signature(type(self.g)).parameters)
         unknown = [name for name in changes if name not in names]
         if unknown:
