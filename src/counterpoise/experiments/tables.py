@@ -43,9 +43,12 @@ class Table:
     notes: Sequence[str] = ()
 
     def markdown(self) -> str:
-        """Return a pipe table; columns that hold a number are flushed right."""
+        """Return a pipe table, or the caption alone if there are no rows; columns of numbers are flushed right."""
+        lines = ["**{}**".format(self.caption.replace("*", r"\*"))]
+        if not self.rows:
+            return lines[0]
         marks = ["--:" if self.is_numeric(column) else ":--" for column in range(len(self.head))]
-        lines = [f"**{self.caption}**", "", _piped(self.head), "|" + "|".join(marks) + "|"]
+        lines += ["", _piped(self.head), "|" + "|".join(marks) + "|"]
         lines += map(_piped, self.cells(lambda value, bold: f"**{show(value)}**" if bold else show(value)))
         return "\n".join([*lines, *(f"\n{note}" for note in self.notes)])
 
