@@ -40,8 +40,10 @@ class Covariance:
         # Then a diagonal without positive entries does not mean that nothing is left.
         self.may_be_indefinite = kind == "hotelling"
         self.root = _root(self.C) if root is None else root
-        self.total = float(np.trace(self.C))
-        self._room = np.empty_like(self.C)
+        # Contiguous: from C itself every entry would come from another page of memory.
+        self.variance = np.ascontiguousarray(np.diag(self.C))
+        self.total = float(self.variance.sum())
+        self._room = np.zeros_like(self.C)
 
     def __len__(self) -> int:
         return len(self.C)
@@ -83,7 +85,7 @@ class Covariance:
         that is left out.
         """
         held = np.flatnonzero(x)
-        v, d = x[held], by.diagonal(np.diag(self.C))
+        v, d = x[held], by.diagonal(self.variance)
         g = product - (by.right[:, held] @ v) @ by.left
         a, b = float(v @ g[held]), g
         if len(held) >= s:
@@ -104,8 +106,24 @@ class Covariance:
             f: Quadratic = Quadratic(-0.5 * (G + G.T))
         else:
             f = NegativeGram(np.negative(G, out=G), np.zeros(len(G)))
+        return self._sparse(f, s, lam)
+
+    def problem_on(self, by: Deflation, held: Indices, s: int) -> Problem:
+        """Return the problem of the Schur complement for points on one support, in O(sn).
+
+        Only rows and columns of G that are held are formed, and its diagonal: values and pairs of points on the support
+        read no others. λ is above the exactness threshold, too: ‖Geⱼ‖² ≤ λ_max(G)·Gⱼⱼ, which is at most trace(C)·Cⱼⱼ.
+        """
+        G, rows = self._room, -by.block(self.C[held], held, slice(None))
+        G[held] = rows
+        G[:, held] = rows.T
+        np.fill_diagonal(G, -by.diagonal(self.variance))
+        lam = 2.5 * math.sqrt(self.total * float(self.variance.max()))
+        return self._sparse(NegativeGram(G, np.zeros(len(G))), s, lam)
+
+    def _sparse(self, f: Quadratic, s: int, lam: float) -> Problem:
         h = AbsoluteDeviation(0.0, lam) if self.signed else Bounds(0.0, np.inf) + Linear(lam)
-        return Problem(f, h, TopSum(min(s, len(G)), lam), Sphere(signed=self.signed))
+        return Problem(f, h, TopSum(min(s, f.n), lam), Sphere(signed=self.signed))
 
     def first_loadings(self, W: Matrix, s: int) -> tuple[Matrix, float]:
         """Return a component after W without a product of the size of C, and −½ of the variance that it adds.
@@ -114,7 +132,7 @@ class Covariance:
         leading eigenvector of G on these.
         """
         by, every = self.deflation(W), slice(None)
-        left = by.diagonal(np.diag(self.C))
+        left = by.diagonal(self.variance)
         most = np.array([np.argmax(left)])
         least = EXHAUSTED * self.total
         if not self.may_be_indefinite and float(left[most[0]]) <= least:
@@ -142,7 +160,7 @@ class Covariance:
         """Raise an error if the components explain all variance, whatever their deflation leaves of C."""
         if self.kind != "schur" and W.shape[1]:
             B = schur_rows(*self.products(W))
-            if float(Deflation(B, B).diagonal(np.diag(self.C)).max()) <= EXHAUSTED * self.total:
+            if float(Deflation(B, B).diagonal(self.variance).max()) <= EXHAUSTED * self.total:
                 raise ExhaustedError(W)
 
 

@@ -33,7 +33,7 @@ class Deflation(NamedTuple):
         """Return the diagonal of G from that of C."""
         return np.asarray(variance - np.einsum("kj,kj->j", self.left, self.right))
 
-    def block(self, C: Matrix, rows: Indices | slice, columns: Indices) -> Matrix:
+    def block(self, C: Matrix, rows: Indices | slice, columns: Indices | slice) -> Matrix:
         """Return G on rows × columns from the same block of C."""
         return np.asarray(C - self.left[:, rows].T @ self.right[:, columns])
 
