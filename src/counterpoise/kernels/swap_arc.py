@@ -24,6 +24,8 @@ ROUGH = 1e-7
 CANDIDATES = 6
 # One that is below what it has to reach by more than this share after a rough polish is not polished further.
 HOPELESS = 1e-5
+# Power steps to new supports before exchanges; as a rule there are one or two.
+POWER_STEPS = 30
 
 
 @kernel
@@ -110,6 +112,28 @@ def _keep_largest(held, z, m, most):
     return most
 
 
+@outlined
+def _power_support(x, g, held, z, s, signed):
+    """Write the s largest allowed entries of g = Gx into (held, z), at length 1.
+
+    Return how many there are, or 0 if all of them are held by x already.
+    """
+    count, m, square, is_new = 0, 0, 0.0, False
+    for j in range(len(g)):
+        if g[j] > 0.0 or (signed and g[j] < 0.0):
+            held[count], z[count] = j, g[j]
+            count += 1
+    m = _keep_largest(held, z, count, s)
+    for a in range(m):
+        square += z[a] * z[a]
+        is_new = is_new or x[held[a]] == 0.0
+    if not is_new:
+        return 0
+    for a in range(m):
+        z[a] /= np.sqrt(square)
+    return m
+
+
 # Exchanges.
 
 
@@ -191,9 +215,9 @@ def descend(G, x, s, tol, most, signed):
     """Exchange from any x until none gains more than tol times the value, in place; return how many were made.
 
     x ≥ 0 unless ``signed``.
-    The s largest coordinates are kept and polished. Each round scores all exchanges. If the best score is a gain it is
-    taken; if not, x is polished to the end, then the best few exchanges are, and the best of them is taken if it gains.
-    ``most`` limits the exchanges.
+    The s largest coordinates are kept and polished. Power steps exchange many coordinates at once while that gains. Then
+    each round scores all exchanges. If the best score is a gain it is taken; if not, x is polished to the end, then the
+    best few exchanges are, and the best of them is taken if it gains. ``most`` limits these exchanges.
     """
     n, s = len(x), smaller(s, len(x))
     held, z = integers(n), reals(n)
@@ -203,6 +227,14 @@ def descend(G, x, s, tol, most, signed):
     diagonal, free = np.diag(G).copy(), reals(n)
     m = _keep_largest(held, z, _collect(G, x, held, z), s)
     value, polished, swaps = _polish_held(G, held, z, m, ROUGH, signed, H, work), False, 0
+    for _ in range(POWER_STEPS):
+        _scatter(G, held, z, m, x, g)
+        size = _power_support(x, g, held, z, s, signed)
+        gained = _polish_held(G, held, z, size, ROUGH, signed, H, work) if size > 0 else value
+        if not gained > value:
+            m = _collect(G, x, held, z)
+            break
+        m, value = size, gained
     while True:
         m = _compress(held, z, m)
         _scatter(G, held, z, m, x, g)
