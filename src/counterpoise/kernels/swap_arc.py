@@ -215,9 +215,9 @@ def descend(G, x, s, tol, most, signed):
     """Exchange from any x until none gains more than tol times the value, in place; return how many were made.
 
     x ≥ 0 unless ``signed``.
-    The s largest coordinates are kept and polished. Power steps exchange many coordinates at once while that gains. Then
-    each round scores all exchanges. If the best score is a gain it is taken; if not, x is polished to the end, then the
-    best few exchanges are, and the best of them is taken if it gains. ``most`` limits these exchanges.
+    The s largest coordinates are kept and polished. Power steps exchange many coordinates at once while that gains.
+    Then each round scores all exchanges. If the best score is a gain it is taken; if not, x is polished to the end,
+    then the best few exchanges are, and the best of them is taken if it gains. ``most`` limits these exchanges.
     """
     n, s = len(x), smaller(s, len(x))
     held, z = integers(n), reals(n)
