@@ -248,7 +248,7 @@ class Fit:
         """Return v after exchanges of loadings on C deflated, among the columns that promise most; Cv is given."""
         if len(C) > LOOKED + s:
             columns = C.promising(by, v, product, s, LOOKED)
-            G = by.block(C.C[np.ix_(columns, columns)], columns, columns)
+            G = C.left_on(by, columns)
         else:
             columns, G = np.arange(len(C)), C.deflated(by)
         x = v[columns]
@@ -296,8 +296,7 @@ class Fit:
 
 def _others(Z: Matrix, P: Matrix, k: int) -> Deflation:
     """Return the Schur complement by all components but k, of Z = RV and P = CV."""
-    others = np.arange(Z.shape[1]) != k
-    B = schur_rows(Z[:, others], P[:, others])
+    B = schur_rows(Z, P, without=k)
     return Deflation(B, B)
 
 

@@ -17,6 +17,7 @@ from counterpoise.estimators.deflation import (
     schur_rows,
 )
 from counterpoise.estimators.sources import Source
+from counterpoise.kernels import look_arc
 from counterpoise.problem import Problem, Result
 from counterpoise.solvers.components import component_bound
 from counterpoise.solvers.sparse_arc import NegativeGram
@@ -81,22 +82,18 @@ class Covariance:
     def promising(self, by: Deflation, x: Matrix, product: Matrix, s: int, most: int) -> Indices:
         """Return the support of x, and the ``most`` columns that promise most in exchange for its smallest loading.
 
-        G is C deflated, and ``product`` is Cx. A heuristic: another loading may be worth more in exchange for a column
-        that is left out.
+        G is the Schur complement, and ``product`` is Cx. A heuristic: another loading may be worth more in exchange for
+        a column that is left out.
         """
-        held = np.flatnonzero(x)
-        v, d = x[held], by.diagonal(self.variance)
-        g = product - (by.right[:, held] @ v) @ by.left
-        a, b = float(v @ g[held]), g
-        if len(held) >= s:
-            i = held[np.argmin(np.abs(v))]
-            # Of a single loading nothing is left.
-            scale = 1.0 / (1.0 - float(x[i]) ** 2) if len(held) > 1 else 0.0
-            b = math.sqrt(scale) * (g - x[i] * (self.C[i] - by.left[:, i] @ by.right))
-            a = scale * (a - 2.0 * float(x[i] * g[i]) + float(x[i] ** 2 * d[i]))
-        score = _turned(a, self.allowed(b), d)
-        score[held] = np.inf
-        return np.sort(np.argsort(-score, kind="stable")[: most + len(held)])
+        score, kept = np.empty(len(x)), min(most + int(np.count_nonzero(x)), len(x))
+        look_arc.promises(self.C, by.rows, self.variance, x, product, s, self.signed, score)
+        return np.sort(np.argsort(-score, kind="stable")[:kept])
+
+    def left_on(self, by: Deflation, columns: Indices) -> Matrix:
+        """Return G, the Schur complement, on some columns."""
+        G = np.empty((len(columns), len(columns)))
+        look_arc.left_block(self.C, by.rows, columns, G)
+        return G
 
     def problem(self, W: Matrix, s: int) -> Problem:
         """Return max ½vᵀGv, G = C deflated by W, with a λ above the exactness threshold, at most 2·max‖Gx‖∞."""
