@@ -113,14 +113,17 @@ def _keep_largest(held, z, m, most):
 
 
 @outlined
-def _power_support(x, g, held, z, s, signed):
-    """Write the s largest allowed entries of g = Gx into (held, z), at length 1.
+def _power_support(x, g, held, z, m, s, signed):
+    """Write the s largest allowed entries of g = Gx into (held, z), at length 1; m are held by x.
 
     Return how many there are, or 0 if all of them are held by x already.
     """
-    count, m, square, is_new = 0, 0, 0.0, False
+    # The s-th largest entry is no smaller than the smallest of s entries that are held.
+    least, count, square, is_new = np.inf if m >= s else 0.0, 0, 0.0, False
+    for a in range(m):
+        least = smaller(least, abs(g[held[a]]))
     for j in range(len(g)):
-        if g[j] > 0.0 or (signed and g[j] < 0.0):
+        if (g[j] > 0.0 or (signed and g[j] < 0.0)) and abs(g[j]) >= least:
             held[count], z[count] = j, g[j]
             count += 1
     m = _keep_largest(held, z, count, s)
@@ -229,7 +232,7 @@ def descend(G, x, s, tol, most, signed):
     value, polished, swaps = _polish_held(G, held, z, m, ROUGH, signed, H, work), False, 0
     for _ in range(POWER_STEPS):
         _scatter(G, held, z, m, x, g)
-        size = _power_support(x, g, held, z, s, signed)
+        size = _power_support(x, g, held, z, m, s, signed)
         gained = _polish_held(G, held, z, size, ROUGH, signed, H, work) if size > 0 else value
         if not gained > value:
             m = _collect(G, x, held, z)
