@@ -90,8 +90,8 @@ class Covariance:
         return np.sort(np.argsort(-score, kind="stable")[:kept])
 
     def left_on(self, by: Deflation, columns: Indices) -> Matrix:
-        """Return G, the Schur complement, on some columns."""
-        G = np.empty((len(columns), len(columns)))
+        """Return G, the Schur complement, on some columns; in memory as :meth:`deflated`."""
+        G = self._room.reshape(-1)[: len(columns) ** 2].reshape(len(columns), len(columns))
         look_arc.left_block(self.C, by.rows, columns, G)
         return G
 
