@@ -42,7 +42,7 @@ RISES = 1e-10
 # How many components a kick replaces at most.
 KICKED = 2
 # Columns outside a component's support that a look considers.
-LOOKED = 128
+LOOKED = 96
 # Entries of the first start of a component, at least; more find no more and take most of the time.
 OPENING = 512
 # Shares of the time limit for the sequential fit, if a joint fit follows, and for the final certificates.
