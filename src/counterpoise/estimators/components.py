@@ -42,7 +42,7 @@ RISES = 1e-10
 # How many components a kick replaces at most.
 KICKED = 2
 # Columns outside a component's support that a look considers.
-LOOKED = 128
+LOOKED = 96
 # Entries of the first start of a component, at least; more find no more and take most of the time.
 OPENING = 512
 # Shares of the time limit for the sequential fit, if a joint fit follows, and for the final certificates.
@@ -182,21 +182,24 @@ class Fit:
     def settle(self, C: Covariance, V: Matrix) -> tuple[Matrix, list[Result]]:
         """Certify each component given the others while there is time; a step that lowers the total is not taken."""
         results: list[Result] = []
-        V, total, Z = V.copy(), self._total(C, V), C.root @ V
+        V, (Z, P) = V.copy(), C.products(V)
+        total = float(adjusted_variances(Z, self.plan.by_size)[0].sum())
         for k, s in enumerate(self.plan.sizes):
             if self.expired():
                 results.append(self._uncertified(C, V, k))
                 continue
             try:
-                here, polished = V[:, k].copy(), V[:, k].copy()
-                problem = C.problem(np.delete(V, k, axis=1), s)
-                held = np.flatnonzero(here)
+                here, polished, held = V[:, k].copy(), V[:, k].copy(), np.flatnonzero(V[:, k])
+                problem = C.problem_on(_others(Z, P, k), held, s)
                 weights = here[held]
                 swap_arc.polish(-problem.f.Q[np.ix_(held, held)], weights, C.signed)
                 polished[held] = weights
                 result, (scores, changed) = None, self._with(C, Z, k, polished)
                 if changed >= total * (1.0 - RISES):
-                    result = self._near(C, problem, here, polished)
+                    result = certified(problem, polished, self.plan.run.seed)
+                    if result is None:
+                        problem = C.problem(np.delete(V, k, axis=1), s)
+                        result = self._near(C, problem, here)
                     self.interrupted = result.status is Status.INTERRUPTED or bool(self.pressed)
                     x = truncated(result.x, s)
                     scores, changed = self._with(C, Z, k, x)
@@ -204,6 +207,7 @@ class Fit:
                     result = as_it_is(problem, here, self.plan.run.seed)
                 else:
                     result, V[:, k], Z, total = kept(problem, result, x), x, scores, changed
+                    P[:, k] = C.root.T @ scores[:, k]
             except KeyboardInterrupt:
                 self.interrupted = True
                 result = self._uncertified(C, V, k)
@@ -212,13 +216,10 @@ class Fit:
             self.backfitting.finish()
         return V, results
 
-    def _near(self, C: Covariance, problem: Problem, x: Matrix, polished: Matrix) -> Result:
-        """Certify x polished on its support, which often suffices, or take pair steps from x."""
-        result = certified(problem, polished, self.plan.run.seed)
-        if result is None:
-            with _thread(C):
-                result = minimize(problem, x, seed=self.plan.run.seed, max_time=self._left())
-        return result
+    def _near(self, C: Covariance, problem: Problem, x: Matrix) -> Result:
+        """Take pair steps from x."""
+        with _thread(C):
+            return minimize(problem, x, seed=self.plan.run.seed, max_time=self._left())
 
     def _uncertified(self, C: Covariance, V: Matrix, k: int) -> Result:
         """Return a result without claims, after the time limit or Ctrl-C."""
@@ -234,9 +235,7 @@ class Fit:
                 break
             if not seen.look(k):
                 continue
-            others = np.arange(V.shape[1]) != k
-            B = schur_rows(Z[:, others], P[:, others])
-            x = self._exchanged(C, Deflation(B, B), V[:, k], P[:, k], s)
+            x = self._exchanged(C, _others(Z, P, k), V[:, k], P[:, k], s)
             if np.array_equal(x, V[:, k]):
                 continue
             scores, changed = self._with(C, Z, k, x)
@@ -249,7 +248,7 @@ class Fit:
         """Return v after exchanges of loadings on C deflated, among the columns that promise most; Cv is given."""
         if len(C) > LOOKED + s:
             columns = C.promising(by, v, product, s, LOOKED)
-            G = by.block(C.C[np.ix_(columns, columns)], columns, columns)
+            G = C.left_on(by, columns)
         else:
             columns, G = np.arange(len(C)), C.deflated(by)
         x = v[columns]
@@ -261,7 +260,7 @@ class Fit:
 
     def _kicked(self, C: Covariance, V: Matrix) -> Matrix:
         """Replace up to two components by the largest allowed entries of random columns of C, drawn by variance."""
-        V, count, variance = V.copy(), V.shape[1], np.diag(C.C)
+        V, count, variance = V.copy(), V.shape[1], C.variance
         for k in self.rng.choice(count, size=min(KICKED, count - 1), replace=False):
             column = C.C[self.rng.choice(len(C), p=variance / variance.sum())]
             V[:, k] = truncated(C.allowed(column), self.plan.sizes[k])
@@ -293,6 +292,12 @@ class Fit:
         limit = self.plan.run.max_time
         self.interrupted = self.interrupted or bool(self.pressed)
         return self.interrupted or (limit is not None and working_seconds() - self.clock >= share * limit)
+
+
+def _others(Z: Matrix, P: Matrix, k: int) -> Deflation:
+    """Return the Schur complement by all components but k, of Z = RV and P = CV."""
+    B = schur_rows(Z, P, without=k)
+    return Deflation(B, B)
 
 
 def _thread(C: Covariance) -> AbstractContextManager[None]:

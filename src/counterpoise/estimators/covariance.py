@@ -17,6 +17,7 @@ from counterpoise.estimators.deflation import (
     schur_rows,
 )
 from counterpoise.estimators.sources import Source
+from counterpoise.kernels import look_arc
 from counterpoise.problem import Problem, Result
 from counterpoise.solvers.components import component_bound
 from counterpoise.solvers.sparse_arc import NegativeGram
@@ -40,8 +41,10 @@ class Covariance:
         # Then a diagonal without positive entries does not mean that nothing is left.
         self.may_be_indefinite = kind == "hotelling"
         self.root = _root(self.C) if root is None else root
-        self.total = float(np.trace(self.C))
-        self._room = np.empty_like(self.C)
+        # Contiguous: from C itself every entry would come from another page of memory.
+        self.variance = np.ascontiguousarray(np.diag(self.C))
+        self.total = float(self.variance.sum())
+        self._room = np.zeros_like(self.C)
 
     def __len__(self) -> int:
         return len(self.C)
@@ -79,22 +82,18 @@ class Covariance:
     def promising(self, by: Deflation, x: Matrix, product: Matrix, s: int, most: int) -> Indices:
         """Return the support of x, and the ``most`` columns that promise most in exchange for its smallest loading.
 
-        G is C deflated, and ``product`` is Cx. A heuristic: another loading may be worth more in exchange for a column
-        that is left out.
+        G is the Schur complement, and ``product`` is Cx. A heuristic: another loading may be worth more in exchange for
+        a column that is left out.
         """
-        held = np.flatnonzero(x)
-        v, d = x[held], by.diagonal(np.diag(self.C))
-        g = product - (by.right[:, held] @ v) @ by.left
-        a, b = float(v @ g[held]), g
-        if len(held) >= s:
-            i = held[np.argmin(np.abs(v))]
-            # Of a single loading nothing is left.
-            scale = 1.0 / (1.0 - float(x[i]) ** 2) if len(held) > 1 else 0.0
-            b = math.sqrt(scale) * (g - x[i] * (self.C[i] - by.left[:, i] @ by.right))
-            a = scale * (a - 2.0 * float(x[i] * g[i]) + float(x[i] ** 2 * d[i]))
-        score = _turned(a, self.allowed(b), d)
-        score[held] = np.inf
-        return np.sort(np.argsort(-score, kind="stable")[: most + len(held)])
+        score, kept = np.empty(len(x)), min(most + int(np.count_nonzero(x)), len(x))
+        look_arc.promises(self.C, by.rows, self.variance, x, product, s, self.signed, score)
+        return np.sort(np.argsort(-score, kind="stable")[:kept])
+
+    def left_on(self, by: Deflation, columns: Indices) -> Matrix:
+        """Return G, the Schur complement, on some columns; in memory as :meth:`deflated`."""
+        G = self._room.reshape(-1)[: len(columns) ** 2].reshape(len(columns), len(columns))
+        look_arc.left_block(self.C, by.rows, columns, G)
+        return G
 
     def problem(self, W: Matrix, s: int) -> Problem:
         """Return max ½vᵀGv, G = C deflated by W, with a λ above the exactness threshold, at most 2·max‖Gx‖∞."""
@@ -104,8 +103,24 @@ class Covariance:
             f: Quadratic = Quadratic(-0.5 * (G + G.T))
         else:
             f = NegativeGram(np.negative(G, out=G), np.zeros(len(G)))
+        return self._sparse(f, s, lam)
+
+    def problem_on(self, by: Deflation, held: Indices, s: int) -> Problem:
+        """Return the problem of the Schur complement for points on one support, in O(sn).
+
+        Only rows and columns of G that are held are formed, and its diagonal: values and pairs of points on the support
+        read no others. λ is above the exactness threshold, too: ‖Geⱼ‖² ≤ λ_max(G)·Gⱼⱼ, which is at most trace(C)·Cⱼⱼ.
+        """
+        G, rows = self._room, -by.block(self.C[held], held, slice(None))
+        G[held] = rows
+        G[:, held] = rows.T
+        np.fill_diagonal(G, -by.diagonal(self.variance))
+        lam = 2.5 * math.sqrt(self.total * float(self.variance.max()))
+        return self._sparse(NegativeGram(G, np.zeros(len(G))), s, lam)
+
+    def _sparse(self, f: Quadratic, s: int, lam: float) -> Problem:
         h = AbsoluteDeviation(0.0, lam) if self.signed else Bounds(0.0, np.inf) + Linear(lam)
-        return Problem(f, h, TopSum(min(s, len(G)), lam), Sphere(signed=self.signed))
+        return Problem(f, h, TopSum(min(s, f.n), lam), Sphere(signed=self.signed))
 
     def first_loadings(self, W: Matrix, s: int) -> tuple[Matrix, float]:
         """Return a component after W without a product of the size of C, and −½ of the variance that it adds.
@@ -114,7 +129,7 @@ class Covariance:
         leading eigenvector of G on these.
         """
         by, every = self.deflation(W), slice(None)
-        left = by.diagonal(np.diag(self.C))
+        left = by.diagonal(self.variance)
         most = np.array([np.argmax(left)])
         least = EXHAUSTED * self.total
         if not self.may_be_indefinite and float(left[most[0]]) <= least:
@@ -142,7 +157,7 @@ class Covariance:
         """Raise an error if the components explain all variance, whatever their deflation leaves of C."""
         if self.kind != "schur" and W.shape[1]:
             B = schur_rows(*self.products(W))
-            if float(Deflation(B, B).diagonal(np.diag(self.C)).max()) <= EXHAUSTED * self.total:
+            if float(Deflation(B, B).diagonal(self.variance).max()) <= EXHAUSTED * self.total:
                 raise ExhaustedError(W)
 
 

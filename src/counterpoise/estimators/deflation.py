@@ -29,11 +29,16 @@ class Deflation(NamedTuple):
     left: Matrix
     right: Matrix
 
+    @property
+    def rows(self) -> Matrix:
+        """T with G = C − TTᵀ, of the Schur complement alone."""
+        return np.ascontiguousarray(self.left.T)
+
     def diagonal(self, variance: Matrix) -> Matrix:
         """Return the diagonal of G from that of C."""
         return np.asarray(variance - np.einsum("kj,kj->j", self.left, self.right))
 
-    def block(self, C: Matrix, rows: Indices | slice, columns: Indices) -> Matrix:
+    def block(self, C: Matrix, rows: Indices | slice, columns: Indices | slice) -> Matrix:
         """Return G on rows × columns from the same block of C."""
         return np.asarray(C - self.left[:, rows].T @ self.right[:, columns])
 
@@ -91,16 +96,18 @@ def deflate_by(G: Matrix, v: Matrix) -> None:
         sl.blas.dger(-1.0 / value, g, g, a=G.T, overwrite_a=True)
 
 
-def schur_rows(Z: Matrix, P: Matrix) -> Matrix:
-    """Return B with BᵀB = CV(VᵀCV)⁻¹VᵀC from Z = RV and P = CV.
+def schur_rows(Z: Matrix, P: Matrix, without: int | None = None) -> Matrix:
+    """Return B with BᵀB = CV(VᵀCV)⁻¹VᵀC from Z = RV and P = CV, or those of all components but one.
 
     With Z = QT it is B = T⁻ᵀPᵀ = QᵀR. Components that others explain, up to rounding, are left out.
     """
-    if Z.shape[1] == 0:
+    chosen = np.flatnonzero(np.arange(Z.shape[1]) != without)
+    if not len(chosen):
         return np.zeros((0, len(P)))
-    T, order = pivoted(Z)
+    T, order = pivoted(Z[:, chosen])
     rank = _rank(T)
-    return np.asarray(sl.lapack.dtrtrs(T[:rank, :rank], P[:, order[:rank]].T, lower=0, trans=1)[0])
+    right = P[:, chosen[order[:rank]]].T
+    return np.asarray(sl.lapack.dtrtrs(T[:rank, :rank], right, lower=0, trans=1, overwrite_b=1)[0])
 
 
 def pivoted(Z: Matrix) -> tuple[Matrix, Indices]:

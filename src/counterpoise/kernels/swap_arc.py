@@ -13,16 +13,19 @@ import numpy as np
 from counterpoise.kernels.basics import fill, flags, integers, larger, reals, smaller, table
 from counterpoise.kernels.dispatch import allocating, entry_point, kernel, outlined
 from counterpoise.kernels.polish_arc import NONE, polish_block
+from counterpoise.kernels.score_arc import best_swap, except_held, exchange, score_swaps, value_at
 from counterpoise.kernels.swap_line import largest
 
 # ‖Hz − ρz‖² ≤ PRECISION ρ² ends a polish; the value is then exact to about PRECISION over the relative gap of H.
 PRECISION = 1e-22
 # Between exchanges that gain by their scores alone a polish need not be better than this.
 ROUGH = 1e-7
-# Below this share of ‖x‖² the rest of x is summed anew, because differences would leave only rounding.
-SMALL_REST = 1e-2
 # How many exchanges are polished when no score is a gain.
 CANDIDATES = 6
+# One that is below what it has to reach by more than this share after a rough polish is not polished further.
+HOPELESS = 1e-5
+# Power steps to new supports before exchanges; as a rule there are one or two.
+POWER_STEPS = 30
 
 
 @kernel
@@ -109,80 +112,32 @@ def _keep_largest(held, z, m, most):
     return most
 
 
-# Exchanges.
-
-
 @outlined
-def _raise_scores(a, row, diagonal, position, signed, score, out):
-    """Enter the exchange for every j whose score is less than ½λmax([[a, b], [b, dⱼ]]), b = max(rowⱼ, 0) or rowⱼ."""
-    least = -np.inf if signed else 0.0
-    for j in range(len(row)):
-        b, d = larger(row[j], least), diagonal[j]
-        half = 0.5 * (a - d)
-        value = 0.5 * (0.5 * (a + d) + np.sqrt(half * half + b * b))
-        if value > score[j]:
-            score[j] = value
-            out[j] = position
+def _power_support(x, g, held, z, m, s, signed):
+    """Write the s largest allowed entries of g = Gx into (held, z), at length 1; m are held by x.
 
-
-@outlined
-def _rest_without(G, x, g, held, m, position, row):
-    """Write Gx̂ into ``row``, x̂ the point without one held coordinate, at length 1; return x̂ᵀGx̂, or −1 if x̂ = 0."""
-    i, n = held[position], len(x)
-    v, square = x[i], 0.0
-    for a in range(m):
-        if a != position:
-            square += x[held[a]] * x[held[a]]
-    if not square > 0.0:
-        return -1.0
-    scale = 1.0 / np.sqrt(square)
-    if square > SMALL_REST:
-        for j in range(n):
-            row[j] = scale * (g[j] - v * G[i, j])
-    else:
-        for j in range(n):
-            row[j] = 0.0
-        for a in range(m):
-            if a != position:
-                k = held[a]
-                weight = scale * x[k]
-                for j in range(n):
-                    row[j] += weight * G[k, j]
-    total = 0.0
-    for a in range(m):
-        if a != position:
-            total += x[held[a]] * row[held[a]]
-    return larger(scale * total, 0.0)
-
-
-@outlined
-def score_swaps(G, diagonal, x, g, held, m, s, signed, row, score, out, rest):
-    """Write into ``score`` the best value ½yᵀGy that taking in j brings, into ``out`` the position that leaves for it.
-
-    y = x̂ cos t + eⱼ sin t, 0 ≤ t ≤ π/2, or any t if ``signed``; ``rest`` becomes x̂ᵀGx̂ of every position. If fewer
-    than s are held none leaves, x̂ = x, and ``out`` is −1. Held coordinates score −∞.
+    Return how many there are, or 0 if all of them are held by x already.
     """
-    for j in range(len(x)):
-        score[j] = 0.5 * diagonal[j]
-        out[j] = 0 if m >= s else NONE
-    if m < s:
-        _raise_scores(_value_at(x, g, held, m), g, diagonal, NONE, signed, score, out)
-    else:
-        for position in range(m):
-            rest[position] = _rest_without(G, x, g, held, m, position, row)
-            if rest[position] >= 0.0:
-                _raise_scores(rest[position], row, diagonal, position, signed, score, out)
+    # The s-th largest entry is no smaller than the smallest of s entries that are held.
+    least, count, square, is_new = np.inf if m >= s else 0.0, 0, 0.0, False
     for a in range(m):
-        score[held[a]] = -np.inf
+        least = smaller(least, abs(g[held[a]]))
+    for j in range(len(g)):
+        if (g[j] > 0.0 or (signed and g[j] < 0.0)) and abs(g[j]) >= least:
+            held[count], z[count] = j, g[j]
+            count += 1
+    m = _keep_largest(held, z, count, s)
+    for a in range(m):
+        square += z[a] * z[a]
+        is_new = is_new or x[held[a]] == 0.0
+    if not is_new:
+        return 0
+    for a in range(m):
+        z[a] /= np.sqrt(square)
+    return m
 
 
-@kernel
-def _value_at(x, g, held, m):
-    """Return xᵀGx from g = Gx."""
-    total = 0.0
-    for a in range(m):
-        total += x[held[a]] * g[held[a]]
-    return total
+# Exchanges.
 
 
 @outlined
@@ -203,40 +158,19 @@ def _best_scores(score, count, best):
 
 
 @outlined
-def exchange(G, x, held, m, position, j, a, signed, tried, z):
-    """Write the point that was scored into (tried, z), a = x̂ᵀGx̂; return how many coordinates it holds."""
-    square, count = 0.0, 0
-    for c in range(m):
-        if c != position:
-            k = held[c]
-            tried[count], z[count] = k, x[k]
-            square += x[k] * x[k]
-            count += 1
-    b, d = 0.0, G[j, j]
-    scale = 1.0 / np.sqrt(square) if square > 0.0 else 0.0
-    for c in range(count):
-        z[c] *= scale
-        b += z[c] * G[j, tried[c]]
-    if b > 0.0 or (signed and b < 0.0):
-        angle = 0.5 * np.arctan2(2.0 * b, a - d)
-        cosine, sine = np.cos(angle), np.sin(angle)
-    else:
-        cosine, sine = (1.0, 0.0) if count > 0 and a >= d else (0.0, 1.0)
-    for c in range(count):
-        z[c] *= cosine
-    tried[count], z[count] = j, sine
-    return count + 1
+def _best_exchange(G, x, g, held, m, best, found, out, rest, enough, signed, H, work, tried, z, kept, kept_z):
+    """Polish the exchanges listed in ``best``; leave the best in (kept, kept_z), return its value, size and entrant.
 
-
-@outlined
-def _best_exchange(G, x, g, held, m, best, found, out, rest, precision, signed, H, work, tried, z, kept, kept_z):
-    """Polish the exchanges listed in ``best``; leave the best in (kept, kept_z), return its value, size and entrant."""
+    Roughly first, and to the end unless they stay well below ``enough``, which ∞ means for all.
+    """
     most, size, entrant = -np.inf, 0, NONE
     for c in range(found):
         j = best[c]
-        a = _value_at(x, g, held, m) if out[j] == NONE else rest[out[j]]
+        a = value_at(x, g, held, m) if out[j] == NONE else rest[out[j]]
         count = exchange(G, x, held, m, out[j], j, a, signed, tried, z)
-        value = _polish_held(G, tried, z, count, precision, signed, H, work)
+        value = _polish_held(G, tried, z, count, ROUGH, signed, H, work)
+        if value >= (1.0 - HOPELESS) * enough:
+            value = 0.5 * polish_block(H, z, count, PRECISION, signed, work[0], work[1], work[2], work[3])
         if value > most:
             most, size, entrant = value, count, j
             for e in range(count):
@@ -284,33 +218,46 @@ def descend(G, x, s, tol, most, signed):
     """Exchange from any x until none gains more than tol times the value, in place; return how many were made.
 
     x ≥ 0 unless ``signed``.
-    The s largest coordinates are kept and polished. Each round scores all exchanges. If the best score is a gain it is
-    taken; if not, x is polished to the end, then the best few exchanges are, and the best of them is taken if it gains.
-    ``most`` limits the exchanges.
+    The s largest coordinates are kept and polished. Power steps exchange many coordinates at once while that gains.
+    Then each round scores all exchanges. If the best score is a gain it is taken; if not, x is polished to the end,
+    then the best few exchanges are, and the best of them is taken if it gains. ``most`` limits these exchanges.
     """
     n, s = len(x), smaller(s, len(x))
     held, z = integers(n), reals(n)
     kept, kept_z, tried = integers(s), reals(s), integers(s)
     row, score, out, rest = reals(n), reals(n), integers(n), reals(s)
     H, work, g, best = table(s, s), table(4, s), reals(n), integers(CANDIDATES)
-    diagonal = np.diag(G).copy()
+    diagonal, free = np.diag(G).copy(), reals(n)
     m = _keep_largest(held, z, _collect(G, x, held, z), s)
     value, polished, swaps = _polish_held(G, held, z, m, ROUGH, signed, H, work), False, 0
+    for _ in range(POWER_STEPS):
+        _scatter(G, held, z, m, x, g)
+        size = _power_support(x, g, held, z, m, s, signed)
+        gained = _polish_held(G, held, z, size, ROUGH, signed, H, work) if size > 0 else value
+        if not gained > value:
+            m = _collect(G, x, held, z)
+            break
+        m, value = size, gained
     while True:
         m = _compress(held, z, m)
         _scatter(G, held, z, m, x, g)
-        score_swaps(G, diagonal, x, g, held, m, s, signed, row, score, out, rest)
-        found = _best_scores(score, CANDIDATES, best)
+        except_held(diagonal, held, m, free)
         enough = value + tol * abs(value)
-        by_score = found > 0 and score[best[0]] > enough and swaps < most
+        entrant, leaves = best_swap(G, free, x, g, held, m, s, signed, 2.0 * enough, row, rest)
+        by_score = entrant != NONE and swaps < most
         if not by_score and not polished:
             value, polished = _polish_held(G, held, z, m, PRECISION, signed, H, work), True
             continue
-        if found == 0 or swaps >= most:
+        if swaps >= most:
             return swaps
-        precision, found = (ROUGH, 1) if by_score else (PRECISION, found)
+        if by_score:
+            best[0], out[entrant], found = entrant, leaves, 1
+        else:
+            score_swaps(G, diagonal, x, g, held, m, s, signed, row, score, out, rest)
+            found = _best_scores(score, CANDIDATES, best)
+        to_reach = np.inf if by_score else enough
         gained, size, _ = _best_exchange(
-            G, x, g, held, m, best, found, out, rest, precision, signed, H, work, tried, z, kept, kept_z
+            G, x, g, held, m, best, found, out, rest, to_reach, signed, H, work, tried, z, kept, kept_z
         )
         if not gained > enough:
             return swaps
@@ -333,7 +280,7 @@ def swap_gap(G, x, s, tries, signed):
     best = integers(larger(tries, 1))
     m = _keep_largest(held, z, _collect(G, x, held, z), s)
     _scatter(G, held, z, m, point, g)
-    value = 0.5 * _value_at(point, g, held, m)
+    value = 0.5 * value_at(point, g, held, m)
     score_swaps(G, np.diag(G).copy(), point, g, held, m, s, signed, row, score, out, rest)
     found = _best_scores(score, len(best), best)
     if found == 0:
@@ -341,7 +288,7 @@ def swap_gap(G, x, s, tries, signed):
     gain, entrant = score[best[0]] - value, best[0]
     H, work = table(s, s), table(4, s)
     polished, _, candidate = _best_exchange(
-        G, point, g, held, m, best, smaller(found, tries), out, rest, PRECISION, signed, H, work, tried, z, kept, kept_z
+        G, point, g, held, m, best, smaller(found, tries), out, rest, -np.inf, signed, H, work, tried, z, kept, kept_z
     )
     if polished - value > gain:
         gain, entrant = polished - value, candidate

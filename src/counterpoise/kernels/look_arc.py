@@ -1,0 +1,76 @@
+"""A look at one component given others: which columns promise most, and what the others leave of C on these.
+
+G = C − TTᵀ is the Schur complement, T with a row for each column of C. Only what a look needs of G is formed.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from counterpoise.kernels.basics import larger, reals, table
+from counterpoise.kernels.dispatch import entry_point, outlined
+from counterpoise.kernels.polish_arc import NONE
+
+
+@outlined
+def _less(value, left, right):
+    """Return value − leftᵀright."""
+    for k in range(len(left)):
+        value -= left[k] * right[k]
+    return value
+
+
+@entry_point
+def promises(C, T, variance, x, product, s, signed, score):
+    """Write into ``score`` what each column promises in exchange for the smallest loading of x; ∞ where x is held.
+
+    x has length 1, ``product`` is Cx and ``variance`` the diagonal of C. With fewer than s loadings none leaves.
+    """
+    out, m, shared, a = NONE, 0, reals(T.shape[1]), 0.0
+    for j in range(len(x)):
+        if x[j] != 0.0:
+            m += 1
+            if out == NONE or abs(x[j]) < abs(x[out]):
+                out = j
+            for k in range(len(shared)):
+                shared[k] += x[j] * T[j, k]
+    for j in range(len(x)):
+        if x[j] != 0.0:
+            a += x[j] * _less(product[j], shared, T[j])
+    leaving, scale = 0.0, 1.0
+    if m >= s:
+        # Of a single loading nothing is left.
+        leaving, scale = x[out], 1.0 / (1.0 - x[out] * x[out]) if m > 1 else 0.0
+        g, d = _less(product[out], shared, T[out]), _less(variance[out], T[out], T[out])
+        a = scale * (a - 2.0 * leaving * g + leaving * leaving * d)
+    root, least = np.sqrt(scale), -np.inf if signed else 0.0
+    for j in range(len(x)):
+        if x[j] != 0.0:
+            score[j] = np.inf
+            continue
+        d, b = _less(variance[j], T[j], T[j]), _less(product[j], shared, T[j])
+        if leaving != 0.0:
+            b -= leaving * _less(C[out, j], T[out], T[j])
+        b, half = larger(root * b, least), 0.5 * (a - d)
+        score[j] = 0.5 * (a + d) + np.sqrt(half * half + b * b)
+
+
+@entry_point
+def left_block(C, T, columns, G):
+    """Write C − TTᵀ on some columns into G: one half of it, and then the other, because C is seldom in the cache."""
+    m, rows = len(columns), T.shape[1]
+    B = table(rows, m)
+    for a in range(m):
+        for k in range(rows):
+            B[k, a] = T[columns[a], k]
+    for a in range(m):
+        i = columns[a]
+        for c in range(a, m):
+            G[a, c] = C[i, columns[c]]
+        for k in range(rows):
+            weight = B[k, a]
+            for c in range(a, m):
+                G[a, c] -= weight * B[k, c]
+    for a in range(m):
+        for c in range(a):
+            G[a, c] = G[c, a]
