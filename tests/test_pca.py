@@ -19,6 +19,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import counterpoise as cp
 from conftest import scaled
 from counterpoise.estimators import components as module
+from counterpoise.estimators.component_results import pair_gap
 from counterpoise.estimators.covariance import Covariance, truncated
 from counterpoise.estimators.pca import METHODS, NonnegativeSparsePCA
 from counterpoise.estimators.pca_input import refuse_non_finite
@@ -187,6 +188,26 @@ def test_columns_that_promise_most(rng, s, signed):
         assert len(found) == len(held) + 4 and set(held) <= set(found)
         chosen = sorted(values[j] for j in found if j in values)
         np.testing.assert_allclose(chosen, sorted(values.values())[-4:], rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_certificates_on_a_support_read_only_what_was_formed(rng, signed):
+    """Everything else of the matrix is huge, which would spoil any result that read it."""
+    for n in (5, 12, 40):
+        covariance = Covariance(np.cov(factors(rng, n=n), rowvar=False), signed)
+        W, x = np.zeros((n, 1)), np.zeros(n)
+        W[: n // 2, 0] = 1.0 / np.sqrt(n // 2)
+        held = np.sort(rng.choice(n, 3, replace=False))
+        x[held] = 1.0 / np.sqrt(3.0)
+        C, by = covariance.C, covariance.deflation(W)
+        covariance._room = np.full((n, n), 1e9)
+        part = covariance.problem_on(by, held, 3)
+        G = C - C @ W @ np.linalg.solve(W.T @ C @ W, W.T @ C)
+        assert part.g.lam > np.sqrt(2.0) * np.linalg.norm(G, axis=0).max()  # above the exactness threshold
+        whole = Covariance(C, signed)._sparse(cp.Quadratic(-0.5 * (G + G.T)), 3, part.g.lam)
+        assert part.objective(x) == pytest.approx(whole.objective(x), rel=1e-12)
+        assert pair_gap(part, x) == pytest.approx(pair_gap(whole, x), rel=1e-9, abs=1e-12)
+        assert pair_gap(part, x) > 0.0
 
 
 def test_all_features_and_non_negative_data_give_the_first_principal_component(rng):

@@ -104,6 +104,7 @@ def _components() -> None:
         for method in ("search", "swap"):
             cp.NonnegativeSparsePCA(2, 3, method=method, random_state=0).fit(X)
     cp.SparsePCA(2, 3, deflation="hotelling", random_state=0).fit(A)
+    cp.SparsePCA(2, 3, random_state=0).fit(_table(120)[0])  # more columns than a look considers
 
 
 def _signs() -> None:
