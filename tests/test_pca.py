@@ -495,7 +495,7 @@ def interrupting(function, call):
     return wrapped
 
 
-@pytest.mark.parametrize("call", [7, 10, 15])  # the first six are two starts for each component in its turn
+@pytest.mark.parametrize("call", [13, 16, 21])  # the first twelve are four starts for each component in its turn
 def test_ctrl_c_while_backfitting_keeps_the_components(rng, monkeypatch, call):
     X = factors(rng, n=14, rank=6, noise=1.0)
     alone = NonnegativeSparsePCA(3, 3, backfit=0, random_state=0).fit(X)
