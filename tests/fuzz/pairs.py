@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 
 import numpy as np
 
@@ -192,13 +193,40 @@ class Pairs:
         other.top = [each[rows] for each in self.top]
         return other
 
+    def _stationary_angles(self):
+        """Angles at which a piece of F is stationary on the circle; an even grid would miss narrow valleys.
+
+        With t = tan(α/2) the derivative of a cos² + b sin + c cos + d sin cos is a quartic over (1 + t²)².
+        """
+        case, i, j = self.case, self.i, self.j
+        xi, xj = self.x[i], self.x[j]
+        v = np.hypot(xi, xj)
+        cost = sum((each for _, each in case.kinks), np.zeros(case.n))
+        pulls = case.lam * np.array([-1.0, 0.0, 1.0]) if case.g == "top" else np.zeros(1)
+        signs = np.array([-1.0, 1.0]) if cost.any() else np.zeros(1)
+        slopes = [(sign, pull) for sign in signs for pull in pulls]
+        b0, c0 = self.gi - self.qii * xi - self.qij * xj, self.gj - self.qjj * xj - self.qij * xi
+        a, d = 0.5 * v * v * (self.qjj - self.qii), v * v * self.qij
+        found = []
+        for (sign_i, pull_i), (sign_j, pull_j) in itertools.product(slopes, slopes):
+            b = v * (b0 + case.w[i] + sign_i * cost[i] + pull_i)
+            c = v * (c0 + case.w[j] + sign_j * cost[j] + pull_j)
+            quartic = np.stack([d - b, 4.0 * a - 2.0 * c, -6.0 * d, -(4.0 * a + 2.0 * c), d + b], axis=1)
+            companion = np.zeros((len(i), 4, 4))
+            companion[:, [1, 2, 3], [0, 1, 2]] = 1.0
+            with np.errstate(all="ignore"):
+                row = np.nan_to_num(-quartic[:, 1:] / quartic[:, :1], posinf=0.0, neginf=0.0)
+            companion[:, 0] = np.clip(row, -1e150, 1e150)
+            found.append(2.0 * np.arctan(np.linalg.eigvals(companion).real))
+        return np.concatenate(found, axis=1).T
+
     def _grid(self):
         """Parameters to look at, sorted, one row a pair."""
         case, x, i, j, ends = self.case, self.x, self.i, self.j, self.ends
         xi, xj = x[i], x[j]
         if not case.on_line:
             here = np.arctan2(xi, xj)
-            more = [np.full(len(i), quarter) for quarter in QUARTERS]
+            more = [np.full(len(i), quarter) for quarter in QUARTERS] + list(self._stationary_angles())
         else:
             here = np.zeros(len(i))
             more = [0.5 * (xj - xi), -xi, xj]
