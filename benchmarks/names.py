@@ -1,4 +1,6 @@
-"""Time and quality as the number of names grows: ``python benchmarks/names.py``; ``--full`` takes all sets and an hour.
+"""Time and quality as the number of names grows: ``python benchmarks/names.py``.
+
+``--full`` takes all sets and ten hours, most of them for long runs and SCIP; with ``--runs 0 --scip 0`` half an hour.
 
 On the index sets: a default ``IndexTracker(s).fit`` and ``search`` under time limits, for s from 5 to all names, beside
 forward selection and the convex program cut to s names and solved again. Then convex problems: simplex least squares,
