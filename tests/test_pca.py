@@ -210,6 +210,46 @@ def test_certificates_on_a_support_read_only_what_was_formed(rng, signed):
         assert pair_gap(part, x) > 0.0
 
 
+def raised_by_a_pair(G, x, s, signed):
+    """How much a rotation of two loadings raises xᵀGx among points with at most s of them, on a grid of angles."""
+    angles, most = np.linspace(-np.pi if signed else 0.0, np.pi if signed else np.pi / 2, 721), 0.0
+    held = np.count_nonzero(x)
+    for i in np.flatnonzero(x):
+        for j in range(len(x)):
+            if j == i or (x[j] != 0.0 and j < i):
+                continue
+            length = np.hypot(x[i], x[j])
+            points = np.repeat(x[None], len(angles), axis=0)
+            points[:, i], points[:, j] = length * np.cos(angles), length * np.sin(angles)
+            if x[j] == 0.0 and held == s:
+                points = points[np.abs(points[:, i]) < 1e-12]
+                points[:, i] = 0.0
+            most = max(most, float(np.einsum("ri,ij,rj->r", points, G, points).max(initial=0.0) - x @ G @ x))
+    return most
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_results_are_of_the_components_that_are_returned(rng, signed):
+    """Each given all others as they are at the end, although they move one after the other."""
+    claims = 0
+    for _ in range(scaled(12, 4)):
+        n, s, count = int(rng.integers(4, 14)), int(rng.integers(1, 5)), int(rng.integers(2, 4))
+        X = rng.standard_normal((60, n))
+        pca = cp.SparsePCA(count, min(s, n), nonnegative=not signed, random_state=0).fit(X)
+        C, V = np.cov(X, rowvar=False), pca.components_.T
+        for k, result in enumerate(pca.results_):
+            np.testing.assert_array_equal(np.abs(result.x), np.abs(V[:, k]))
+            W = np.delete(V, k, axis=1)
+            G = C - C @ W @ np.linalg.solve(W.T @ C @ W, W.T @ C)
+            assert -2.0 * result.objective == pytest.approx(V[:, k] @ G @ V[:, k], rel=1e-9)
+            gain = 0.5 * raised_by_a_pair(G, V[:, k], min(s, n), signed)
+            assert gain <= result.cws_gap * (1.0 + 1e-6) + 1e-12
+            if result.status is cp.Status.CERTIFIED:
+                claims += 1
+                assert result.cws_gap <= result.tolerance
+    assert claims >= 4
+
+
 def test_all_features_and_non_negative_data_give_the_first_principal_component(rng):
     """Positive correlations: Perron's eigenvector is ≥ 0 and the constraint does nothing."""
     X = rng.standard_normal((200, 1)) * rng.uniform(1.0, 2.0, 6) + 0.1 * rng.standard_normal((200, 6))

@@ -15,6 +15,8 @@ from counterpoise.solvers.run import CLAIMS
 SAME = 1e-9
 # Of a run by default, relative to |F|.
 TOLERANCE = 1e-9
+# What is said of a component that was certified before.
+CHANGED = "other components moved after this one, and a change of two loadings would raise its variance"
 
 
 def kept(problem: Problem, result: Result, x: Matrix) -> Result:
@@ -42,6 +44,17 @@ def as_it_is(problem: Problem, x: Matrix, seed: int) -> Result:
     """Return the result at x without a step, with its gap."""
     message = "raising this component's own variance would lower the total of all; it is left as it is"
     return no_step(x, problem.objective(x), Status.STATIONARY, message, pair_gap(problem, x), seed)
+
+
+def examined(problem: Problem, result: Result) -> Result:
+    """Return a result anew for the same point of another problem: its objective, gap and claim."""
+    if result.status not in (*CLAIMS, Status.STATIONARY):
+        return Result(**{**result, "objective": problem.objective(result.x), "cws_gap": math.nan})
+    found = certified(problem, result.x, result.seed)
+    if found is None:
+        found = as_it_is(problem, result.x, result.seed)
+        found["message"] = result.message if result.status is Status.STATIONARY else CHANGED
+    return Result(**{**found, **{name: result[name] for name in ("nit", "nacc", "time", "history")}})
 
 
 def pair_gap(problem: Problem, x: Matrix) -> float:

@@ -11,7 +11,16 @@ from counterpoise.clock import paused, working_seconds
 from counterpoise.estimators.blas import single_thread
 from counterpoise.estimators.callbacks import Tasks, tell
 from counterpoise.estimators.component_plan import Found, Plan, Seen
-from counterpoise.estimators.component_results import as_it_is, certified, embedded, kept, moved, no_step, orientation
+from counterpoise.estimators.component_results import (
+    as_it_is,
+    certified,
+    embedded,
+    examined,
+    kept,
+    moved,
+    no_step,
+    orientation,
+)
 from counterpoise.estimators.covariance import (
     Covariance,
     ExhaustedError,
@@ -182,6 +191,7 @@ class Fit:
     def settle(self, C: Covariance, V: Matrix) -> tuple[Matrix, list[Result]]:
         """Certify each component given the others while there is time; a step that lowers the total is not taken."""
         results: list[Result] = []
+        last = 0
         V, (Z, P) = V.copy(), C.products(V)
         total = float(adjusted_variances(Z, self.plan.by_size)[0].sum())
         for k, s in enumerate(self.plan.sizes):
@@ -207,11 +217,15 @@ class Fit:
                     result = as_it_is(problem, here, self.plan.run.seed)
                 else:
                     result, V[:, k], Z, total = kept(problem, result, x), x, scores, changed
-                    P[:, k] = C.root.T @ scores[:, k]
+                    P[:, k], last = C.root.T @ scores[:, k], k
             except KeyboardInterrupt:
                 self.interrupted = True
                 result = self._uncertified(C, V, k)
             results.append(result)
+        # A component is certified given others of which the later ones have moved since.
+        for k, s in enumerate(self.plan.sizes[:last]):
+            problem = C.problem_on(_others(Z, P, k), np.flatnonzero(V[:, k]), s)
+            results[k] = examined(problem, results[k])
         if self.backfitting is not None:
             self.backfitting.finish()
         return V, results
