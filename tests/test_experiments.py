@@ -356,8 +356,9 @@ def test_wins_ties_and_losses_are_counted():
     alone = compare.standings("t", compare.group(records, METHODS[1:]), METHODS[1:])
     assert alone == []
     lost = compare.losses("t", cells, METHODS).rows
-    assert [row[0] for row in lost] == ["SIT OWN, s = 2, λ = 100", "SIT OWN, s = 2, λ = 1000"]
-    assert lost[0][1:5] == [1.1, 1.0, "PDCA", "10.00%"]
+    assert [row[:2] for row in lost] == [["BCD-g", f"SIT OWN, s = 2, λ = {lam}"] for lam in (100, 1000)]
+    assert lost[0][2:6] == [1.1, 1.0, "PDCA", "10.00%"]
+    assert [row[0] for row in compare.losses("t", cells, methods).rows] == ["BCD-g", "BCD-g", "search"]
 
 
 def test_ratios_above_one_mean_that_the_lead_is_better():
@@ -606,7 +607,7 @@ def test_the_command_writes_everything_and_says_so(tiny, folder, tmp_path):
     assert shown.exit_code == 0, shown.output
     assert "Left out: NAS-17 is absent" in shown.output
     assert "18 of 18 runs to do" in shown.output
-    assert "Cells in which BCD-g loses" in shown.output
+    assert "that are lost to another method, by BCD-g" in shown.output
     page = (output / "index.html").read_text("utf-8")
     assert '<h2 id="target-tiny">' in page and "SIT: mean objective over 2 starts, s = 2" in page
     again = invoke(path, "--data", folder, "--output", output)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import functools
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from importlib import resources
@@ -249,20 +250,22 @@ def claims(records: Sequence[Record], lead: str = LEAD) -> list[str]:
     return [f"{said}. That no other point is better is not proved."]
 
 
-def losses(name: str, cells: list[Cell], methods: Sequence[Method], lead: str = LEAD) -> Table:
-    """List every cell in which a method that is not ours has a better mean than the lead, with both values."""
+def losses(name: str, cells: list[Cell], methods: Sequence[Method], leads: Sequence[str] = (LEAD, "search")) -> Table:
+    """List every cell in which a method that is not ours has a better mean than one of the leads, with both values."""
     others = [m.name for m in methods if not m.ours]
     mine = [m.name for m in methods if m.ours]
     rows: list[list[Text]] = []
-    for cell in cells:
+    leads = [lead for lead in leads if lead in mine]
+    for lead, cell in itertools.product(leads, cells):
         means = cell.means
         best = min(others, key=lambda method: means[method])
         if is_below(means[best], means[lead]):
             ours = min(mine, key=lambda method: means[method])
             gap = (means[lead] - means[best]) / abs(means[best]) if means[best] else math.nan
-            rows.append([cell.place, means[lead], means[best], best, f"{gap:.2%}", means[ours], ours])
-    caption = f"Cells in which {lead} loses to another method: {len(rows)} of {len(cells)}"
-    head = ("cell", lead, "better", "by", "gap", "best of ours", "method")
+            rows.append([lead, cell.place, means[lead], means[best], best, f"{gap:.2%}", means[ours], ours])
+    counts = " and ".join(f"{lead} ({sum(row[0] == lead for row in rows)})" for lead in leads)
+    caption = f"Cells of {len(cells)} that are lost to another method, by {counts}"
+    head = ("method", "cell", "objective", "better", "by", "gap", "best of ours", "reached by")
     return Table(f"{name}-losses", caption, head, rows)
 
 
