@@ -50,10 +50,11 @@ def _raise_scores(a, row, diagonal, position, signed, score, out):
 def _is_above(a, row, free, level, signed):
     """Return whether λmax([[a, b], [b, dⱼ]]) > level for some j, b as in :func:`_raise_scores`, d = ``free``.
 
-    λmax > level ≥ a if and only if b² > (level − a)(level − dⱼ), which takes no roots: most rows end here.
+    λmax > level > a if and only if b² > (level − a)(level − dⱼ), which takes no roots: most rows end here. For
+    level ≤ a the answer is yes without a look.
     """
     least, count, rest = -np.inf if signed else 0.0, 0, level - a
-    if rest < 0.0:
+    if rest <= 0.0:
         return True
     for j in range(len(row)):
         b = larger(row[j], least)
@@ -67,6 +68,8 @@ def _best_turn(a, row, free, level, signed):
     least, best = -np.inf if signed else 0.0, NONE
     for j in range(len(row)):
         b, d = larger(row[j], least), free[j]
+        if d == -np.inf:
+            continue
         half = 0.5 * (a - d)
         value = 0.5 * (a + d) + np.sqrt(half * half + b * b)
         if value > level:
