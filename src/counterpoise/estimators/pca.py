@@ -103,7 +103,7 @@ class SparsePCA(
     n_components_ : int
         Fewer than ``n_components`` if these leave no variance for another.
     explained_variance_ : array of length n_components_
-        Adjusted, see above; its sum is the variance explained together.
+        The variance of each score without what those before it explain; the sum is that of all scores together.
     explained_variance_ratio_ : array of length n_components_
         The same as shares of the total variance, which is that of the standardised columns with ``standardize``.
     score_variance_ : array of length n_components_
