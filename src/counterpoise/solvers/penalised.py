@@ -55,10 +55,10 @@ class Penalised:
         kinds = 2 if self.has_corners else 3
         if k % kinds == 0 and self.exact is not None:
             x = self.exact.start(k // kinds, rng)
-            return self.descend(x if self.has_corners else self._glide(x))
+            return self.descend(x if self.has_corners else self.glide(x))
         flat = not self.has_corners and k % kinds == 1
         x = self._flat_direction(rng) if flat else self.problem.start(int(rng.integers(2**31)))
-        return self.descend(self._glide(x))
+        return self.descend(self.glide(x))
 
     def child(self, parents: list[Vector], rng: np.random.Generator) -> Vector:
         """Exchange the values of a few random pairs of the first parent, or mix both, and descend."""
@@ -80,14 +80,14 @@ class Penalised:
         x = x if self.problem.is_feasible(x) else self.problem.project(x)
         end = bcd_g(self.problem, x, max_iter=PAIRS_EACH * self.problem.n, max_time=self.seconds())
         found: Vector = end.x
-        return found if self.has_corners or end.status is Status.CERTIFIED else self._glide(found)
+        return found if self.has_corners or end.status is Status.CERTIFIED else self.glide(found)
 
     def seconds(self) -> float | None:
         """Return the seconds that one descent may take; None if there is no time limit."""
         left = self.limits.left()
         return None if math.isinf(left) else left
 
-    def _glide(self, x: Vector) -> Vector:
+    def glide(self, x: Vector) -> Vector:
         """Step on all coordinates at once: by the DC method and, if g is smooth, by Newton steps on faces.
 
         The DC method does not handle kinks of h, nor a set that is not convex; there x is returned as it is.

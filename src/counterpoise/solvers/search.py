@@ -147,9 +147,6 @@ class _Search:
     def __init__(self, run: Run, exact: Strategy | None, work: int | None, n_jobs: int | None, given: bool) -> None:
         self.run, self.problem, self.work = run, run.problem, work
         points = [run.start.copy()]
-        if run.max_time is not None:
-            # The first job may take longer than the time limit, so a short descent by pairs comes first.
-            points += _first_points(run, getattr(exact, "is_swift", False))
         # Without a seed each search draws one, so that its jobs still agree with each other.
         self.root = int(np.random.SeedSequence(run.seed).generate_state(1)[0])
         self.exact = exact
@@ -159,6 +156,13 @@ class _Search:
         share = LAST_SHARE_EXACT if self.is_exact else LAST_SHARE
         self.limits = Limits(None if run.max_time is None else (1.0 - share) * run.max_time, run.limits)
         self.penalised = Penalised(self.problem, self.exact, self.limits)
+        if run.max_time is not None:
+            # The first job may take longer than the time limit, so a short descent comes first.
+            if self.problem.u.is_sphere and not self.is_exact:
+                # Pair steps from few coordinates to a point that holds all of them are slow.
+                points.append(self.penalised.glide(run.start))
+            else:
+                points += _first_points(run, getattr(exact, "is_swift", False))
         self.strategies: list[Strategy] = [] if self.exact is None else [self.exact]
         if not self.is_exact:
             self.strategies.append(self.penalised)
