@@ -14,7 +14,8 @@ from counterpoise.experiments.runner import workers
 from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
 from counterpoise.solvers.exact import Proof, exact
 from counterpoise.solvers.faces import walk_on_faces
-from counterpoise.solvers.search import search
+from counterpoise.solvers.run import Run
+from counterpoise.solvers.search import _exact_strategy, _Search, search
 from counterpoise.solvers.sparse_line import SparseLine
 from naive import binary_optimum, largest_swap_decrease, sparse_pca_optimum, sparse_tracking_optimum, tracking_on
 
@@ -470,12 +471,12 @@ def test_a_graph_too_large_for_a_dense_gram_matrix(rng):
     assert shuffled.objective < 0.6 * problem.objective(start)
 
 
-def test_a_limited_search_on_the_sphere_is_no_worse_than_steps_on_all_coordinates():
-    """Below the exactness threshold pair steps from a sparse point took the whole time, and nothing else was tried."""
-    A = np.random.default_rng(1).standard_normal((400, 400))
-    problem = NNSPCA(A, s=8, lam=0.5)
+def test_a_limited_search_on_the_sphere_opens_with_steps_on_all_coordinates():
+    """Below the exactness threshold pair steps from a sparse point would take the whole time."""
+    problem = NNSPCA(np.random.default_rng(1).standard_normal((300, 300)), s=8, lam=0.5)
     for start in range(3):
         x0 = problem.start(start)
         steps = cp.minimize(problem, x0, method="pdca", extrapolate=True, max_iter=300)
-        found = cp.minimize(problem, x0, method="search", max_time=0.8, seed=start)
-        assert found.objective <= steps.objective + 1e-9 * abs(steps.objective)
+        run = Run(problem, x0, 1e-9, None, 2.0, start, None)
+        opened = _Search(run, _exact_strategy(problem), None, None, given=True).best
+        assert opened.objective <= steps.objective + 1e-9 * abs(steps.objective)
