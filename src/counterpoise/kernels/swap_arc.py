@@ -24,8 +24,9 @@ ROUGH = 1e-7
 CANDIDATES = 6
 # One that is below what it has to reach by more than this share after a rough polish is not polished further.
 HOPELESS = 1e-5
-# Power steps to new supports before exchanges; as a rule there are one or two.
-POWER_STEPS = 30
+# Power steps to new supports before exchanges, where there are more columns than WIDE; as a rule there are one or two.
+# They save time there; with few columns they save little, and more starts end at the same point.
+POWER_STEPS, WIDE = 30, 256
 
 
 @kernel
@@ -218,7 +219,8 @@ def descend(G, x, s, tol, most, signed):
     """Exchange from any x until none gains more than tol times the value, in place; return how many were made.
 
     x ≥ 0 unless ``signed``.
-    The s largest coordinates are kept and polished. Power steps exchange many coordinates at once while that gains.
+    The s largest coordinates are kept and polished. Of many columns, power steps exchange several at once while that
+    gains.
     Then each round scores all exchanges. If the best score is a gain it is taken; if not, x is polished to the end,
     then the best few exchanges are, and the best of them is taken if it gains. ``most`` limits these exchanges.
     """
@@ -230,7 +232,7 @@ def descend(G, x, s, tol, most, signed):
     diagonal, free = np.diag(G).copy(), reals(n)
     m = _keep_largest(held, z, _collect(G, x, held, z), s)
     value, polished, swaps = _polish_held(G, held, z, m, ROUGH, signed, H, work), False, 0
-    for _ in range(POWER_STEPS):
+    for _ in range(POWER_STEPS if n > WIDE else 0):
         _scatter(G, held, z, m, x, g)
         size = _power_support(x, g, held, z, m, s, signed)
         gained = _polish_held(G, held, z, size, ROUGH, signed, H, work) if size > 0 else value
