@@ -43,6 +43,8 @@ TURNS, LARGEST_TURN, DAMPINGS = 50, 500, (1.0 / 512.0, 8.0, 1e15)
 ACCEPTED, TRUSTED, MIXES = 0.2, 0.7, (0.0, 0.01, 0.1, 1.0)
 # Newton steps on models, the share of the gap to which each model is settled, and bisections of a step.
 NEWTON_STEPS, FORCING, BISECTIONS = 200, 0.01, 60
+# These steps end where so many of them do not halve the gap.
+STALLED = 10
 
 
 def walk_on_faces(problem: Problem, x: Vector, steps: int, limits: Limits | None = None) -> Vector:
@@ -216,9 +218,15 @@ def _settle_on_models(problem: Problem, x: Vector, target: float, limits: Limits
     gap = convex_gap(problem, x)
     if gap is None:
         _descend_tangents(problem, x, target, limits)
-    for _ in range(NEWTON_STEPS):
+    before = math.inf
+    for k in range(NEWTON_STEPS):
         if gap is None or gap <= target or limits.reached():
             return
+        if k % STALLED == 0:
+            # On a nearly singular face of a loss near 0 the gap may close by a few percent a step.
+            if gap > 0.5 * before:
+                return
+            before = gap
         whole, model, enough = x.copy(), problem.model(x, 0.0), max(0.5 * target, FORCING * gap)
         settle(model, whole, enough, limits)
         level, rounding = problem.value_and_resolution(x)
