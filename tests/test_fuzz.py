@@ -35,7 +35,8 @@ FOUND = (
 # exchanges beyond the rounding of eigenvalues, a sum with steep slopes (a fault of the reference), walks that went on
 # below the rounding of a loss, steps on a nearly singular face that overflow, losses near 0 that the reference did not
 # minimise, floors beside negative weights that the reference misread, a gain below the rounding of eigenvalues, and
-# valleys on the sphere too narrow for the grid of the reference, Newton steps that hardly close the gap of a loss.
+# valleys on the sphere too narrow for the grid of the reference, Newton steps that hardly close the gap of a loss, and
+# losses on a sphere whose slopes are tiny beside the bound of their curvature.
 FOUND_RICH = (
     *((5000, 132, True), (5000, 388, True), (5000, 538, True), (5001, 459, True), (5010, 491, True)),
     *((5010, 2824, True), (5010, 3014, True), (6000, 2609, False), (6000, 467, False), (6000, 489, False)),
@@ -43,7 +44,7 @@ FOUND_RICH = (
     *((20003, 6340, False), (20003, 7232, False), (20003, 7642, False)),
     *((41000, 17059, False), (41000, 68091, False), (41000, 80201, False), (41000, 95291, False)),
     *((51000, 9938, False), (51000, 14209, False), (52000, 35083, False), (52000, 62282, False)),
-    *((53000, 39701, False),),
+    *((53000, 39701, False), (61000, 20606, False), (61000, 35218, False)),
 )
 # Trackers: exchanges under floors that admit no further name, and names with one weight.
 FOUND_TRACKERS = ((3001, 93), (1003, 26), (1004, 80), (1005, 88), (1500, 220), (1500, 280))

@@ -37,10 +37,15 @@ ROUNDS_EACH, ROUNDS, LARGEST_FACE = 0.2, 40, 3000
 FEW_ROUNDS = 4
 # Newton steps of :func:`turn`, its most coordinates, and its damping: the first, its factor, and the most.
 TURNS, LARGEST_TURN, DAMPINGS = 50, 500, (1.0 / 512.0, 8.0, 1e15)
+# How often such a step on a loss is halved before it is damped more, and the share of its promise that it must bring.
+HALVINGS, ENOUGH = 24, 0.1
 
 # Steps on a model of f that lower F by less than the first share of what they lower the model do not count, by more
 # than the second raise trust in such models; the models, from the local one to the upper bound.
 ACCEPTED, TRUSTED, MIXES = 0.2, 0.7, (0.0, 0.01, 0.1, 1.0)
+# Where the least positive mix is trusted so many times in a row, one this many times as small, if that is no less than
+# the last number, is tried from then on.
+STREAK, FINER_MIX, FINEST_MIX = 8, 0.01, 1e-12
 # Newton steps on models, the share of the gap to which each model is settled, and bisections of a step.
 NEWTON_STEPS, FORCING, BISECTIONS = 200, 0.01, 60
 # These steps end where so many of them do not halve the gap.
@@ -186,7 +191,7 @@ class Trust:
     """How much of the bound on its curvature a model of f mixes in (:meth:`Problem.model`): more where steps fail."""
 
     def __init__(self, mixes: tuple[float, ...] = MIXES) -> None:
-        self.mixes, self.place = mixes, 0
+        self.mixes, self.place, self.streak = mixes, 0, 0
 
     @property
     def mix(self) -> float:
@@ -202,6 +207,11 @@ class Trust:
             self.place += 1
             return False
         if gain > TRUSTED * promised:
+            # Slopes may be tiny beside the bound, as those of a Huber loss with a small δ: steps would be tiny, too.
+            self.streak = self.streak + 1 if self.place == 1 else 0
+            if self.streak == STREAK and self.mix < 1.0 and FINER_MIX * self.mix >= FINEST_MIX:
+                self.mixes = (self.mixes[0], FINER_MIX * self.mix, *self.mixes[1:])
+                self.place, self.streak = 2, 0
             self.place = max(self.place - 1, 0)
         return True
 
@@ -283,10 +293,12 @@ def turn(problem: Problem, x: Vector, tolerance: float, limits: Limits) -> None:
     """Lower F in place by Newton steps over the non-zero coordinates of a point of the sphere; they keep their signs.
 
     The steps and their damping are those of :func:`counterpoise.kernels.programs.newton_steps`, with g replaced by its
-    tangent, which lies above it. A step is taken if it lowers F by more than ``tolerance``.
+    tangent, which lies above it. A step is taken if it lowers F by more than ``tolerance``. Where f is a loss its
+    curvature may change on the way, so the step is halved until it lowers F by a share of its promise.
     """
     objective, damping = problem.objective(x), 0.0
     first, factor, most = DAMPINGS
+    halvings, enough = (0, 0.0) if problem.f.quadratic is not None else (HALVINGS, ENOUGH)
     for _ in range(TURNS):
         free = np.flatnonzero(x)
         if len(free) < 2 or len(free) > LARGEST_TURN or limits.reached():
@@ -299,12 +311,18 @@ def turn(problem: Problem, x: Vector, tolerance: float, limits: Limits) -> None:
         while damping < most:
             step = _turning_step(H, slope - nu * z, z, nu, damping)
             if step is not None:
-                found = x.copy()
-                found[free] = side * _turned(z, step) + 0.0  # −0 becomes 0
-                if problem.objective(found) < objective - tolerance:
+                promise = float(step @ (nu * z - slope))  # twice that of a whole step
+                for share in 0.5 ** np.arange(halvings + 1):
+                    trial = x.copy()
+                    trial[free] = side * _turned(z, share * step) + 0.0  # −0 becomes 0
+                    if problem.objective(trial) < objective - max(tolerance, enough * share * promise):
+                        found = trial
+                        break
+                    if share * promise <= tolerance:
+                        break
+                if found is not None:
                     break
-                found = None
-                if float(step @ (nu * z - slope)) <= tolerance:  # twice what the step promises
+                if promise <= tolerance:
                     return
             damping = max(factor * damping, first)
         if found is None:
