@@ -1,8 +1,8 @@
-"""A walk over supports under floors that nearly fill the sum: simulated annealing.
+"""Simulated annealing over supports, for floors that nearly fill the sum.
 
-Where every member needs a minimum position, an exchange that pays often needs two newcomers with small floors in the
-place of one with a large one, and the promises of :mod:`counterpoise.kernels.swap_line` say little. So moves are drawn
-at random, one or two out and one or two in, solved, and taken if they lower F or, now and then, if they raise it.
+If every member needs a minimum position, a good exchange often replaces one member with a large floor by two with small
+floors, and the estimates of :mod:`counterpoise.kernels.swap_line` say little. So moves are drawn at random, up to two
+members out and up to two in, solved, and accepted if they lower F or, with some probability, if they raise it.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from counterpoise.kernels.swap_line import copy_support, load, solve_on, trim, u
 
 # Cumulative shares of the moves (out, in) = (1, 2), (2, 1), (0, 1), (1, 0), (2, 2); the others are (1, 1).
 SHARES = (0.12, 0.24, 0.30, 0.36, 0.46)
-# Newcomers are the best of up to so many draws.
+# A newcomer has the least floor of up to this many draws.
 DRAWS = 8
 OUT, IN = (1, 2, 0, 1, 2, 1), (2, 1, 1, 0, 2, 1)
 
 
 @outlined
 def _draw(problem, held, m, z, s, is_held, new_held, new_z, rng):
-    """Write a neighbouring support, not yet solved; return its size, 0 if it is none or cannot hold the sum."""
+    """Draw a neighbouring support, not yet solved; return its size, 0 if it is invalid or cannot reach the sum."""
     h, kind, share = problem.h, 0, rng.random()
     while kind < len(SHARES) and share >= SHARES[kind]:
         kind += 1
@@ -37,7 +37,7 @@ def _draw(problem, held, m, z, s, is_held, new_held, new_z, rng):
             return 0
         new_held[a], new_z[a] = new_held[m - 1 - k], new_z[m - 1 - k]
     for _ in range(IN[kind]):
-        # The least floor of a few: supports with one member more are rare, and theirs are small.
+        # Take the least floor of a few: supports with one more member are rare, and have small floors.
         i, draws = int(rng.random() * len(is_held)), int(rng.random() * DRAWS)
         for _ in range(draws):
             other = int(rng.random() * len(is_held))
@@ -56,7 +56,7 @@ def _draw(problem, held, m, z, s, is_held, new_held, new_z, rng):
 
 @allocating
 def _solved(problem, held, m, z):
-    """Return the size of a drawn support after its program, 0 if it cannot keep the rules."""
+    """Solve for the weights on a drawn support; return its size, 0 if it allows no feasible point."""
     if m == 0 or not make_feasible(problem.u, problem.h, held, m, z):
         return 0
     solve_on(problem, held, m, z)
@@ -65,9 +65,9 @@ def _solved(problem, held, m, z):
 
 @entry_point
 def anneal(problem, x, best_x, best, s, steps, hot, cold, rng):
-    """Make so many random moves from x, in place, at temperatures that fall from ``hot`` to ``cold``.
+    """Make ``steps`` random moves from x, in place, at temperatures that fall from ``hot`` to ``cold``.
 
-    A move that raises F by Δ is taken with probability exp(−Δ/temperature); with ``hot`` = 0 none is.
+    A move that raises F by Δ is accepted with probability exp(−Δ/temperature); with ``hot`` = 0 none is.
 
     Returns
     -------

@@ -1,7 +1,7 @@
-"""(S2) on the arc u: ‖x‖² = 1. The pair turns, xᵢ = v sin α, xⱼ = v cos α: a quarter of the circle if x ≥ 0, or all.
+"""(S2) on the arc u: ‖x‖² = 1, where a pair turns: xᵢ = v sin α, xⱼ = v cos α, on a quarter circle if x ≥ 0.
 
-With signs the circle is four quarters, xᵢ = ±v sin α and xⱼ = ±v cos α, and on each of them P is the P of the first
-quarter with other signs of b, c and d. Kinks of h at 0 lie where quarters meet, and g depends on |x| alone.
+With signs it turns on the full circle, four quarters with xᵢ = ±v sin α and xⱼ = ±v cos α. On each quarter P is that of
+the first with other signs of b, c and d. Kinks of h at 0 lie where quarters meet, and g depends only on |x|.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def outward(h, i, sign):
 def is_dominated(b, c, d, other_b, other_c):
     """Whether another quarter has P no larger at every angle, so that this one can be skipped.
 
-    ``other_b`` and ``other_c`` are b and c with xᵢ and xⱼ of the other sign, for which d changes its sign, too. Two
-    quarters differ in two of b, c and d: where two are worse than their alternatives, the alternative dominates.
+    ``other_b`` is b for the other sign of xᵢ and ``other_c`` is c for the other sign of xⱼ; either change also flips
+    the sign of d. Two quarters differ in two of b, c and d: if both are worse here, the other quarter dominates.
     """
     worse = (b > other_b) + (c > other_c) + (d > 0.0)
     return worse > 1 or (worse == 1 and d == 0.0)
@@ -58,8 +58,8 @@ def is_dominated(b, c, d, other_b, other_c):
 def _pair_step(u, problem, x, i, j, theta):
     """Minimise Q(α) of eq. (plb:nnspca:break) globally, v² = xᵢ² + xⱼ² (misprinted as 1 − xᵢ² + xⱼ²).
 
-    a = ½(Q_jj − Q_ii)v², b = (∇ᵢ − Q_ii xᵢ − Q_ij xⱼ)v, c = (∇ⱼ − Q_ij xᵢ − Q_jj xⱼ)v, d = Q_ij v², where ∇
-    includes h's slope and Q its θ.
+    a = ½(Q_jj − Q_ii)v², b = (∇ᵢ − Q_ii xᵢ − Q_ij xⱼ)v, c = (∇ⱼ − Q_ij xᵢ − Q_jj xⱼ)v, d = Q_ij v², where ∇ includes
+    the slope of h, and Q_ii and Q_jj include θ.
     """
     f, h, g = problem.f, problem.h, problem.g
     best_i, best_j, best = x[i], x[j], 0.0
@@ -75,7 +75,7 @@ def _pair_step(u, problem, x, i, j, theta):
     if u.signed:
         other_b, other_c = (outward(h, i, -1.0) - pull_i) * v, (outward(h, j, -1.0) - pull_j) * v
     for quarter in range(4 if u.signed else 1):
-        # i changes its side once, j before every other quarter.
+        # xᵢ changes its sign before quarter 2, xⱼ before quarters 1 and 3.
         if quarter == 2:
             b, other_b, d, v_i = other_b, b, -d, -v_i
         elif quarter > 0:
@@ -96,9 +96,8 @@ def _pair_step(u, problem, x, i, j, theta):
 def turning_polynomial(slope_i, slope_j, even_j, q_ii, q_jj, q_ij, v, crosses):
     """Return c₀ … c₄: turning j, at v > 0, towards a zero i changes a function by (c₀ + … + c₄t⁴)/(1 + t²)².
 
-    t = tan(α/2), and i becomes u = v sin α. The function has the slope ``slope_i`` along i, a quadratic part and the
-    slope ``slope_j`` along j; ``even_j`` is the part of ``slope_j`` that belongs to |xⱼ|. j becomes w = v cos α, or −w
-    if it ``crosses`` 0.
+    Here t = tan(α/2), xᵢ becomes u = v sin α, and xⱼ becomes w = v cos α, or −w if it ``crosses`` 0. The function has
+    the slopes ``slope_i`` and ``slope_j`` and a quadratic part; ``even_j`` is the part of ``slope_j`` due to |xⱼ|.
     """
     if crosses:
         rest = slope_j - even_j
@@ -112,10 +111,10 @@ def turning_polynomial(slope_i, slope_j, even_j, q_ii, q_jj, q_ij, v, crosses):
 
 @kernel
 def least_coefficient(c0, c1, c2, c3, c4, hill):
-    """Return a lower bound of (c₀ + c₁t + … + c₄t⁴)/(1 + t²)² + hill·min(sin α, cos α) on [0, 1], hill ≥ 0.
+    """Return a lower bound on (c₀ + c₁t + … + c₄t⁴)/(1 + t²)² + hill·min(sin α, cos α) on [0, 1], hill ≥ 0.
 
-    It is the least quotient of coefficients in Bernstein's basis, where those of (1 + t²)² are 1, 1, 4/3, 2, 4, those
-    of (1 + t²)² sin α are 0, ½, 1, 2, 4, and those of (1 + t²)² cos α are 1, 1, 1, 1, 0.
+    It is the least quotient of Bernstein coefficients. Those of (1 + t²)² are 1, 1, 4/3, 2, 4, those of
+    (1 + t²)² sin α are 0, ½, 1, 2, 4, and those of (1 + t²)² cos α are 1, 1, 1, 1, 0.
     """
     b1, b2 = c0 + 0.25 * c1, c0 + 0.5 * c1 + c2 / 6.0
     b3, b4 = c0 + 0.75 * c1 + 0.5 * c2 + 0.25 * c3, c0 + c1 + c2 + c3 + c4
@@ -124,7 +123,7 @@ def least_coefficient(c0, c1, c2, c3, c4, hill):
 
 @outlined
 def _bound_turns(slopes, diagonal, row, sign, v, slope_j, even_j, q_jj, crosses, pull, hill, promise):
-    """Raise ``promise`` to bounds of what turning j towards each i at 0 gains on one quarter, in one vectorised loop.
+    """Raise ``promise`` to bounds on the gain of turning j towards each zero i on one quarter, in a vectorised loop.
 
     g is bounded by ``arc_floor``. ``slopes`` are those of f + h in the direction of i, and ``sign`` is that of xᵢxⱼ.
     """
@@ -171,8 +170,7 @@ def _screened_best_pair(u, problem, x, theta, floor):
 def _printed_pair(x, total, product, rng):
     """Algorithm 3: i = argmax z, j = argmin z for z = |G ⊙ x − (xᵀG)x ⊙ x|.
 
-    z vanishes on every zero coordinate, so argmin alone would always name the first of them; ties are broken
-    at random.
+    z is 0 at every zero coordinate, so argmin alone would always return the first of them; ties are broken at random.
     """
     worst, largest, best, least, ties = 0, -1.0, 0, np.inf, 0
     for i in range(len(x)):
@@ -190,10 +188,10 @@ def _printed_pair(x, total, product, rng):
 
 @implements(violating_pair, Arc)
 def _violating_pair(u, problem, x, as_printed, rng):
-    """Return the coordinate i with the largest feasible |Gᵢ − (xᵀG)xᵢ| and the partner j that promises most.
+    """Return the coordinate i with the largest feasible |Gᵢ − (xᵀG)xᵢ| and the partner j with the best estimated gain.
 
-    Turning the pair has the slope τ = Gᵢxⱼ − Gⱼxᵢ and the curvature κ = xⱼ²Q_ii + xᵢ²Q_jj − 2xᵢxⱼQ_ij − Gᵢxᵢ − Gⱼxⱼ;
-    it promises τ²/2κ, or |τ| per radian where κ is not positive. Unlike the paper's S₂ this sees zero coordinates.
+    Turning the pair has the slope τ = Gᵢxⱼ − Gⱼxᵢ and the curvature κ = xⱼ²Q_ii + xᵢ²Q_jj − 2xᵢxⱼQ_ij − Gᵢxᵢ − Gⱼxⱼ.
+    The estimate is τ²/2κ, at most ½|τ|, or |τ| if κ ≤ 0. Unlike the paper's S₂ it considers zero coordinates.
     """
     f, h, g, n = problem.f, problem.h, problem.g, len(x)
     total = problem.work[0]
@@ -205,7 +203,7 @@ def _violating_pair(u, problem, x, as_printed, rng):
             side, tilt = -1.0, -tilt
         total[i] = f.gradient[i] + side * outward(h, i, side) + tilt
         if x[i] == 0.0 and side * total[i] >= 0.0:
-            total[i] = 0.0  # no way out of 0 is downhill: the coordinate is neither turned nor turned towards
+            total[i] = 0.0  # no direction away from 0 is downhill: the coordinate is not used
         product += total[i] * x[i]
     if as_printed:
         return _printed_pair(x, total, product, rng)
@@ -230,7 +228,7 @@ def _violating_pair(u, problem, x, as_printed, rng):
 
 @implements(repair, Arc)
 def _repair(u, h, x):
-    """Rescale to the radius."""
+    """Rescale x to the radius."""
     total = 0.0
     for value in x:
         total += value * value

@@ -1,6 +1,6 @@
-"""New arrays and the larger of two numbers, compiled once for all kernels.
+"""Creating and filling arrays, min and max, compiled once for all kernels.
 
-Numba compiles ``np.empty``, ``max`` and their like again for most of the functions that call them.
+Numba compiles ``np.empty``, ``max`` and similar functions again for most of the functions that call them.
 """
 
 from __future__ import annotations

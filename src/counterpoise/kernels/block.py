@@ -1,11 +1,11 @@
 """(S2) for blocks of k coordinates: linearised, nested and enumerated states.
 
 With B the block and z its new values, f's model is ½zᵀHz + bᵀz up to a constant, H = Q_BB + θI and
-b = ∇_B f + w_B − Hx_B. A *state* replaces g by a linear function of z and leaves a program of :mod:`.programs`, convex
-on the line, on a sphere on the arc. As with pairs, states only propose: :func:`block_change` scores every candidate by
-the true model, and the best one is kept if it is a decrease.
+b = ∇_B f + w_B − Hx_B. A *state* replaces g by a linear function of z. What remains is a program of :mod:`.programs`,
+convex on the line, on a sphere on the arc. As with pairs, states only propose candidates: :func:`block_change` scores
+each by the true model, and the best one is kept if it is a decrease.
 
-With signs every orthant is the non-negative one after a reflection; a block is solved in two of them.
+With signs, a reflection turns every orthant into the non-negative one; a block is solved in two orthants.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from counterpoise.kernels.separable import slope_left, slope_right
 from counterpoise.kernels.smooth import curvature, load_slopes, moved, slope
 
 LINEARISED, NESTED, ENUMERATED = 0, 1, 2
-# How blocks are chosen: uniformly, by the support, or by the caller.
+# How blocks are chosen: uniformly, with a preference for the support, or by the caller.
 UNIFORM, SUPPORT, GIVEN = 0, 1, 2
 
 
@@ -45,7 +45,7 @@ def block_change(problem, x, block, H, q, even, z):
 
 @allocating
 def block_step(problem, x, block, theta, kind, best_z):
-    """Write the best candidate of the block into ``best_z``; return by how much it decreases the model (0 for none)."""
+    """Write the best candidate of the block to ``best_z``; return the decrease of the model (0 if there is none)."""
     f, h, u, k = problem.f, problem.h, problem.u, len(block)
     H, q, b, even = table(k, k), reals(k), reals(k), reals(k)
     here, side, before = reals(k), reals(k), reals(k)
@@ -67,7 +67,7 @@ def block_step(problem, x, block, theta, kind, best_z):
         return -_best_state(problem, x, block, kind, H, q, b, even, side, here, 0.0, best_z)
     best, start = 0.0, copied(here)
     for orthant in range(2):
-        # That of x, and that in which the block lies without g.
+        # The orthant of x, and that of the block's minimiser without g.
         if orthant == 1:
             power_steps(H, b, even, True, start)
         differs = False
@@ -85,7 +85,7 @@ def block_step(problem, x, block, theta, kind, best_z):
 
 @allocating
 def _best_state(problem, x, block, kind, H, q, b, even, side, start, best, best_z):
-    """Write the best candidate of all states, if it is below ``best``, into ``best_z``; return the lower of the two.
+    """Write the best candidate of all states to ``best_z`` if it is below ``best``; return the lower of the two.
 
     The states are those of the block with its coordinates multiplied by ``side``, ±1.
     """
@@ -136,7 +136,7 @@ def _best_state(problem, x, block, kind, H, q, b, even, side, start, best, best_
 
 @kernel
 def accept_block(problem, x, block, z):
-    """Write the block into x and let every term follow, two coordinates at a time."""
+    """Write the block into x and update the cached state of every term."""
     k = len(block)
     for a in range(0, k, 2):
         i = block[a]
@@ -156,7 +156,7 @@ def accept_block(problem, x, block, z):
 
 @kernel
 def random_block(n, rng, block, chosen):
-    """Fill ``block[chosen:]`` with coordinates that are not in it yet, uniformly."""
+    """Fill ``block[chosen:]`` with uniformly drawn coordinates that are not in the block yet."""
     k = len(block)
     while chosen < k:
         i = int(rng.random() * n)
@@ -171,9 +171,9 @@ def random_block(n, rng, block, chosen):
 
 @allocating
 def support_block(problem, x, rng, block):
-    """Take a random share of the block from the coordinates off their lower bounds, half of the rest by least slopes.
+    """Draw a random share of the block from coordinates off their lower bounds, half of the rest by least slopes.
 
-    The share varies from one coordinate to all but one: no fixed share serves all stages of a run.
+    The share varies from one coordinate to all but one, because no fixed share suits all stages of a run.
     """
     k, n = len(block), len(x)
     above, count, signed = integers(n), 0, is_signed(problem.u)
@@ -183,7 +183,7 @@ def support_block(problem, x, rng, block):
             count += 1
     chosen, share = 0, 1 + int(rng.random() * (k - 1))
     if count <= k // 2 and rng.random() < 0.5:
-        share = count  # a small support as a whole: every exchange with the rest is then open
+        share = count  # take a small support as a whole, so that every exchange with the rest is possible
     while chosen < share and chosen < count:
         pick = chosen + int(rng.random() * (count - chosen))
         above[chosen], above[pick] = above[pick], above[chosen]
@@ -193,7 +193,7 @@ def support_block(problem, x, rng, block):
     gradient = problem.f.gradient
     wanted = chosen + (k - chosen) // 2
     while chosen < wanted:
-        # The least slope among a random sample of the rest: cheap, and not the same coordinate every time.
+        # Take the least slope in a random sample: cheap, and not the same coordinate every time.
         least, value = -1, np.inf
         for _ in range(larger(8, n // 8)):
             i = int(rng.random() * n)
@@ -215,9 +215,9 @@ def support_block(problem, x, rng, block):
 
 @entry_point
 def block_epoch(problem, x, block, z, how, kind, theta, tol, level, trials, patience, rng, age):
-    """Run at most ``trials`` block steps, in place; return (done, accepted, settled) as :func:`sweep.epoch` does.
+    """Run at most ``trials`` block steps, in place; return (done, accepted, settled, decrease).
 
-    ``block`` and ``z`` are those of the last step, whose decrease is returned besides.
+    The first three are as in :func:`sweep.epoch`; ``block``, ``z`` and the decrease are those of the last step.
     """
     accepted, floor, gain = 0, tol * abs(level[0]) + level[1], 0.0
     for done in range(trials):
@@ -241,7 +241,7 @@ def block_epoch(problem, x, block, z, how, kind, theta, tol, level, trials, pati
 
 
 def best_of_block(problem: Terms, x: Vector, block: Vector, theta: float, kind: int, z: Vector) -> float:
-    """Return the decrease of one block step, its new values in ``z``; x is left as it is."""
-    # One compiled function serves runs and single blocks; no decrease is above ∞.
+    """Return the decrease of one block step, and write its new values to ``z``; x is not changed."""
+    # One compiled function serves runs and single blocks; with a floor of ∞ no step is accepted.
     level, age, unused = np.array([0.0, np.inf]), np.array([0, 1, 0]), np.random.default_rng(0)
     return float(block_epoch(problem, x, block, z, GIVEN, kind, float(theta), 0.0, level, 1, 2, unused, age)[3])

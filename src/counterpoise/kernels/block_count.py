@@ -1,4 +1,4 @@
-"""States of blocks under AtMost: which coordinates of a block may be non-zero."""
+"""States of blocks under AtMost: the choice of coordinates of a block that may be non-zero."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _change_count(g, x, block, z):
 
 @verb
 def refill(u, lo, hi, here, z):
-    """Move z, some coordinates of a block that is to become 0 elsewhere, to where it keeps u; return whether it can."""
+    """Move z, the coordinates of a block that do not become 0, so that u(x) = 0 holds; return whether it can."""
     raise NotImplementedError
 
 
@@ -57,7 +57,7 @@ def _refill_arc(u, lo, hi, here, z):
 
 @allocating
 def solve_part(u, x, block, H, b, lo, hi, free, m, z):
-    """Write the candidate whose first m coordinates of ``free`` may be non-zero; x itself if they cannot keep u."""
+    """Write the candidate in which only ``free[:m]`` may be non-zero; x itself if u(x) = 0 cannot hold then."""
     k = len(z)
     part, tilt, low, high, point = table(m, m), reals(m), reals(m), reals(m), reals(m)
     here = reals(k)
@@ -88,7 +88,7 @@ def _places_of_block(g, x, block):
 
 @implements(propose, AtMost)
 def _propose_count(g, u, x, block, H, b, lo, hi, ranking, state, z):
-    """State t: the first min(k, places) − t of the ranking may be non-zero; state −1: those that are."""
+    """State t: the first min(k, places) − t of the ranking may be non-zero; state −1: the current non-zeros."""
     k = len(z)
     most = smaller(k, _places_of_block(g, x, block))
     if state >= most:
@@ -115,7 +115,7 @@ def _propose_count(g, u, x, block, H, b, lo, hi, ranking, state, z):
 
 @implements(enumerate_states, AtMost)
 def _enumerate_count(g, u, x, block, H, b, lo, hi, state, z):
-    """All sets of as many coordinates as may be non-zero, or of fewer."""
+    """State t: the coordinates in the binary digits of t may be non-zero, if these are not too many."""
     k = len(z)
     if state >= 1 << k:
         return -1

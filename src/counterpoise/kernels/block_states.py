@@ -1,6 +1,6 @@
-"""States of blocks: the programs of the constraints, and what TopSum and the smooth concave terms propose.
+"""States of blocks: the programs of the constraints, and the candidates of TopSum and the smooth concave terms.
 
-A *state* replaces g by a linear function of the block's new values z, as :mod:`.block` explains.
+A *state* replaces g by a linear function of the block's new values z; see :mod:`.block`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from counterpoise.kernels.dispatch import allocating, allocating_verb, implement
 from counterpoise.kernels.line import Line
 from counterpoise.kernels.programs import solve_box_sum, solve_on_sphere
 
-# By so much, relative to its size, rounding may take a block off the constraint.
+# Relative tolerance for the rounding error of a block in the constraint.
 STAYS = 1e-13
 
 
@@ -23,7 +23,7 @@ STAYS = 1e-13
 
 @verb
 def is_signed(u):
-    """Return whether blocks have signs, and h a part Σ evenᵢ|xᵢ|."""
+    """Return whether x may have any sign and h a part Σ evenᵢ|xᵢ|."""
     return False
 
 
@@ -50,7 +50,7 @@ def _solve_state_arc(u, H, b, lo, hi, z):
 
 @verb
 def stays(u, lo, hi, here, z):
-    """Return whether a block that goes from ``here`` to z stays on u(x) = 0 and within its bounds, but for rounding."""
+    """Return whether a block that moves from ``here`` to z stays on u(x) = 0 and in its bounds, up to rounding."""
     raise NotImplementedError
 
 
@@ -76,7 +76,7 @@ def _stays_arc(u, lo, hi, here, z):
     return abs(total) <= STAYS * size
 
 
-# How g changes over a block, and what its states propose.
+# The change of g over a block, and the candidates of its states.
 
 
 @allocating_verb
@@ -87,7 +87,7 @@ def concave_change(g, x, block, z):
 
 @allocating_verb
 def propose(g, u, x, block, H, b, lo, hi, ranking, state, z):
-    """Write the candidate of one state into z, which holds a feasible start; return whether there was such a state.
+    """Write the candidate of one state to z, which holds a feasible start; return whether the state exists.
 
     ``ranking`` orders the block by the solution without g, largest first. State −1 is the state of x itself.
     """
@@ -96,13 +96,13 @@ def propose(g, u, x, block, H, b, lo, hi, ranking, state, z):
 
 @allocating_verb
 def enumerate_states(g, u, x, block, H, b, lo, hi, state, z):
-    """Write the candidate of one of all states into z; return 1, 0 if the state is empty, −1 after the last state."""
+    """Write the candidate of a state to z, over all states; return 1, 0 if the state is empty, −1 after the last."""
     raise NotImplementedError
 
 
 @kernel
 def _outside(g, block, k, values):
-    """Fill ``values`` with the magnitudes of ranks s−K+1 … s among the coordinates outside the block, K = min(k, s)."""
+    """Write the magnitudes of ranks s−K+1 … s among the coordinates outside the block, K = min(k, s); return K."""
     K = smaller(k, g.s)
     taken, r = 0, 0
     while taken < g.s and r < len(g.order):
@@ -122,7 +122,7 @@ def _outside(g, block, k, values):
 
 @outlined
 def _top_of_both(outside, K, sizes):
-    """Return the sum of the K largest of ``outside`` (descending) and ``sizes`` (sorted here, descending) together."""
+    """Return the sum of the K largest of ``outside`` (descending) and ``sizes`` (sorted here, in place) together."""
     k = len(sizes)
     for a in range(1, k):
         value, c = sizes[a], a
@@ -175,7 +175,7 @@ def _change_norm(g, x, block, z):
 def _propose_top(g, u, x, block, H, b, lo, hi, ranking, state, z):
     """State t: the first p = min(k, s) − t of the ranking are among the s largest.
 
-    Each state drops from the ranking the coordinate that the last one left smallest: backward elimination.
+    Each state drops the coordinate that is smallest in the solution of the previous state (backward elimination).
     """
     k, lam, s = len(z), g.lam, g.s
     most = smaller(k, s)
@@ -201,13 +201,13 @@ def _propose_top(g, u, x, block, H, b, lo, hi, ranking, state, z):
 
 @verb
 def fill_vertex(u, lo, hi, ranking, z):
-    """Write the vertex of the feasible set that ``ranking`` names; return whether the set has one."""
+    """Write the vertex of the feasible set that belongs to ``ranking``; return whether there is one."""
     return False
 
 
 @implements(fill_vertex, Line)
 def _fill_vertex(u, lo, hi, ranking, z):
-    """Raise the coordinates to their upper bounds in the order of ``ranking`` until the block's sum is spent."""
+    """Raise coordinates to their upper bounds in the order of ``ranking`` until the block's sum is used up."""
     spare = 0.0
     for a in range(len(z)):
         spare += z[a] - lo[a]
@@ -224,7 +224,7 @@ def _fill_vertex(u, lo, hi, ranking, z):
 @implements(propose, ConcaveQuadratic)
 @implements(propose, Norm2)
 def _propose_vertex(g, u, x, block, H, b, lo, hi, ranking, state, z):
-    """The sum leaves one state: the first of the ranking at their upper bounds, the rest at the lower."""
+    """State 0: the first of the ranking at their upper bounds, the rest at the lower; state −1: g linearised at x."""
     if state > 0:
         return False
     if state == 0:
@@ -238,7 +238,7 @@ def _propose_vertex(g, u, x, block, H, b, lo, hi, ranking, state, z):
 
 @implements(enumerate_states, TopSum)
 def _enumerate_top(g, u, x, block, H, b, lo, hi, state, z):
-    """All 2ᵏ sets S of block coordinates among the s largest: g is the least of their linear functions (x ≥ 0)."""
+    """State t: one of the 2ᵏ sets of block coordinates is among the s largest; g is their minimum (x ≥ 0)."""
     k, lam = len(z), g.lam
     if state >= 1 << k:
         return -1
@@ -255,10 +255,10 @@ def _enumerate_top(g, u, x, block, H, b, lo, hi, state, z):
 
 @allocating
 def stationary_on_face(H, b, lo, hi, state, most_free, z):
-    """Write the stationary point of ½zᵀHz + bᵀz on a face of the box with 1ᵀz as it is; return whether it is inside.
+    """Write the stationary point of ½zᵀHz + bᵀz on a face of the box with 1ᵀz unchanged; return whether it is inside.
 
-    The base-3 digits of ``state`` put each coordinate on lo, on hi, or set it free. Gaussian elimination with pivoting
-    on the bordered system; a singular face is passed over, because its minimum recurs on a smaller face.
+    The base-3 digits of ``state`` put each coordinate on lo, on hi, or set it free. The bordered system is solved by
+    Gaussian elimination with pivoting; a singular face is skipped, because its minimum recurs on a smaller face.
     """
     k, spare, m, reach = len(z), np.sum(z), 0, 0.0
     free = integers(k)
@@ -271,7 +271,7 @@ def stationary_on_face(H, b, lo, hi, state, most_free, z):
         else:
             z[a] = lo[a] if digit == 0 else hi[a]
             if not np.isfinite(z[a]):
-                return False  # there is no such face; where the sum is the limit, the others are at their bounds
+                return False  # no such face: a coordinate limited only by the sum is free
             spare -= z[a]
             reach += abs(z[a])
     if m == 0 or m > most_free:
@@ -306,7 +306,7 @@ def stationary_on_face(H, b, lo, hi, state, most_free, z):
                 ratio = system[row, column] / system[column, column]
                 for c in range(column, m + 2):
                     system[row, c] -= ratio * system[column, c]
-    # The last free coordinate takes what the sum leaves, so that a poorly conditioned face is still on the sum.
+    # The last free coordinate takes the rest of the sum, so that the sum holds even on an ill-conditioned face.
     for a in range(m):
         value, i = (system[a, m + 1] / system[a, a] if a + 1 < m else spare), free[a]
         slack = 1e-14 * larger(abs(lo[i]), abs(hi[i])) if np.isfinite(lo[i]) and np.isfinite(hi[i]) else 0.0
@@ -319,7 +319,7 @@ def stationary_on_face(H, b, lo, hi, state, most_free, z):
 
 @implements(enumerate_states, ConcaveQuadratic)
 def _enumerate_square(g, u, x, block, H, b, lo, hi, state, z):
-    """All 3ᵏ faces: the least of a quadratic on a polytope is stationary on the face that holds it."""
+    """State t: one of the 3ᵏ faces; a minimiser of a quadratic on a polytope is stationary on its face."""
     k, lam = len(z), g.lam
     if state >= 3**k:
         return -1
@@ -331,7 +331,7 @@ def _enumerate_square(g, u, x, block, H, b, lo, hi, state, z):
 
 @implements(enumerate_states, Norm2)
 def _enumerate_norm(g, u, x, block, H, b, lo, hi, state, z):
-    """All vertices, with at most one coordinate off its bounds: enough in the exact regime, where two never pay."""
+    """State t: a vertex, with at most one coordinate off its bounds; above the exactness threshold these suffice."""
     if state >= 3 ** len(z):
         return -1
     return 1 if stationary_on_face(H, b, lo, hi, state, 1, z) else 0

@@ -1,7 +1,7 @@
 """The cache of compiled kernels on disk.
 
-Only entry points are cached, and their cache key contains :func:`fingerprint`, a hash of the sources that they are made
-of. Editing one of them is a cache miss, never a stale hit.
+Only entry points are cached, and their cache key contains :func:`fingerprint`, a hash of all sources that they use.
+Editing one of these causes a cache miss, never a stale hit.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 
 Function = Callable[..., Any]
-# Bytes before the data of a cache file.
+# Bytes of the checksum at the beginning of a cache file.
 CHECKSUM = 16
-# Files of bodies that were registered from outside, by verb and term.
+# Sources of bodies that were registered from outside the package, by verb and term.
 _registered_sources: dict[tuple[str, str], str] = {}
 
 
 class StampedCache(FunctionCache):  # type: ignore[misc]
-    """Numba's disk cache with the fingerprint of the sources in its key, and files that are checked."""
+    """Numba's disk cache with the fingerprint of the sources in its key, and with checksums in its files."""
 
     def __init__(self, function: Function) -> None:
         super().__init__(function)
@@ -42,16 +42,16 @@ class StampedCache(FunctionCache):  # type: ignore[misc]
         return (*super()._index_key(sig, codegen), fingerprint(self._module, sig))
 
     def _save_overload(self, sig: Any, data: Any) -> None:
-        # A disk that is full or read-only costs the next process a compilation, and not this one its run.
+        # If the disk is full or read-only, the next process compiles again, but this one must not fail.
         with contextlib.suppress(OSError):
             super()._save_overload(sig, data)
 
 
 class _CheckedFile(IndexDataCacheFile):  # type: ignore[misc]
-    """Numba's index and data files; what is damaged, or was written for another key, is compiled again.
+    """Numba's index and data files; entries that are damaged or belong to another key are compiled again.
 
     Two processes that compile different signatures of one function at the same time may give both data files the same
-    name, so that each file says what it is for. A checksum comes first: damaged machine code would crash the process.
+    name, so each file contains its key. It begins with a checksum, because damaged machine code would crash.
     """
 
     def save(self, key: Any, data: Any) -> None:
@@ -64,7 +64,7 @@ class _CheckedFile(IndexDataCacheFile):  # type: ignore[misc]
     def _load_index(self) -> dict[Any, str]:
         try:
             index: dict[Any, str] = super()._load_index()
-        except Exception:  # whatever a damaged pickle raises
+        except Exception:  # a damaged pickle may raise anything
             return {}
         return index
 
@@ -77,7 +77,7 @@ class _CheckedFile(IndexDataCacheFile):  # type: ignore[misc]
         content = Path(self._data_path(name)).read_bytes()
         mark, content = content[:CHECKSUM], content[CHECKSUM:]
         if mark != _checksum(content):
-            raise OSError(f"{name} is damaged.")  # which the caller takes for a file that is not there
+            raise OSError(f"{name} is damaged.")  # the caller treats it as a missing file
         return pickle.loads(content)
 
 
@@ -88,8 +88,8 @@ def _checksum(content: bytes) -> bytes:
 def fingerprint(module: str, types: Any) -> str:
     """Return a hash of the sources of an entry point in a module, called with arguments of the given Numba types.
 
-    These are the kernel modules that it imports, directly or not, those in which the classes of its terms stand, and
-    the bodies that were registered for these classes from outside.
+    These are the kernel modules that it imports, directly or not, those that define the classes of its terms, and the
+    bodies that were registered for these classes from outside the package.
     """
     classes = _classes_in(types)
     names = {_kernel_name(module), "dispatch"} | {_kernel_name(each.__module__) for each in classes}
@@ -117,7 +117,7 @@ def _classes_in(types: Any) -> set[type]:
 
 
 def _kernel_name(module: str) -> str:
-    """Return the last part of a module's name, "" for one outside the kernels, of which Numba itself keeps track."""
+    """Return the last part of a module's name, "" if it is not a kernel module; Numba itself tracks those."""
     package, _, name = module.rpartition(".")
     return name if package == __package__ else ""
 
@@ -129,7 +129,7 @@ def _text_of(name: str) -> str:
 
 @functools.cache
 def _imports_of(name: str) -> frozenset[str]:
-    """Return the kernel modules that the text of a kernel module names."""
+    """Return the kernel modules that the source of a kernel module mentions."""
     text = _text_of(name)
     listed = ",".join(re.findall(r"from counterpoise\.kernels import \(?([\w,\s]+)", text))
     named = {*re.findall(r"counterpoise\.kernels\.(\w+)", text), *re.findall(r"\w+", listed)}
@@ -137,12 +137,12 @@ def _imports_of(name: str) -> frozenset[str]:
 
 
 def register_source(verb: str, term: type, function: Function) -> None:
-    """Note a body that is registered from outside the package."""
+    """Record the source of a body that is registered from outside the package."""
     _registered_sources[verb, f"{term.__module__}.{term.__qualname__}"] = _source_of(function)
 
 
 def _source_of(function: Function) -> str:
-    """Return the whole file that defines ``function``, because its helpers live there too."""
+    """Return the whole file that defines ``function``, because its helpers are there too."""
     file = inspect.getsourcefile(function)
     if file is not None and Path(file).is_file():
         return Path(file).read_text(encoding="utf-8")
@@ -150,6 +150,6 @@ def _source_of(function: Function) -> str:
     return repr((code.co_code, code.co_consts, code.co_names))
 
 
-# Read now, because a file that is edited while this process runs is not what this process compiles.
+# Read all files now: a file that is edited while this process runs is not what this process compiles.
 for _file in Path(__file__).parent.glob("*.py"):
     _text_of(_file.stem)

@@ -17,7 +17,7 @@ from counterpoise.kernels.smooth import load
 from counterpoise.kernels.topsum import others, reposition, sort_by_magnitude, top_tail
 
 ROOT_HALF = 0.7071067811865476
-UNBOUNDED = 1e300  # ∞ would make NaN where it meets an empty interval
+UNBOUNDED = 1e300  # ∞ times an interval of length 0 would be NaN
 
 
 class TopSum(NamedTuple):
@@ -67,28 +67,28 @@ def minimise_on_line(g, x, i, j, alpha, beta, low, high):
 def minimise_on_arc(g, x, i, j, a, b, c, d, v):
     """Return candidates t = tan(α/2), −1 for none; one of them, or an end of the arc, must be a global minimiser.
 
-    That is of a cos²α + b sin α + c cos α + d sin α cos α + g on |xᵢ| = v sin α, |xⱼ| = v cos α, 0 ≤ α ≤ π/2.
+    The objective is a cos²α + b sin α + c cos α + d sin α cos α + g on |xᵢ| = v sin α, |xⱼ| = v cos α, 0 ≤ α ≤ π/2.
     """
     raise NotImplementedError
 
 
 @verb
 def repositioned(g, i, old, new):
-    """Follow the move xᵢ: old → new; by default there is no state to update."""
+    """Update the cached state of g after the move xᵢ: old → new; by default there is none."""
 
 
 @verb
 def slope_floor(g, x, i):
     """Return (ρᵢ, σᵢ) with g(x + η(eᵢ − eⱼ)) − g(x) ≥ (ρᵢ − σⱼ)η + ½κη² for η ≥ 0.
 
-    By default a bound that rules nothing out.
+    The default bound rules out no pair.
     """
     return -UNBOUNDED, 0.0
 
 
 @verb
 def curvature_floor(g):
-    """Return κ, the curvature of the bound of :func:`slope_floor`."""
+    """Return κ, the curvature of the bound in :func:`slope_floor`."""
     return 0.0
 
 
@@ -100,8 +100,9 @@ def barrier(g, x, j, capacity):
 
 @verb
 def arc_floor(g, x, j):
-    """Return (λ, b): over a pair (zero i, j) on the arc, with u and w their new magnitudes and v = |xⱼ|,
-    g rises by at least −λ(u + w − v) + b·min(u, w). By default a bound that rules nothing out.
+    """Return (λ, b) such that g rises by at least −λ(u + w − v) + b·min(u, w) over a pair (zero i, j) on the arc.
+
+    u and w are the new magnitudes of i and j, and v = |xⱼ|. The default bound rules out no pair.
     """
     return UNBOUNDED, 0.0
 
@@ -162,7 +163,7 @@ def _arc_top(g, x, i, j, a, b, c, d, v):
     pull = g.lam * v
     first, second = others(g, i, j)
     both0, both1, i0, i1, j0, j1, none0, none1 = -1.0, -1.0, -1.0, -1.0, -1.0, -1.0, -1.0, -1.0
-    # Somewhere on the arc both coordinates reach v/√2 and one of them reaches v, and no more.
+    # On the arc the smaller of the two magnitudes is at most v/√2, and the larger is between v/√2 and v.
     if v * ROOT_HALF >= first:
         both0, both1 = half_angle_minimisers(a, b - pull, c - pull, d)
     if v >= second:
@@ -177,15 +178,16 @@ def _arc_top(g, x, i, j, a, b, c, d, v):
 def _slope_floor_top(g, x, i):
     if g.signed:
         return -2.0 * g.lam, 0.0
-    # Mass that moves onto a zero makes x flatter, and ‖·‖_[s] is Schur-convex: it cannot rise.
+    # Moving mass onto a zero makes x flatter, and ‖·‖_[s], which is Schur-convex, cannot rise.
     return (0.0 if x[i] == 0.0 else -g.lam), 0.0
 
 
 @implements(barrier, TopSum)
 def _barrier_top(g, x, j, capacity):
-    """For a zero i the loss of ‖x‖_[s] is concave in η, 0 at η = 0 and ≥ 0 at the capacity.
+    """Return the slope of two chords below the loss of ‖x‖_[s], times λ.
 
-    So it lies above the two chords to its value at half the capacity.
+    For a zero i the loss is concave in η, 0 at η = 0 and ≥ 0 at the capacity, so it lies above the two chords to its
+    value at half the capacity.
     """
     if g.signed or capacity <= 0.0 or capacity == np.inf:
         return 0.0
@@ -199,7 +201,7 @@ def _barrier_top(g, x, j, capacity):
 
 @implements(arc_floor, TopSum)
 def _arc_floor_top(g, x, j):
-    """λ, and the slope of the hill: λ·min(u, w, first) when nothing outside the pair waits for a place."""
+    """Return λ and b: if the s-th largest outside the pair is 0, g also rises by λ·min(u, w, first)."""
     last = g.order[len(g.order) - 1]
     if last == j or x[j] == 0.0:
         return g.lam, 0.0
@@ -238,7 +240,7 @@ def _change_norm(g, x, i, new_i, j, new_j):
     before = np.sqrt(g.square[0])
     after = np.sqrt(larger(g.square[0] + rise, 0.0))
     total = before + after
-    # The quotient is the difference of the roots without its cancellation.
+    # The quotient is the difference of the square roots, without cancellation.
     return -g.lam * rise / total if total > 0.0 else 0.0
 
 
@@ -246,7 +248,7 @@ def _change_norm(g, x, i, new_i, j, new_j):
 def _least_beyond(alpha, b, lam, r, near, far):
     """Minimise ½αt² + bt − λ√(2t² + r) on [near, far] with near ≥ 0.
 
-    There P′ is convex, so P has at most one interior local minimiser, the larger root of P′; Newton from
+    P′ is convex there, so P has at most one interior local minimiser, the larger root of P′; Newton's method from
     ``far`` reaches it monotonically. ``near`` is the other candidate.
     """
     t = far
@@ -259,7 +261,7 @@ def _least_beyond(alpha, b, lam, r, near, far):
             bend = alpha - 2.0 * lam * r / (root * root * root)
             if value <= 0.0:
                 break
-            if bend <= 0.0:  # P′ > 0 left of here as well: P rises from near to far
+            if bend <= 0.0:  # P′ > 0 to the left of t as well: P rises from near to far
                 t = near
                 break
             following = t - value / bend
@@ -276,12 +278,12 @@ def _least_beyond(alpha, b, lam, r, near, far):
 
 @implements(minimise_on_line, Norm2)
 def _line_norm(g, x, i, j, alpha, beta, low, high):
-    """Eq. (plb:bin:sub4), centred: t = η + (xᵢ − xⱼ)/2 makes P even but for the term bt.
+    """Eq. (plb:bin:sub4), centred: with t = η + (xᵢ − xⱼ)/2, P is even except for the term bt.
 
-    So a point of the side of −b beats its mirror image, and the other side matters only beyond it.
+    So a point on the side of −b beats its mirror image, and the other side matters only where it reaches further.
     No quartic is needed (the printed derivative is twice the true one).
     """
-    # Scalars first: a loop that holds arrays costs ten times more in reference counts than in arithmetic.
+    # Read scalars first: in a loop that uses arrays, reference counting costs ten times the arithmetic.
     lam, centre = g.lam, 0.5 * (x[i] - x[j])
     r = larger(g.square[0] - 2.0 * centre * centre, 0.0)
     b = beta - alpha * centre
@@ -340,7 +342,7 @@ def _line_concave(g, x, i, j, alpha, beta, low, high):
 
 @implements(minimise_on_arc, ConcaveQuadratic)
 def _arc_concave(g, x, i, j, a, b, c, d, v):
-    """‖x‖² is constant on the arc."""
+    """Ignore g, because ‖x‖² is constant on the arc."""
     t0, t1 = half_angle_minimisers(a, b, c, d)
     return t0, t1, -1.0, -1.0, -1.0, -1.0, -1.0, -1.0
 

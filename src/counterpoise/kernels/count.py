@@ -1,4 +1,4 @@
-"""g in kernels: at most s non-zeros."""
+"""g in kernels: bodies of AtMost, which allows at most s non-zeros."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from counterpoise.kernels.smooth import load
 
 @kernel
 def _spare_places(g, x, i, j):
-    """Return how many of the two coordinates of a pair may be non-zero."""
+    """Return how many coordinates of the pair may be non-zero; 2 or more if both may."""
     return g.s - g.count[0] + int(x[i] != 0.0) + int(x[j] != 0.0)
 
 
@@ -46,7 +46,7 @@ def _change_count(g, x, i, new_i, j, new_j):
 
 @implements(minimise_on_line, AtMost)
 def _line_count(g, x, i, j, alpha, beta, low, high):
-    """The parabola's own minimiser where both may be non-zero, otherwise the better of the points where one is 0."""
+    """Return the parabola's minimiser if both may be non-zero, otherwise the better point at which one is 0."""
     if _spare_places(g, x, i, j) >= 2:
         if alpha > 0.0:
             return smaller(larger(-beta / alpha, low), high)
@@ -61,7 +61,7 @@ def _line_count(g, x, i, j, alpha, beta, low, high):
 
 @implements(minimise_on_arc, AtMost)
 def _arc_count(g, x, i, j, a, b, c, d, v):
-    """Between the ends of the arc both coordinates are non-zero."""
+    """Propose interior points only if both coordinates may be non-zero; in the arc's interior both are."""
     t0, t1 = -1.0, -1.0
     if _spare_places(g, x, i, j) >= 2:
         t0, t1 = half_angle_minimisers(a, b, c, d)
@@ -75,7 +75,7 @@ def _slope_floor_count(g, x, i):
 
 @implements(barrier, AtMost)
 def _barrier_count(g, x, j, capacity):
-    """Without a spare place a zero coordinate takes all of xⱼ or nothing."""
+    """Return a huge barrier if j must give all of xⱼ or nothing, because s coordinates are already non-zero."""
     return UNBOUNDED if g.count[0] >= g.s and x[j] != 0.0 and capacity == x[j] else 0.0
 
 

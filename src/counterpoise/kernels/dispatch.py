@@ -1,8 +1,8 @@
-"""Verbs that choose their compiled body by the type of their first argument, and how kernels are compiled.
+"""Dispatch of verbs by the type of their first argument, and the compilation of kernels.
 
-A *term* is a NamedTuple of numbers and arrays. A *verb* is a function such as ``change(g, x, i, a, j, b)``
-whose body depends on the type of its first argument. :func:`implements` registers a body, also from
-outside the package; the same lookup serves compiled code and plain Python (``NUMBA_DISABLE_JIT=1``).
+A *term* is a NamedTuple of numbers and arrays. A *verb* is a function such as ``change(g, x, i, a, j, b)`` whose body
+depends on the type of its first argument. :func:`implements` registers a body, also from outside the package; the same
+lookup serves compiled code and plain Python (``NUMBA_DISABLE_JIT=1``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from numba.extending import overload
 from counterpoise.kernels.cache import StampedCache, register_source
 
 Function = Callable[..., Any]
-# Passes for closures, ``with``, string literals, literals as types, inlined overloads and array expressions.
+# Passes that plain functions do not need: for closures, ``with``, literals, inlined overloads, array expressions.
 NOT_FOR_PLAIN = {
     untyped_passes.WithLifting,
     untyped_passes.InlineClosureLikes,
@@ -49,9 +49,9 @@ NOT_FOR_PLAIN = {
 
 @register_pass(mutates_CFG=False, analysis_only=True)
 class _LeaveOptimisation(FunctionPass):  # type: ignore[misc]
-    """Leave the optimisation of an inner function to the entry points that it becomes a part of.
+    """Leave the optimisation of an inner function to the entry points that include it.
 
-    Numba optimises every function together with all that it calls, so that one that is called through five others
+    Numba optimises every function together with all its callees, so that a function that is called through five others
     would be optimised six times.
     """
 
@@ -82,7 +82,7 @@ class _OfferForLinking(LoweringPass):  # type: ignore[misc]
         LoweringPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
-        # Numba identifies a function by a builtin that Python would call; here it is never called.
+        # Numba identifies a function by the builtin that Python would call; this one is never called.
         handle = list[Any]().append
         state.targetctx.insert_user_function(handle, state.cr.fndesc, [state.library])
         state["cr"] = state.cr._replace(cfunc=handle)
@@ -103,7 +103,7 @@ def _finish_without_machine_code(library: Any) -> None:
 
 
 def _is_plain(function: Function) -> bool:
-    """Return whether a function is of this package and has no closures."""
+    """Return whether a function belongs to this package and has no closures."""
     nested = any(inspect.iscode(each) for each in function.__code__.co_consts)
     return function.__module__.startswith("counterpoise.") and not nested
 
@@ -121,8 +121,8 @@ class _InnerCompiler(CompilerBase):  # type: ignore[misc]
         return [passes]
 
 
-# Inner functions have no wrapper for Python or C, and count no references (``_nrt``): the caller holds all arrays.
-# Without ``forceinline`` they would be inlined by force if the function that calls them first is.
+# Inner functions have no wrapper for Python or C and count no references (``_nrt``), because callers own all arrays.
+# Without an explicit ``forceinline`` they would inherit it from the function that calls them first.
 INNER = {
     "nogil": True,
     "error_model": "numpy",
@@ -145,37 +145,37 @@ def kernel(function: Function) -> Function:
     """Compile an inner function; it is cached as part of the entry points that call it.
 
     It is inlined by force, because a problem is about a hundred numbers and pointers, which take longer to pass than a
-    pair step takes. It neither allocates arrays nor returns any, so that no references are counted.
+    pair step takes. It must neither allocate nor return arrays, because references are not counted.
     """
     return _inner(function, forceinline=True)
 
 
 def outlined(function: Function) -> Function:
-    """Compile an inner function that stays a function of its own.
+    """Compile an inner function that is not inlined by force.
 
-    For long loops, which LLVM then vectorises, and for arithmetic on scalars, which is compiled once.
+    It is for long loops, which LLVM then vectorises, and for scalar arithmetic, which is then compiled only once.
     """
     return _inner(function)
 
 
 def allocating(function: Function) -> Function:
-    """Compile an inner function, as :func:`outlined`, that makes arrays or calls a function that returns one.
+    """Compile an inner function, like :func:`outlined`, that allocates arrays or calls a function that returns one.
 
-    In other kernels Numba refuses to make arrays, but it does not notice a returned array, which would never be freed.
+    In other kernels Numba refuses to allocate arrays, but does not notice returned arrays, which would never be freed.
     """
     return _inner(function, _nrt=True)
 
 
 def apart(function: Function) -> Function:
-    """Keep LLVM from inlining an inner function, which is long and would be compiled wherever it is called."""
+    """Keep LLVM from inlining a long inner function, which would then be compiled at every call."""
     getattr(function, "py_func", function).apart = True  # type: ignore[union-attr]
     return function
 
 
 class _Inner(CPUDispatcher):  # type: ignore[misc]
-    """A compiled function without the wrapper that Python needs to call it; a wrapper takes long to compile.
+    """A compiled function without the wrapper that Python needs to call it, because wrappers take long to compile.
 
-    If Python calls it nevertheless, as tests do, a function with a wrapper is compiled around it.
+    If Python does call it, as tests do, a function with a wrapper is compiled around it.
     """
 
     _outer: Function | None = None
@@ -187,7 +187,7 @@ class _Inner(CPUDispatcher):  # type: ignore[misc]
         return self._outer(*args)
 
     def get_call_template(self, args: Any, kws: Any) -> Any:
-        """Compile for int64 alone where Numba would first try the literal that a variable begins with."""
+        """Compile for int64 only; Numba would first try the literal type of a variable's initial value."""
         return super().get_call_template([unliteral(arg) for arg in args], kws)
 
 
@@ -201,10 +201,10 @@ def verb(stub: Function, allocates: bool = False) -> Function:
     def call(term: Any, *args: Any) -> Any:
         return bodies.get(type(term), default)(term, *args)
 
-    # The names of arguments are those of the body's author, which strict=False allows.
+    # strict=False allows bodies to have other argument names.
     @overload(call, strict=False, jit_options={**options, "pipeline_class": _InnerCompiler})
     def resolve(term, *args):  # type: ignore[no-untyped-def]
-        # Homogeneous NamedTuples are another Numba type than mixed ones; both carry their Python class.
+        # Homogeneous and mixed NamedTuples have different Numba types; both carry their Python class.
         body = bodies.get(getattr(term, "instance_class", object), default)
         if body.targetoptions["_nrt"] != allocates:  # type: ignore[attr-defined]
             return lambda term, *args: body(term, *args)
@@ -215,7 +215,7 @@ def verb(stub: Function, allocates: bool = False) -> Function:
 
 
 def allocating_verb(stub: Function) -> Function:
-    """Turn ``stub`` into a verb whose bodies make arrays."""
+    """Turn ``stub`` into a verb whose bodies allocate arrays."""
     return verb(stub, allocates=True)
 
 
@@ -225,7 +225,7 @@ def implements(of: Function, term_type: type) -> Callable[[Function], Function]:
     def register(function: Function) -> Function:
         options = of.options  # type: ignore[attr-defined]
         if not function.__module__.startswith("counterpoise."):
-            options = {**options, "_nrt": True}  # a body of a user's may make arrays
+            options = {**options, "_nrt": True}  # a user's body may allocate arrays
             register_source(of.__name__, term_type, function)
         of.bodies[term_type] = _inner(function, **options)  # type: ignore[attr-defined]
         return function
@@ -239,7 +239,7 @@ def has_body(of: Function, term_type: type) -> bool:
 
 
 def entry_point(function: Function) -> Function:
-    """Compile a function that Python calls, cached on disk where a cache can be written."""
+    """Compile a function that Python calls; it is cached on disk if a cache folder is writable."""
     if numba.config.DISABLE_JIT:
         return function
     options = {"nopython": True, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
@@ -258,16 +258,17 @@ class _Entry(CPUDispatcher):  # type: ignore[misc]
             return super().compile(sig)
 
 
-# The signatures of builtin functions and verbs, by function, types and the flags that their bodies inherit.
+# Signatures of builtin functions and verbs, keyed by function, types and the flags that their bodies inherit.
 _signatures: dict[Any, Any] = {}
 INHERITED = ("nrt", "error_model", "fastmath", "forceinline")
 
 
 @contextlib.contextmanager
 def _remembering(context: Any) -> Iterator[None]:
-    """Look up each signature once, and collect no garbage: Numba makes millions of small objects that it keeps.
+    """Look up each signature once, and turn off garbage collection, while Numba compiles.
 
-    Otherwise it tries every known signature of ``+`` or ``[]`` again at each use, a sixth of its time.
+    Numba would try every known signature of ``+`` or ``[]`` again at each use, which takes a sixth of its time, and it
+    creates millions of small objects that it keeps.
     """
     if "resolve_function_type" in vars(context):  # an entry point within another
         yield

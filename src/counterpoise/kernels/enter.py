@@ -1,4 +1,4 @@
-"""Pricing: what moving or turning a held coordinate towards one at 0 gains, for very many of the latter."""
+"""Pricing: the gain of moving or turning a held coordinate towards one at 0, for very many of the latter."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def entering_gains(slope, diagonal, cross, top, held_slope, held_diagonal, mass,
 
     ΔF(η) = (slopeₖ − held_slopeⱼ)η + ½(Q_kk + Q_jj − 2Q_kj)η² − λ(‖x⁺‖_[s] − ‖x‖_[s]) for 0 ≤ η ≤ min(massⱼ, topₖ).
     It is a minimum of three convex quadratics, eq. (SIT), whose minimisers are the candidates. λ = ∞ stands for a limit
-    on the number of non-zeros: ``old_top`` is then 1 if there is a place to spare; otherwise all of j goes to k.
+    on the number of non-zeros: ``old_top`` is then 1 if one more may be non-zero; otherwise all of j goes to k.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def entering_gains(slope, diagonal, cross, top, held_slope, held_diagonal, mass,
         here, bend, room = slope[k], diagonal[k], top[k]
         for j in range(len(mass)):
             beta = here - held_slope[j]
-            # ‖x⁺‖_[s] does not rise when a zero takes mass, so only a downhill move can gain.
+            # ‖x‖_[s] does not rise when a zero takes mass, so only a downhill move can gain.
             if beta >= 0.0:
                 continue
             most = smaller(mass[j], room)
@@ -78,22 +78,22 @@ def _cannot_gain(slope_k, slope_j, even_j, q_kk, q_jj, q_kj, v, crosses, first, 
 
         σₖu − σⱼ(v − w) + ½Q_kk u² + ½Q_jj(v − w)² − Q_kj u(v − w) + λ·min(u, w, p, u + w − q),    σ = slope − λ,
 
-    if v ≥ q: ‖x‖_[s] rises by max(u, w, q, u + w − p) − v. If v < q it does not rise, for u, w ≤ v < q ≤ p: then σ is
-    the slope itself and nothing is added to the quadratic; if j ``crosses`` 0 see :func:`turning_polynomial`. Each of
-    the four, times (1 + t²)², is a polynomial:
+    if v ≥ q: ‖x‖_[s] rises by max(u, w, q, u + w − p) − v. If v < q it does not rise, because u, w ≤ v < q ≤ p: then σ
+    is the slope itself and nothing is added to the quadratic; if j ``crosses`` 0, see :func:`turning_polynomial`. Each
+    of the four, times (1 + t²)², is a polynomial:
 
         λu, λw           2λv(t + t³), λv(1 − t⁴)
         λp, λq           times 1 + 2t² + t⁴
 
-    so no turn gains more than ``most`` if all four sums are ≥ −most. That is also necessary; only Bernstein's
-    coefficients make the test conservative.
+    so no turn gains more than ``most`` if all four sums are ≥ −most. That is also necessary; only the use of Bernstein
+    coefficients makes the test conservative.
     """
     in_top = v >= second
     pull = lam if in_top else 0.0
     c0, c1, c2, c3, c4 = turning_polynomial(slope_k - pull, slope_j - pull, even_j - pull, q_kk, q_jj, q_kj, v, crosses)
     if not in_top:
         return least_coefficient(c0, c1, c2, c3, c4, 0.0) >= -most
-    # u and w do not exceed v, so p need not; for s = 1 it is infinite.
+    # u and w do not exceed v, so p can be replaced by min(p, v); for s = 1 it is infinite.
     rise, hill, bar = 2.0 * lam * v, lam * smaller(first, v), lam * second
     return (
         least_coefficient(c0, c1 + rise, c2, c3 + rise, c4, 0.0) >= -most
@@ -108,7 +108,7 @@ def _cannot_gain(slope_k, slope_j, even_j, q_kk, q_jj, q_kj, v, crosses, first, 
 
 @kernel
 def _held(problem, x, j, last, column):
-    """Write into ``column`` what the bounds ask of a held j: |xⱼ|, its slope, the even part of that, and p, q."""
+    """Write the data of a held j to ``column``: |xⱼ|, its slope and the even part of that, p, q, and the sign of xⱼ."""
     f, h = problem.f, problem.h
     side = 1.0 if x[j] > 0.0 else -1.0
     column[0], column[1] = abs(x[j]), side * f.gradient[j] + outward(h, j, side)
@@ -119,12 +119,11 @@ def _held(problem, x, j, last, column):
 
 @entry_point
 def may_gain(problem, x, slope, diagonal, mixed, out):
-    """Write for each coordinate k at 0 whether turning some held j towards it may gain, whatever Q_kj = σAₖᵀAⱼ is.
+    """Write for each coordinate k at 0 whether turning some held j towards it may gain, for any Q_kj = σAₖᵀAⱼ.
 
-    A gain grows with the Q_kj of the quarter, of which the change has the term −Q_kj u(v ∓ w). It is at most
-    √(Q_kk Q_jj), and for σ < 0 and x ≥ 0 at most 0 if no entry of A is negative (``mixed`` is false). So no product of
-    columns is needed for those that λ keeps out. ``problem``, x and the arrays over k are those of
-    :func:`turning_gains`.
+    F changes by a term −Q_kj u(v ∓ w), so a gain grows with Q_kj. That is at most √(Q_kk Q_jj), and for σ < 0 and x ≥ 0
+    at most 0 if no entry of A is negative (``mixed`` is false). So columns that λ keeps out need no products.
+    ``problem``, x and the arrays over k are those of :func:`turning_gains`.
     """
     f, h, g, signed, last = problem.f, problem.h, problem.g, problem.u.signed, len(x) - 1
     held = table(last, 6)
@@ -132,7 +131,7 @@ def may_gain(problem, x, slope, diagonal, mixed, out):
         _held(problem, x, j, last, held[j])
     rising, falling = outward(h, last, 1.0), outward(h, last, -1.0)
     for k in range(len(slope)):
-        # The bound of Q_kj is the same on all quarters, so the steeper of the two directions of k suffices.
+        # The bound on Q_kj is the same on all quarters, so the steeper of the two directions of k suffices.
         slope_k, q_kk = rising + slope[k], diagonal[k]
         if signed:
             slope_k = smaller(slope_k, falling - slope[k])
@@ -154,15 +153,15 @@ def may_gain(problem, x, slope, diagonal, mixed, out):
 def turning_gains(problem, x, begin, slope, diagonal, cross, best):
     """Raise ``best`` to the largest decrease of F over turns of some held coordinates towards each coordinate k at 0.
 
-    Few pairs are solved, the others are bounded; those above ``best`` are found exactly.
+    Most pairs are only bounded; those that may exceed ``best`` are solved exactly.
 
     Parameters
     ----------
     problem, x : Terms and array
-        The problem on the held coordinates and one more, the last, at 0: it is made each k in turn. h is the same for
-        all k.
+        The problem on the held coordinates and one more, the last, at 0, which stands for each k in turn. h is the same
+        for all k.
     begin : int
-        The first of the held coordinates that ``cross`` is about.
+        The first of the held coordinates in ``cross``.
     slope, diagonal : arrays over k
         ∇ₖf and Q_kk.
     cross : array, k × some held coordinates

@@ -1,10 +1,9 @@
-"""Proofs by enumeration: every support or every sign vector, most of them by a closed form or a bound.
+"""Proofs by enumeration of all supports or all sign vectors, most of them by a closed form or a bound.
 
 On the line the supports are i₁ < i₂ < … < i_s. Sweeping a coordinate j out of (value, ρ, C) costs O(n²):
 value − ρⱼ²/(2C_jj), ρᵢ − ρⱼC_ij/C_jj, C_ik − C_ij C_jk/C_jj. The last coordinate is never swept: its value
-is read off, so that a support costs O(1). Bounds are ignored there, and knots of h are replaced by their tangents at 0,
-which can only lower the value: a support whose value is not below the best point known is skipped, any other is
-solved.
+is read off, so that a support costs O(1). This ignores bounds and replaces h with knots by its tangent at 0, which can
+only lower the value: a support whose value is not below that of the best known point is skipped, any other is solved.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ from counterpoise.kernels.dispatch import allocating, entry_point
 from counterpoise.kernels.groups import make_feasible
 from counterpoise.kernels.swap_line import solve_on, value_on
 
-# A diagonal below this share of its first value is rounding: the support is solved instead of read off.
+# A diagonal below this fraction of its first value is rounding error: the support is solved instead of read off.
 FLAT = 1e-9
 
 
 @allocating
 def _verify(problem, chosen, s, value, x):
-    """Solve on a support; if it beats ``value`` write its point, and return the better of the two values.
+    """Solve on a support; if it beats ``value`` write its point to x, and return the better of the two values.
 
-    A support without a coordinate that has to be positive has no feasible point.
+    A support that lacks a coordinate with a positive lower bound has no feasible point.
     """
     missing = 0
     for i in range(len(x)):
@@ -48,22 +47,22 @@ def _verify(problem, chosen, s, value, x):
 
 @entry_point
 def supports_from(problem, Q, b, first, s, value, margin, x):
-    """Examine all supports of s coordinates whose least is ``first``; improve x in place where one is better.
+    """Examine all supports of s coordinates whose first is ``first``; write the best point to x if one is better.
 
     Parameters
     ----------
     Q, b : arrays
         ½xᵀQx + bᵀx is at most f + h for x ≥ 0, relative to x = 0.
     value : float
-        f + h at the best point known, relative to 0.
+        f + h at the best known point, relative to x = 0.
     margin : float
-        A support that promises less than this below ``value`` cannot be told from it.
+        A support is skipped unless its bound is below ``value`` by more than this.
 
     Returns
     -------
     value : float
     solved : int
-        Supports that had to be solved.
+        The number of supports that had to be solved.
     """
     c, n = problem.u.total, len(b)
     solved = 0
@@ -92,7 +91,7 @@ def supports_from(problem, Q, b, first, s, value, margin, x):
                 value = _verify(problem, chosen, 2, value, x)
                 solved += 1
         return value, solved
-    # depth = place in ``chosen`` being filled; level depth − 1 holds the state after the coordinates before it
+    # depth is the place in ``chosen`` being filled; level depth − 1 holds the state after the coordinates before it.
     depth = 1
     chosen[1] = first
     while depth >= 1:
@@ -106,8 +105,7 @@ def supports_from(problem, Q, b, first, s, value, margin, x):
         degenerate = bend <= flat[j]
         slope = rho[level, j]
         if depth < s - 2:
-            # Sweep j. A degenerate j is not swept: the values of its supports are then wrong, and −∞ makes sure that
-            # these are solved.
+            # Sweep j. A degenerate j is not swept; −∞ ensures that its supports, whose values are wrong, are solved.
             values[depth] = -np.inf if degenerate else values[level] - 0.5 * slope * slope / bend
             for i in range(j + 1, n):
                 ratio = 0.0 if degenerate else C[level, i, j] / bend
@@ -137,17 +135,17 @@ def supports_from(problem, Q, b, first, s, value, margin, x):
 
 @entry_point
 def components_from(G, first, s, value, signed, x):
-    """Examine all supports of at most s coordinates whose least is ``first``, for max xᵀGx over ‖x‖ = 1.
+    """Examine all supports of at most s coordinates whose first is ``first``, for max xᵀGx over ‖x‖ = 1.
 
-    If x ≥ 0 the maximum on a support is its leading eigenvector if that has one sign, else it lies on a smaller
-    support. With signs it is the leading eigenvector, and supports of s coordinates are enough, because λ_max grows
-    with the support. With G⁺ = max(G, 0), or |G| with signs, a support and all that contain it are below max over rows
-    of the sum of G⁺ on it and of the largest others: if that is not above ``value`` all of them are skipped.
+    If x ≥ 0, the maximiser on a support is its leading eigenvector if that has one sign; otherwise it lies on a smaller
+    support. With signs it is the leading eigenvector, and supports of s coordinates suffice, because λ_max grows with
+    the support. With G⁺ = max(G, 0), or |G| with signs, λ_max of a support and of its extensions is at most the largest
+    sum over a row of G⁺, on the support and the largest later entries; if that is ≤ ``value``, all are skipped.
 
     Returns
     -------
     value : float
-        Of xᵀGx.
+        The largest xᵀGx found, or the ``value`` given.
     solved : int
     """
     n = len(G)
@@ -228,12 +226,12 @@ def components_from(G, first, s, value, signed, x):
 
 @entry_point
 def signs_from(Q, b, base, reach, ups, first, value, x):
-    """Examine all points with ``ups`` coordinates raised by ``reach`` from ``base``, the least raised being ``first``.
+    """Examine all points with ``ups`` coordinates raised by ``reach`` from ``base``, the first of them ``first``.
 
     Parameters
     ----------
     value : float
-        ½xᵀQx + bᵀx of the best point known.
+        ½xᵀQx + bᵀx at the best known point.
     ups : int
         At least 1.
     """

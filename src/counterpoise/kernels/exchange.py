@@ -1,12 +1,12 @@
 """Exchanges at points whose entries are ±1: descent, tabu search, annealing, and a start by homotopy.
 
-The problem is min ½xᵀQx + pᵀx over the vertices of {−1 ≤ x ≤ 1, 1ᵀx = c}: every entry is 1 or −1, but at most one,
+The problem is min ½xᵀQx + pᵀx over the vertices of {−1 ≤ x ≤ 1, 1ᵀx = c}: every entry is 1 or −1 except at most one,
 whose value the sum fixes. Exchanging xᵢ and xⱼ keeps the sum, and with δ = xⱼ − xᵢ changes the objective by
 
     Δ_ij = δ(gᵢ − gⱼ) + ½δ²(Q_ii + Q_jj − 2Q_ij),    g = Qx + p,
 
-which for xᵢ = 1, xⱼ = −1 is aᵢ + bⱼ − 4Q_ij with aᵢ = 2Q_ii − 2gᵢ and bⱼ = 2Q_jj + 2gⱼ. The gradient follows every
-exchange in O(n), and is computed afresh after RELOAD·n of them, which costs one part in RELOAD.
+which for xᵢ = 1, xⱼ = −1 is aᵢ + bⱼ − 4Q_ij with aᵢ = 2Q_ii − 2gᵢ and bⱼ = 2Q_jj + 2gⱼ. The gradient is updated after
+every exchange in O(n), and recomputed after RELOAD·n of them, which adds 1/RELOAD to the cost.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from counterpoise.kernels.basics import assign, copied, integers, larger, smalle
 from counterpoise.kernels.dispatch import allocating, entry_point, kernel, outlined
 
 RELOAD = 64
-# A coordinate that may not be the first of a pair, and one that may not move at all.
+# Marks for a coordinate that must not be the first of a pair, and for one that must not move at all.
 SECOND_ONLY, NEVER = -1, 2**62
 # Larger than any change, and finite, because 0·FORBIDDEN must be 0.
 FORBIDDEN = 1e150
@@ -54,9 +54,9 @@ def descend(Q, p, diagonal, ceiling, floor, most, x, g):
 
     At most ``most`` are made.
 
-    Row by row, the best exchange of the row is taken. A row i with aᵢ + minⱼ bⱼ − 4 ``ceiling``ᵢ ≥ −floor, where
-    ceilingᵢ = max_{j≠i} Q_ij, holds none and is skipped in O(1): on Gaussian data at the end nearly all rows are, on
-    image data half of them. The end is proved by n rows in a row without an exchange.
+    Row by row, the best exchange of the row is made. A row i with aᵢ + minⱼ bⱼ − 4 ``ceiling``ᵢ ≥ −floor, where
+    ceilingᵢ = max_{j≠i} Q_ij, has none and is skipped in O(1): near the end these are nearly all rows on Gaussian data,
+    and half of them on image data. After n successive rows without an exchange the point is proved optimal.
     """
     n = len(x)
     load_gradient(Q, p, x, g)
@@ -84,7 +84,7 @@ def descend(Q, p, diagonal, ceiling, floor, most, x, g):
 
 @kernel
 def _exchange(Q, g, x, i, j):
-    """Give xᵢ the value of xⱼ and the other way round."""
+    """Exchange the values of xᵢ and xⱼ, and update g."""
     follow(Q, g, i, j, x[j] - x[i])
     x[i], x[j] = x[j], x[i]
 
@@ -102,7 +102,7 @@ def _least_rise(diagonal, g, x):
 
 @outlined
 def _best_partner_of_one(row, diagonal, g, x, i, floor):
-    """Return the j of least Δ_ij < −floor among xⱼ = −1, for xᵢ = 1, or −1."""
+    """Return the j with the least Δ_ij < −floor among xⱼ = −1, for xᵢ = 1, or −1."""
     best, least = -1, -0.5 * floor - diagonal[i] + g[i]
     for j in range(len(x)):
         rise = diagonal[j] + g[j] - 2.0 * row[j]
@@ -113,7 +113,7 @@ def _best_partner_of_one(row, diagonal, g, x, i, floor):
 
 @outlined
 def _best_partner_of_fraction(Q, diagonal, g, x, i, floor):
-    """Return the j of least Δ_ij < −floor among all j, or −1."""
+    """Return the j with the least Δ_ij < −floor among all j, or −1."""
     best, least = -1, -floor
     for j in range(len(x)):
         change = exchange_change(Q, diagonal, g, i, j, x[j] - x[i])
@@ -127,9 +127,9 @@ def tabu(Q, p, diagonal, floor, thin, tenure, spread, steps, rng, x, g):
     """Run ``steps`` exchanges of a tabu search and leave x at the best point seen; return its change.
 
     The first of a pair is the coordinate whose flip costs least, the second its best partner of the other sign. Both
-    then rest for ``tenure`` up to ``tenure + spread − 1`` steps; an exchange that leads below the best point may still
-    take a resting partner. Columns with Q_ii < ``thin`` never come first: their flips cost next to nothing, so that
-    the search would make no others. A fractional coordinate stays where it is. g is work space.
+    then rest for ``tenure`` to ``tenure + spread − 1`` steps; an exchange that improves on the best point may still use
+    a resting partner. Columns with Q_ii < ``thin`` never come first: their flips cost so little that the search would
+    make no others. A fractional coordinate does not move. g is work space.
     """
     n = len(x)
     until, best_x = integers(n), copied(x)
@@ -168,7 +168,7 @@ def tabu(Q, p, diagonal, floor, thin, tenure, spread, steps, rng, x, g):
 
 @outlined
 def _cheapest_flip(diagonal, g, x, until, now):
-    """Return the free i of least Q_ii − xᵢgᵢ, half of what its flip costs, or −1."""
+    """Return the free i with the least Q_ii − xᵢgᵢ, half the cost of its flip, or −1."""
     best, least = -1, np.inf
     for k in range(len(x)):
         cost = diagonal[k] - x[k] * g[k]
@@ -179,12 +179,12 @@ def _cheapest_flip(diagonal, g, x, until, now):
 
 @outlined
 def _best_partner(row, diagonal, g, x, until, now, i, wanted):
-    """Return the j of least ½Δ_ij, and that, among the free ones and those with ½Δ_ij < ``wanted``."""
+    """Return the j with the least ½Δ_ij among free ones and those with ½Δ_ij < ``wanted``, and that ½Δ_ij."""
     sign = x[i]
     flip = diagonal[i] - sign * g[i]
     best, least = -1, 0.5 * FORBIDDEN
     for k in range(len(x)):
-        # Equal signs are ruled out by arithmetic: as a branch they would be mispredicted half of the time.
+        # Equal signs are excluded by arithmetic, because a branch would be mispredicted half of the time.
         half = flip + diagonal[k] + sign * g[k] - 2.0 * row[k] + (1.0 + sign * x[k]) * FORBIDDEN
         if half < least and (until[k] < now or half < wanted):
             best, least = k, half
@@ -195,12 +195,12 @@ def _best_partner(row, diagonal, g, x, until, now, i, wanted):
 def anneal(Q, p, diagonal, hot, cold, proposals, rng, x, g):
     """Propose random exchanges at temperatures falling geometrically from ``hot`` to ``cold``; return the change of f.
 
-    A proposal costs O(1), an accepted one O(n). The coordinates are kept in an order, ones first and then the
-    fractional one, so that the place of a coordinate tells its value and an exchange of values is one of places.
+    A proposal costs O(1), an accepted one O(n). The coordinates are kept in order, ones first and then the fractional
+    one, so that the place of a coordinate determines its value, and values are exchanged by exchanging places.
     """
     n = len(x)
     order, ones, fractional = _order_by_value(x)
-    # Without a fractional coordinate the place after the ones holds a −1 like those behind it.
+    # Without a fractional coordinate, the place after the ones holds a −1 like the following ones.
     middle = x[order[ones]] if ones < n else -1.0
     load_gradient(Q, p, x, g)
     cooling = (cold / hot) ** (n / proposals)
@@ -208,12 +208,12 @@ def anneal(Q, p, diagonal, hot, cold, proposals, rng, x, g):
     for now in range(1, proposals + 1):
         if now % n == 0:
             temperature *= cooling
-        # The fractional coordinate is among the upper ones and among the lower ones in turn.
+        # The fractional coordinate counts among the upper ones and the lower ones alternately.
         upper = ones + (now & 1) * fractional
         if upper == 0 or upper == n:
             continue
         draw = rng.random() * upper
-        # The digits that a leaves over choose b; rounding could lead to the end of either range.
+        # The digits that are not used for a choose b; rounding could lead to the end of either range.
         a = smaller(int(draw), upper - 1)
         b = smaller(upper + int((draw - a) * (n - upper)), n - 1)
         i, j = order[a], order[b]
@@ -234,7 +234,7 @@ def anneal(Q, p, diagonal, hot, cold, proposals, rng, x, g):
 
 @allocating
 def _order_by_value(x):
-    """Return the coordinates with ones first, then the fractional one; how many ones, and how many fractional ones."""
+    """Return the coordinates, ones first and then the fractional one, and the numbers of ones and fractional ones."""
     n = len(x)
     order, ones, minus = integers(n), 0, 0
     fraction = -1
@@ -264,8 +264,8 @@ def _write_values(order, ones, fractional, middle, x):
 def homotopy(Q, p, c, lipschitz, lam, iterations, x, g):
     """Follow, in place, the minimiser of f − λₖ‖x‖² on {−1 ≤ x ≤ 1, 1ᵀx = c} while λₖ rises from 0 to ``lam``.
 
-    Projected gradient steps of length 1/``lipschitz`` from z = x + 0.9(x − x₋). At λ = 0 the problem is convex; the
-    rising concave term drives the coordinates apart, and few are left to be rounded.
+    It takes projected gradient steps of length 1/``lipschitz`` from z = x + 0.9(x − x₋). At λ = 0 the problem is
+    convex; the growing concave term drives the coordinates apart, so that few have to be rounded at the end.
     """
     n = len(x)
     z, before = copied(x), copied(x)
@@ -282,7 +282,7 @@ def homotopy(Q, p, c, lipschitz, lam, iterations, x, g):
 
 @outlined
 def _project(x, c):
-    """Replace x by clip(x + t, −1, 1) with the sum c: Newton's method on t, bisection where it leaves the bracket."""
+    """Replace x by clip(x + t, −1, 1) with the sum c, by Newton's method on t, safeguarded by bisection."""
     n = len(x)
     least, most = np.inf, -np.inf
     for i in range(n):

@@ -1,9 +1,9 @@
-"""Values of given coordinates on the line: a feasible start, the transfer that slopes want most, the best values.
+"""Values of held coordinates on the line: a feasible start, the transfer that lowers F fastest, the best values.
 
-The m held coordinates have bounds, a sum and, on a :class:`~counterpoise.kernels.line.GroupedLine`, limits of groups.
+The m held coordinates have bounds, a sum and, on a :class:`~counterpoise.kernels.line.GroupedLine`, group limits.
 A direction that keeps the sum and the limits is a sum of transfers between two coordinates, none of which breaks a
-limit that the direction keeps (a flow in a tree). So where all rules are convex, a point that no transfer improves is
-the best.
+limit that the direction keeps (a flow in a tree). So if all constraints are convex, a point that no transfer improves
+is optimal.
 """
 
 from __future__ import annotations
@@ -15,47 +15,47 @@ from counterpoise.kernels.dispatch import allocating, allocating_verb, implement
 from counterpoise.kernels.line import GroupedLine, Line
 from counterpoise.kernels.programs import solve_box_sum
 
-# Relative: what counts as being on a limit, and as a slope that is worth a step; what is added to a diagonal.
+# Relative sizes: the distance within which a sum is at a limit, the least slope worth a step, the ridge of a diagonal.
 AT_LIMIT, FLAT_SLOPE, RIDGE = 1e-12, 1e-14, 1e-11
 
 
 @allocating_verb
 def make_feasible(u, h, held, m, z):
-    """Move the values z of the held coordinates into their bounds and onto u, in place; return whether that can be."""
+    """Move the values z of held coordinates into their bounds and onto u, in place; return whether that succeeds."""
     raise NotImplementedError
 
 
 @allocating_verb
 def wanted_transfer(u, held, m, z, lo, hi, right, left):
-    """Return (receiver, giver, rate) of the open transfer that lowers F fastest; −1 if none does."""
+    """Return (receiver, giver, rate) of the allowed transfer that lowers F fastest; −1 if none does."""
     raise NotImplementedError
 
 
 @allocating_verb
 def solve_box(u, held, H, b, lo, hi, z):
-    """Minimise ½zᵀHz + bᵀz over the box and u from a feasible z, in place; return the best transfer's rate."""
+    """Minimise ½zᵀHz + bᵀz over the box and u from a feasible z, in place; return the rate of the best transfer."""
     raise NotImplementedError
 
 
 @allocating_verb
 def share_slopes(u, h, held, m, z, right, left, shared):
-    """Write into ``shared`` the slope below which each coordinate would enter: that of the held ones that can give way.
+    """Write to ``shared`` the slope below which each coordinate would enter: that of the held ones that can give way.
 
-    ``right`` and ``left`` are one-sided slopes of the held coordinates. If none of these is free to move, the smallest
-    admissible slope is used, which gives the smallest estimated gain.
+    ``right`` and ``left`` are the one-sided slopes of the held coordinates. The slope is the largest left one of those
+    that can fall, which gives the smallest estimated gain; if none can fall, the smallest right one.
     """
     raise NotImplementedError
 
 
 @allocating_verb
 def keeps_limits(u, held, m, z):
-    """Return whether the values of the held coordinates keep the limits of groups, if there are any."""
+    """Return whether the values of the held coordinates keep the group limits, if there are any."""
     return True
 
 
 @outlined
 def clip_to_bounds(h, held, m, z):
-    """Put every value into its bounds, at or above its floor."""
+    """Clip every value to its bounds and its floor; return their sum."""
     total = 0.0
     for a in range(m):
         i = held[a]
@@ -67,7 +67,7 @@ def clip_to_bounds(h, held, m, z):
 @implements(make_feasible, Line)
 def _make_feasible_line(u, h, held, m, z):
     rest = u.total - clip_to_bounds(h, held, m, z)
-    for _ in range(2):  # the second round removes what rounding left
+    for _ in range(2):  # the second round removes rounding error
         for a in range(m):
             i = held[a]
             moved = smaller(larger(larger(z[a] + rest, h.lo[i]), h.floor[i]), h.hi[i])
@@ -96,7 +96,7 @@ def _is_inside(u, leaf, group):
 
 @implements(make_feasible, GroupedLine)
 def _make_feasible_groups(u, h, held, m, z):
-    """Bring every group into its limits, innermost first, by moving its members as far as their own groups allow."""
+    """Bring every group within its limits, innermost first, by moving its members as far as inner groups allow."""
     clip_to_bounds(h, held, m, z)
     sums, root, slack = reals(len(u.least)), len(u.least) - 1, AT_LIMIT * u.scale
     held_sums(u, held, m, z, sums)
@@ -191,7 +191,7 @@ def _solve_box_line(u, held, H, b, lo, hi, z):
 
 @allocating
 def invert_definite(P):
-    """Return P⁻¹ of a positive definite matrix by Cholesky, P = LLᵀ, without the threads that LAPACK would start."""
+    """Return P⁻¹ of a positive definite P by Cholesky, P = LLᵀ, without the threads that LAPACK would start."""
     m = len(P)
     L, out = table(m, m), table(m, m)
     for a in range(m):
@@ -200,7 +200,7 @@ def invert_definite(P):
             for e in range(c):
                 total -= L[a, e] * L[c, e]
             L[a, c] = np.sqrt(larger(total, 1e-300)) if a == c else total / L[c, c]
-    # U = L⁻¹, row by row, each a combination of the rows above it; then P⁻¹ = UᵀU.
+    # U = L⁻¹, row by row, each a combination of previous rows; then P⁻¹ = UᵀU.
     U = table(m, m)
     for a in range(m):
         scale = 1.0 / L[a, a]
@@ -222,7 +222,7 @@ def _cell_step(H, gradient, free, m, cell, cells, step):
     """Write the Newton step of the m free coordinates that keeps the sum of every cell.
 
     One member of each cell balances the others, as in :mod:`counterpoise.kernels.programs`: the reduced matrix is
-    definite where H is singular along other directions only. A pivot below a share of the ridge is rounding.
+    definite if H is singular only along other directions. A pivot below a fraction of the ridge is rounding error.
     """
     L, balance = table(m, m), integers(cells)
     fill(balance, -1)
@@ -263,9 +263,9 @@ def _cell_step(H, gradient, free, m, cell, cells, step):
 
 @implements(solve_box, GroupedLine)
 def _solve_box_groups(u, held, H, b, lo, hi, z):
-    """A primal active set as :func:`counterpoise.kernels.programs.solve_box_sum`, in which groups at a limit stay.
+    """Solve by a primal active set like :func:`counterpoise.kernels.programs.solve_box_sum`, with groups at limits.
 
-    Free coordinates whose innermost group at a limit is the same form a cell, whose sum stays.
+    Free coordinates with the same innermost group at a limit form a cell, whose sum is kept.
     """
     k, nodes, slack = len(b), len(u.least), AT_LIMIT * u.scale
     at, active = integers(k), flags(nodes, False)
@@ -294,7 +294,7 @@ def _solve_box_groups(u, held, H, b, lo, hi, z):
         if rise < 0 or worst <= FLAT_SLOPE * size:
             return worst
         if whole_steps >= 2 or m < 2:
-            # The whole steps solve the face as well as rounding allows; the transfer leaves it, or ends the rounds.
+            # Whole steps solve the face up to rounding; now the best transfer leaves the face, or we are done.
             leaves = at[rise] != 0 or at[fall] != 0
             at[rise], at[fall], whole_steps = 0, 0, 0
             g, c = u.leaf[held[rise]], u.leaf[held[fall]]
@@ -367,7 +367,7 @@ def _share_slopes_line(u, h, held, m, z, right, left, shared):
 
 @implements(share_slopes, GroupedLine)
 def _share_slopes_groups(u, h, held, m, z, right, left, shared):
-    """Cells as in :func:`solve_box`; one without members takes the slope of the cell around it."""
+    """Use the cells of :func:`solve_box`; a cell without members takes the slope of the enclosing cell."""
     nodes, slack = len(u.least), AT_LIMIT * u.scale
     sums, value, member = reals(nodes), reals(nodes), flags(m, False)
     cell_of = integers(nodes)

@@ -1,4 +1,4 @@
-"""(S2) on the line u: 1ᵀx = c. What i takes, j gives: x + η(eᵢ − eⱼ)."""
+"""(S2) on the line u: 1ᵀx = c, where a pair moves to x + η(eᵢ − eⱼ)."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from counterpoise.kernels.separable import bend_right, slope_left, slope_right
 from counterpoise.kernels.smooth import curvature, load, load_row, load_slopes, slope
 
 ULP = 4.5e-16
-# A bound that is sharp is raised by so much, so that rounding does not rule out a pair that gains as much.
+# Factor by which a tight bound is raised, so that rounding does not rule out a pair whose gain equals it.
 LOOSE = 1.0 + 1e-6
 
 
 class Line(NamedTuple):
-    """u(x) = 1ᵀx − total; ``scale`` is the largest |xᵢ| there can be, the unit of rounding."""
+    """u(x) = 1ᵀx − total; ``scale`` is the largest possible |xᵢ|, the unit of rounding."""
 
     total: float
     scale: float
 
 
 class GroupedLine(NamedTuple):
-    """A line with limits on the sums over groups, which are disjoint or nested: a tree.
+    """A line with limits on the sums over groups, which are disjoint or nested and thus form a tree.
 
     ``leaf`` is the innermost group of every coordinate. The last group is the root, which holds all coordinates and has
-    no limits; ``parent`` and ``depth`` describe the tree, and ``sums`` follows x.
+    no limits; ``parent`` and ``depth`` describe the tree, and ``sums`` are the current sums of x.
     """
 
     total: float
@@ -52,13 +52,13 @@ class GroupedLine(NamedTuple):
 
 @verb
 def within(u, i, j, low, high):
-    """Return the part of [low, high] by which j may give to i without breaking a limit of u."""
+    """Return the part of [low, high] in which a transfer η from j to i breaks no limit of u."""
     return low, high
 
 
 @implements(within, GroupedLine)
 def _within(u, i, j, low, high):
-    """A transfer changes the sums of the groups that hold one of the two."""
+    """Check the groups whose sums a transfer changes: those that hold only one of the two."""
     a, b = u.leaf[i], u.leaf[j]
     while a != b:
         if u.depth[a] >= u.depth[b]:
@@ -67,7 +67,7 @@ def _within(u, i, j, low, high):
         else:
             low, high = larger(low, u.sums[b] - u.most[b]), smaller(high, u.sums[b] - u.least[b])
             b = u.parent[b]
-    return smaller(low, 0.0), larger(high, 0.0)  # rounding of the sums must not push x away
+    return smaller(low, 0.0), larger(high, 0.0)  # rounding of the sums must not exclude η = 0
 
 
 @implements(followed, GroupedLine)
@@ -107,7 +107,7 @@ def _is_live(u, problem, x, i, j):
 
 @kernel
 def _snap(u, h, i, value):
-    """Put a value within rounding of a bound, a floor or a knot exactly on it."""
+    """Return the bound, floor or knot that a value equals up to rounding, or the value itself."""
     for k in range(len(h.centre)):
         if abs(value - h.centre[k, i]) <= ULP * larger(u.scale, abs(h.centre[k, i])):
             value = h.centre[k, i]
@@ -135,17 +135,17 @@ def _next_kink(h, x, i, j, position, high):
 
 @kernel
 def _admits(h, i, value):
-    """Whether a coordinate may have a value, which may be 0 below its floor."""
+    """Whether a coordinate may have a value: within its bounds, and 0 or at least its floor."""
     return (h.floor[i] <= value or value == 0.0) and h.lo[i] <= value <= h.hi[i]
 
 
 @implements(pair_step, GroupedLine)
 @implements(pair_step, Line)
 def _pair_step(u, problem, x, i, j, theta):
-    """Minimise P(η) = ½αη² + βη + h + g globally over the interval that the bounds leave.
+    """Minimise P(η) = ½αη² + βη + h + g globally over the interval that bounds and limits allow.
 
     α = Q_ii + Q_jj − 2Q_ij + 2θ, β = ∇ᵢf − ∇ⱼf (the printed sum raises F). h is quadratic between its knots, so on each
-    stretch g's own minimiser applies with another α and β. Semicontinuous coordinates may be 0 besides.
+    piece g's own minimiser applies with another α and β. Semicontinuous coordinates may also be 0.
     """
     f, h, g = problem.f, problem.h, problem.g
     low, high = larger(h.lo[i] - x[i], x[j] - h.hi[j]), smaller(h.hi[i] - x[i], x[j] - h.lo[j])
@@ -167,7 +167,7 @@ def _pair_step(u, problem, x, i, j, theta):
         position = end
     if h.floor[i] > h.lo[i] or h.floor[j] > h.lo[j]:
         slack = ULP * u.scale
-        # Between its floor and an equal upper bound a coordinate has one place besides 0, and no stretch.
+        # A coordinate whose floor equals its upper bound has one value besides 0, and no piece above.
         for side in range(3):
             eta = -x[i] if side == 0 else (x[j] if side == 1 else larger(low, h.floor[i] - x[i]))
             if low - slack <= eta <= high + slack:
@@ -182,11 +182,11 @@ def _pair_step(u, problem, x, i, j, theta):
 
 @kernel
 def _rough_bound(alpha, beta, hill, c):
-    """Return an upper bound of the gain over η ∈ [0, c], if F changes by at least βη + ½αη² + hill·min(η, c − η).
+    """Return an upper bound on the gain over η ∈ [0, c], if F changes by at least βη + ½αη² + hill·min(η, c − η).
 
-    For α ≥ 0 the first half of that gains nothing if β + hill ≥ 0 (otherwise ∞ is returned), and the second half at
-    most the value at c plus what the hill gives back. For α < 0 an end is best. No branch and no division, for the sake
-    of vector registers; c = 0 gives 0.
+    For α ≥ 0 the first half gains nothing if β + hill ≥ 0 (otherwise ∞ is returned), and the second half at most the
+    gain at c plus ½c times the slope at c, if positive. For α < 0 an end is best. There is no branch and no division,
+    so that loops vectorise; c = 0 gives 0.
     """
     convex = alpha >= 0.0
     most = 0.5 * c * larger(0.0, beta + alpha * c - hill) * convex - c * (beta + 0.5 * alpha * c)
@@ -195,7 +195,7 @@ def _rough_bound(alpha, beta, hill, c):
 
 @kernel
 def _gain_bound(alpha, beta, hill, c):
-    """Return :func:`_rough_bound`, and where that is ∞ the gain without the hill, which is ∞ if it has no minimum."""
+    """Return :func:`_rough_bound`, or if that is ∞ the gain without the hill, which is ∞ if unbounded."""
     rough = _rough_bound(alpha, beta, hill, c)
     step = -beta / alpha if (beta < 0.0) & (alpha * c > -beta) else c
     free = -LOOSE * step * (beta + 0.5 * alpha * step)
@@ -205,7 +205,7 @@ def _gain_bound(alpha, beta, hill, c):
 
 @outlined
 def _bound_partners(row, diagonal, diagonal_j, work, receive_j, give_j, space_j, room_j, hill, floor, bound):
-    """Bound what every i may gain by receiving from j, or by giving to j; return how many bounds exceed ``floor``."""
+    """Bound the gain of every i by receiving from j or giving to j; return how many bounds exceed ``floor``."""
     receive, give, space, resting, room, count = work[0], work[1], work[2], work[3], work[4], 0
     for i in range(len(row)):
         alpha = diagonal[i] + diagonal_j - 2.0 * row[i]
@@ -218,7 +218,7 @@ def _bound_partners(row, diagonal, diagonal_j, work, receive_j, give_j, space_j,
 
 @outlined
 def _list_above(values, floor, places):
-    """Write the places of the values above ``floor``; return how many there are. No branch inside."""
+    """Write the indices of the values above ``floor`` and return their number, without a branch."""
     count = 0
     for i in range(len(values)):
         places[count] = i
@@ -228,7 +228,7 @@ def _list_above(values, floor, places):
 
 @outlined
 def _bound_behind_hill(row, diagonal, diagonal_j, work, receive_j, give_j, space_j, room_j, hill, floor, bound, givers):
-    """Do the same for a few ``givers`` and many receivers behind a hill, whose rough bounds need no division."""
+    """Do as :func:`_bound_partners` for few ``givers``; rough bounds, without a division, suffice behind a hill."""
     receive, give, space, resting, room, count = work[0], work[1], work[2], work[3], work[4], 0
     for i in range(len(row)):
         alpha = diagonal[i] + diagonal_j - 2.0 * row[i]
@@ -248,8 +248,8 @@ def _bound_behind_hill(row, diagonal, diagonal_j, work, receive_j, give_j, space
 def _screened_best_pair(u, problem, x, theta, floor):
     """Solve only the pairs that the bound of :func:`_gain_bound` cannot rule out.
 
-    The many coordinates at their lower bound can only receive. Pairs of two givers are bounded in both directions; who
-    comes later has neither room nor space yet, so that each pair is looked at once.
+    The many coordinates at their lower bound can only receive. Pairs of two givers are bounded in both directions; the
+    room and space of later givers are still 0, so that each pair is examined once.
     """
     f, h, g, n = problem.f, problem.h, problem.g, len(x)
     receive, give, space, resting = problem.work[0], problem.work[1], problem.work[2], problem.work[3]
@@ -289,7 +289,7 @@ def _screened_best_pair(u, problem, x, theta, floor):
 @implements(next_good_pair, GroupedLine)
 @implements(next_good_pair, Line)
 def _next_good_pair(u, problem, x, theta, floor, row):
-    """Return the best receiver from the next giver that has one: a step costs O(n), and O(n²) only where all fail."""
+    """Return the best receiver of the next giver that has one; costs O(n) per giver tried."""
     f, h, g, n = problem.f, problem.h, problem.g, len(x)
     receive = problem.work[0]
     load_slopes(f)
@@ -321,13 +321,13 @@ def _repair(u, h, x):
 
 @implements(repair, GroupedLine)
 def _repair_groups(u, h, x):
-    """Restore the sum, then the limits that rounding broke, by transfers within and out of their groups."""
+    """Restore the sum, then limits broken by rounding, by transfers between a group and the rest of its parent."""
     _restore_sum(u.total, u.scale, h, x)
     sum_groups(u, x)
     for g in range(len(u.sums) - 1):
         missing = smaller(larger(u.sums[g], u.least[g]), u.most[g]) - u.sums[g]
         if missing != 0.0:
-            # A zero is not worth rounding: it may be one of those that have to stay.
+            # Do not use a zero to correct rounding: it may have to stay 0.
             zeros = abs(missing) > ULP * (32 + len(x)) * u.scale
             inside, outside = _roomiest(u, h, x, g, True, zeros), _roomiest(u, h, x, g, False, zeros)
             if inside >= 0 and outside >= 0:
@@ -340,7 +340,7 @@ def _repair_groups(u, h, x):
 def _roomiest(u, h, x, group, inside, zeros):
     """Return the coordinate with the most room on both sides in a group, or in its parent outside it; −1 for none.
 
-    Coordinates that are 0 count only with ``zeros``.
+    Coordinates that are 0 count only if ``zeros``.
     """
     best, room = -1, 0.0
     for i in range(len(x)):
@@ -357,8 +357,8 @@ def _roomiest(u, h, x, group, inside, zeros):
 def _restore_sum(sum_wanted, scale, h, x):
     """Snap coordinates to bounds, then give the missing sum to the coordinate with the most room on both sides.
 
-    The sum is compensated (Neumaier). ``dust`` is the distance from a bound that the rounding of n terms explains.
-    Where no single coordinate has the room, as many as necessary share what is missing, zeros last.
+    The sum is compensated (Neumaier). ``dust`` is the largest distance from a bound that rounding of n terms explains.
+    If no single coordinate has the room, as many as necessary share the missing sum, zeros last.
     """
     lo, hi, floor = h.lo, h.hi, h.floor
     total, lost = 0.0, 0.0
@@ -386,7 +386,7 @@ def _restore_sum(sum_wanted, scale, h, x):
         return
     for zeros in range(2):
         for i in range(len(x)):
-            # A zero is not worth rounding: it may be one of those that have to stay.
+            # Do not use a zero to correct rounding: it may have to stay 0.
             if missing == 0.0 or (zeros == 1 and abs(missing) <= dust):
                 return
             if (x[i] == 0.0) == (zeros == 1):

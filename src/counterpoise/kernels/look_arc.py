@@ -1,6 +1,7 @@
-"""A look at one component given others: which columns promise most, and what the others leave of C on these.
+"""Improve one component given the others: score columns, and form the part of C that the others do not explain.
 
-G = C − TTᵀ is the Schur complement, T with a row for each column of C. Only what a look needs of G is formed.
+That part is the Schur complement G = C − TTᵀ, where T has a row for each column of C. Only the needed entries of G are
+formed.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ def _less(value, left, right):
 
 @entry_point
 def promises(C, T, variance, x, product, s, signed, score):
-    """Write into ``score`` what each column promises in exchange for the smallest loading of x; ∞ where x is held.
+    """Write to ``score`` the estimated variance if each column replaces the smallest loading of x; ∞ for held columns.
 
-    x has length 1, ``product`` is Cx and ``variance`` the diagonal of C. With fewer than s loadings none leaves.
+    x has length 1, ``product`` is Cx and ``variance`` the diagonal of C. If x has fewer than s loadings, none leaves.
     """
     out, m, shared, a = NONE, 0, reals(T.shape[1]), 0.0
     for j in range(len(x)):
@@ -39,7 +40,7 @@ def promises(C, T, variance, x, product, s, signed, score):
             a += x[j] * _less(product[j], shared, T[j])
     leaving, scale = 0.0, 1.0
     if m >= s:
-        # Of a single loading nothing is left.
+        # If the only loading leaves, nothing remains.
         leaving, scale = x[out], 1.0 / (1.0 - x[out] * x[out]) if m > 1 else 0.0
         g, d = _less(product[out], shared, T[out]), _less(variance[out], T[out], T[out])
         a = scale * (a - 2.0 * leaving * g + leaving * leaving * d)
@@ -57,7 +58,7 @@ def promises(C, T, variance, x, product, s, signed, score):
 
 @entry_point
 def left_block(C, T, columns, G):
-    """Write C − TTᵀ on some columns into G: one half of it, and then the other, because C is seldom in the cache."""
+    """Write C − TTᵀ on the given columns to G: compute one half and copy it, because C is rarely in the CPU cache."""
     m, rows = len(columns), T.shape[1]
     B = table(rows, m)
     for a in range(m):

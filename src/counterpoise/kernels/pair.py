@@ -1,4 +1,4 @@
-"""What the pair steps of every constraint share: the problem in kernels, and the true change of a move."""
+"""The parts that pair steps of all constraints share: the problem in kernels, and the true change of F by a move."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from counterpoise.kernels.dispatch import implements, kernel, verb
 from counterpoise.kernels.separable import separable_change
 from counterpoise.kernels.smooth import curvature, load, moved, slope
 
-# Arrays of length n that a scan of all pairs works with.
+# Number of work arrays of length n that a scan of all pairs needs.
 WORK_ROWS = 6
 
 
 class Terms(NamedTuple):
-    """F = f + h + g on u(x) = 0, as NamedTuples that carry their own state, and room for kernels to work in."""
+    """F = f + h + g on u(x) = 0, as NamedTuples that carry their own state, and work arrays for kernels."""
 
     f: Any
     h: Any
@@ -31,8 +31,8 @@ class Terms(NamedTuple):
 def model_change(problem, x, i, new_i, j, new_j, theta):
     """Return the change of the model M_B of eq. (plb:subproblem) when xᵢ, xⱼ become new_i, new_j.
 
-    f is quadratic, so with θ = 0 this is the change of F itself. Every candidate of every step is scored
-    here and nowhere else: a spurious candidate costs time, never correctness.
+    f is quadratic, so with θ = 0 this is the change of F itself. Every candidate of every step is scored here and
+    nowhere else: a spurious candidate costs time, never correctness.
     """
     f, di, dj = problem.f, new_i - x[i], new_j - x[j]
     smooth = slope(f, i) * di + slope(f, j) * dj + curvature(f, i, j) * di * dj
@@ -43,7 +43,7 @@ def model_change(problem, x, i, new_i, j, new_j, theta):
 
 @kernel
 def accept(problem, x, i, new_i, j, new_j):
-    """Perform (S3): write the pair into x and let every term follow."""
+    """Perform (S3): write the pair into x and update the cached state of every term."""
     moved(problem.f, i, new_i - x[i], j, new_j - x[j])
     repositioned(problem.g, i, x[i], new_i)
     repositioned(problem.g, j, x[j], new_j)
@@ -64,7 +64,7 @@ def refresh(problem, x):
 
 @kernel
 def note_step(age):
-    """Note an accepted step in ``age``."""
+    """Count an accepted step in ``age`` and reset its count of idle iterations."""
     age[0] += 1
     age[2] = 0
 
@@ -85,7 +85,7 @@ def pair_step(u, problem, x, i, j, theta):
 
 @verb
 def is_live(u, problem, x, i, j):
-    """Return whether the pair can move at all; by default every pair counts as able to."""
+    """Return whether the pair can move at all; by default True."""
     return True
 
 
@@ -100,22 +100,22 @@ def screened_best_pair(u, problem, x, theta, floor):
 
 @verb
 def next_good_pair(u, problem, x, theta, floor, row):
-    """Return a pair that decreases by more than ``floor``, as :func:`screened_best_pair`, going on from ``row[0]``."""
+    """Return some pair that decreases by more than ``floor``, like :func:`screened_best_pair`, from ``row[0]`` on."""
     return screened_best_pair(u, problem, x, theta, floor)
 
 
 @verb
 def closing_pair(g, problem, x, theta, floor, best, row):
-    """Return a pair for the end of a run, as :func:`screened_best_pair`; the best one where g has corners."""
+    """Return a pair for the end of a run, like :func:`screened_best_pair`; by default the best one."""
     return screened_best_pair(problem.u, problem, x, theta, floor)
 
 
 @implements(closing_pair, Norm2)
 @implements(closing_pair, ConcaveQuadratic)
 def _good_pair(g, problem, x, theta, floor, best, row):
-    """Return a good pair, found in a row or two, unless the ``best`` is required.
+    """Return a good pair, usually found in a row or two, unless the ``best`` is required.
 
-    Near the end very many pairs of a smooth g gain nearly the same small amount.
+    With a smooth g, very many pairs gain nearly the same small amount near the end.
     """
     if best:
         return screened_best_pair(problem.u, problem, x, theta, floor)
@@ -130,18 +130,18 @@ def violating_pair(u, problem, x, as_printed, rng):
 
 @verb
 def followed(u, i, step):
-    """Follow the move of xᵢ by ``step``; by default there is no state to update."""
+    """Update the cached state of u after xᵢ moved by ``step``; by default there is none."""
 
 
 @verb
 def repair(u, h, x):
-    """Move x, off u(x) = 0 by rounding, back onto it."""
+    """Move x back onto u(x) = 0, which it misses by rounding."""
     raise NotImplementedError
 
 
 @kernel
 def exhaustive_best_pair(problem, x, theta, floor):
-    """Return what :func:`screened_best_pair` does by trying every live pair, without any bound."""
+    """Return the same as :func:`screened_best_pair` by solving every live pair, without bounds."""
     best, best_i, best_j, at_i, at_j = floor, -1, -1, 0.0, 0.0
     for i in range(len(x)):
         for j in range(i + 1, len(x)):

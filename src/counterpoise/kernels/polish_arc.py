@@ -1,4 +1,4 @@
-"""Stationary points on one support of the sphere: power steps, then conjugate gradients along arcs."""
+"""Stationary points on one support on the sphere, by power steps and then conjugate gradients along arcs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NONE = -1
 
 @outlined
 def _multiply(H, z, m, product):
-    """Write Hz into ``product``; H is symmetric, and its rows are added because sums of rows vectorise."""
+    """Write Hz to ``product``; H is symmetric, and its rows are added up because that vectorises."""
     for a in range(m):
         product[a] = 0.0
     for a in range(m):
@@ -24,10 +24,10 @@ def _multiply(H, z, m, product):
 
 @outlined
 def _power_phase(H, z, m, signed, product):
-    """Take steps z ← max(Hz, 0)/‖max(Hz, 0)‖, which do not lower zᵀHz, until they keep the same coordinates at zero.
+    """Take steps z ← max(Hz, 0)/‖max(Hz, 0)‖, which do not lower zᵀHz, until the set of zeros no longer changes.
 
-    Each step may drop or return many coordinates at once; what remains is smooth. With signs z ← Hz/‖Hz‖, once.
-    ``product`` ends as Hz.
+    Each step may drop or return many coordinates at once; the remaining problem is smooth. With signs only one step
+    z ← Hz/‖Hz‖ is taken. ``product`` ends as Hz.
     """
     least = -np.inf if signed else 0.0
     _multiply(H, z, m, product)
@@ -50,7 +50,7 @@ def _power_phase(H, z, m, signed, product):
 
 @kernel
 def _residual(z, product, m, signed, residual):
-    """Scale z to length 1 and write r = Hz − ρz into ``residual``; return ρ = zᵀHz, ‖r‖² and rᵀ(r − r before).
+    """Scale z to length 1 and write r = Hz − ρz to ``residual``; return ρ = zᵀHz, ‖r‖² and rᵀ(r − previous r).
 
     Coordinates at zero that would become negative are not free: their residual is 0.
     """
@@ -72,9 +72,9 @@ def _residual(z, product, m, signed, residual):
 
 @kernel
 def _turn_direction(z, residual, beta, m, signed, direction):
-    """Replace d by r + βd on the free coordinates, at a right angle to z and of length 1.
+    """Replace d by r + βd on the free coordinates, made orthogonal to z and scaled to length 1.
 
-    Return its rise dᵀr and the length it had before; zeros, and d is of no use, if it does not point uphill.
+    Return dᵀr and the length before scaling; both are 0, and d is not usable, if d does not point uphill.
     """
     along = 0.0
     for a in range(m):
@@ -96,7 +96,7 @@ def _turn_direction(z, residual, beta, m, signed, direction):
 
 @kernel
 def _longest_turn(z, direction, m):
-    """Return the largest tan t with z cos t + d sin t ≥ 0, and the coordinate that blocks it or −1."""
+    """Return the largest tan t with z cos t + d sin t ≥ 0, and the coordinate that blocks the turn, or −1."""
     longest, blocking = np.inf, NONE
     for a in range(m):
         if direction[a] < 0.0 and z[a] < -direction[a] * longest:
@@ -106,11 +106,11 @@ def _longest_turn(z, direction, m):
 
 @kernel
 def _turn(z, product, direction, turned, rho, rise, m, signed):
-    """Go to the best feasible point z cos t + d sin t, tan 2t = 2zᵀHd/(ρ − dᵀHd); return whether none blocked."""
+    """Move to the best feasible point z cos t + d sin t, tan 2t = 2zᵀHd/(ρ − dᵀHd); return whether none blocked."""
     curvature = 0.0
     for a in range(m):
         curvature += direction[a] * turned[a]
-    # On free coordinates d is at a right angle to z, so zᵀHd = dᵀr.
+    # d is orthogonal to z and 0 off the free coordinates, so zᵀHd = dᵀr.
     angle = 0.5 * np.arctan2(2.0 * rise, rho - curvature)
     cosine, sine = np.cos(angle), np.sin(angle)
     longest, blocking = _longest_turn(z, direction, m) if not signed else (np.inf, NONE)
@@ -131,7 +131,7 @@ def polish_block(H, z, m, precision, signed, product, residual, direction, turne
     """Climb to a stationary point of zᵀHz on {‖z‖ = 1, z ≥ 0 unless signed}, in place; return zᵀHz. Monotone for H ⪰ 0.
 
     Power steps settle which coordinates are zero. Conjugate gradients with the best angle on each arc do the rest:
-    they converge by the root of the gap between eigenvalues, where power steps go by the gap itself.
+    their rate depends on the square root of the gap between eigenvalues, that of power steps on the gap itself.
     """
     _power_phase(H, z, m, signed, product)
     rho, before, length, conjugate = 0.0, 0.0, 0.0, False

@@ -1,4 +1,4 @@
-"""Prices of all exchanges on the line: M, Z, ς and ρ of :mod:`.swap_line`, made anew or following an exchange."""
+"""Prices of all exchanges on the line: M, Z, ς and ρ of :mod:`.swap_line`, computed or updated after an exchange."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from counterpoise.kernels.dispatch import allocating, outlined
 from counterpoise.kernels.groups import invert_definite, share_slopes
 from counterpoise.kernels.separable import slope_left, slope_right
 
-# Shares of the diagonal: below the first a Schur complement is rounding, the second keeps factors positive.
+# Fractions of the diagonal: below the first a Schur complement is rounding error; the second keeps factors positive.
 FLAT, RIDGE = 1e-9, 1e-11
 
 
 @allocating
 def inverse_with_sum(Q, free, m, M):
-    """Write M = [[Q_FF, 1], [1ᵀ, 0]]⁻¹ for the m free coordinates F into the leading (m + 1)² of M."""
+    """Write M = [[Q_FF, 1], [1ᵀ, 0]]⁻¹ for the m free coordinates F to the leading (m + 1)² entries of M."""
     size = 0.0
     for a in range(m):
         size = larger(size, Q[free[a], free[a]])
@@ -43,7 +43,7 @@ def inverse_with_sum(Q, free, m, M):
 
 @allocating
 def excess_slopes(problem, held, m, z, gradient, slope):
-    """Write ρ of :mod:`.swap_line` for all coordinates; of held ones it is that to their right."""
+    """Write ρ of :mod:`.swap_line` for all coordinates; for held ones it uses the right slope."""
     h, right, left = problem.h, reals(m), reals(m)
     for a in range(m):
         i = held[a]
@@ -58,14 +58,14 @@ def excess_slopes(problem, held, m, z, gradient, slope):
 
 @allocating
 def price(problem, held, m, M, Z, schur):
-    """Write M, Z (its last row that of the sum) and ς of :mod:`.swap_line` for all coordinates."""
+    """Write M, Z (whose last row belongs to the sum) and ς of :mod:`.swap_line` for all coordinates."""
     Q = problem.Q
     n = len(schur)
     inverse_with_sum(Q, held, m, M)
     for a in range(m + 1):
         for k in range(n):
             Z[a, k] = M[a, m]
-        # Four rows at a time: what limits this product is the traffic of Z.
+        # Four rows at a time, because memory traffic of Z limits this product.
         e = 0
         while e + 3 < m:
             w0, w1, w2, w3 = M[a, e], M[a, e + 1], M[a, e + 2], M[a, e + 3]
@@ -88,15 +88,15 @@ def price(problem, held, m, M, Z, schur):
 
 @allocating
 def reprice(problem, held, m, place, enters, M, Z, schur, entry):
-    """Let M, Z and ς follow an exchange at one place, in O(mn) instead of O(m²n); held has the newcomer already.
+    """Update M, Z and ς after an exchange at one place, in O(mn) instead of O(m²n); ``held`` has the newcomer already.
 
-    Returns whether they could: a pivot that is rounding asks for :func:`price`.
+    Return whether that succeeded: if a pivot is rounding error, :func:`price` is needed.
     """
     Q, n = problem.Q, len(schur)
     pivot = M[place, place]
     if not pivot > 0.0 or schur[enters] + Z[place, enters] * Z[place, enters] / pivot <= FLAT * Q[enters, enters]:
         return False
-    # entry = Q_i − kᵢᵀZ after the leaver has gone: the newcomer's row before it is scaled.
+    # entry = Q_i − kᵢᵀZ without the leaver: the newcomer's row before it is scaled.
     inverse = 1.0 / pivot
     along = M[m, place]
     for k in range(n):
@@ -111,7 +111,7 @@ def reprice(problem, held, m, place, enters, M, Z, schur, entry):
     for k in range(n):
         entry[k] += along * Z[place, k]
     scale = 1.0 / entry[enters]
-    # Both parts of the change in one pass, along the leaver's row and the newcomer's.
+    # Apply both parts of the change, along the leaver's row and the newcomer's, in one pass.
     leaver, newcomer = Z[place, enters] * inverse, reals(m + 1)
     for a in range(m + 1):
         newcomer[a] = Z[a, enters] - M[a, place] * leaver
@@ -135,11 +135,11 @@ def reprice(problem, held, m, place, enters, M, Z, schur, entry):
 
 @outlined
 def _promises(slope, schur, row, shift, inverse, cost, reach, closed, gain):
-    """Write what every coordinate may gain in the place of one member, whose row of Z is given; no branch inside."""
+    """Bound the gain of every coordinate in the place of one member, whose row of Z is given, without a branch."""
     for k in range(len(gain)):
         descent = larger(row[k] * shift - slope[k], 0.0)
         bend = schur[k] + row[k] * row[k] * inverse
-        # No more than all of the mass can go to k, which matters where the bend is rounding.
+        # At most the total mass can go to k, which matters if the bend is rounding error.
         inner = 0.5 * descent * descent / larger(bend, 1e-300)
         outer = descent * reach[k] - 0.5 * larger(bend, 0.0) * reach[k] * reach[k]
         gain[k] = (inner if bend * reach[k] > descent else outer) - cost - closed[k]
@@ -147,10 +147,10 @@ def _promises(slope, schur, row, shift, inverse, cost, reach, closed, gain):
 
 @allocating
 def score(problem, held, m, z, room, gradient, is_held, M, Z, schur, least, best, out, into):
-    """Fill the lists of the most promising moves, best first: gain, place of the leaver (−1: none), who enters.
+    """List the moves with the largest estimated gains, best first: gain, place of the leaver (−1: none), newcomer.
 
-    With ``room`` a coordinate enters and none leaves; otherwise, and under floors, which may not admit one more, one
-    held leaves for each that enters. Promises of at most ``least`` are left out.
+    With ``room`` a coordinate may enter while none leaves; without it, and under floors or groups, which may not allow
+    one more, a held one leaves for each that enters. Estimates of at most ``least`` are omitted. Return the number.
     """
     n, count, most = len(gradient), 0, len(best)
     slope, reach, closed, gain = reals(n), reals(n), reals(n), reals(n)
@@ -159,7 +159,7 @@ def score(problem, held, m, z, room, gradient, is_held, M, Z, schur, least, best
         reach[k] = smaller(problem.u.total, problem.h.hi[k])
         closed[k] = np.inf if is_held[k] or problem.h.hi[k] <= 0.0 else 0.0
     for a in range(-1 if room else 0, 0 if room and not problem.ruled else m):
-        # The sum alone fixes a single member: all of it changes hands, at no cost that its row would tell.
+        # The sum fixes a single member: all of it goes to the newcomer, and its row gives no cost.
         shift, inverse, cost = 0.0, 0.0, 0.0
         if a >= 0:
             if problem.h.lo[held[a]] > 0.0:
@@ -169,7 +169,7 @@ def score(problem, held, m, z, room, gradient, is_held, M, Z, schur, least, best
                 shift = z[a] * inverse
                 cost = 0.5 * z[a] * shift
             if problem.h.floor[held[a]] > problem.h.lo[held[a]]:
-                cost -= larger(slope[held[a]], 0.0) * z[a]  # at its floor it would rather have less
+                cost -= larger(slope[held[a]], 0.0) * z[a]  # at its floor F would fall with less of it
         _promises(slope, schur, Z[larger(a, 0)], shift, inverse, cost, reach, closed, gain)
         for k in range(n):
             if gain[k] <= least or (count == most and gain[k] <= best[most - 1]):

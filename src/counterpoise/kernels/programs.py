@@ -1,4 +1,4 @@
-"""Quadratic programs of few coordinates: on a box and a sum (convex), and on the part x ≥ 0 of a sphere."""
+"""Quadratic programs in few coordinates: over a box and a sum (convex), and over the part x ≥ 0 of a sphere."""
 
 from __future__ import annotations
 
@@ -9,24 +9,25 @@ from counterpoise.kernels.dispatch import allocating, apart, kernel, outlined
 
 # The ridge of a convex program, for duplicate columns.
 RIDGE = 1e-10
-# Rounds of power steps, which find the zeros of a solution; damping of Newton steps on the sphere, and its factor.
+# Most rounds of power steps, which find the zeros of a solution; limits of the damping of Newton steps on the sphere,
+# and the factor by which it changes.
 POWER_ROUNDS, LEAST_DAMPING, MOST_DAMPING, DAMPING = 100, 1.0 / 512.0, 1e15, 8.0
 
 
 @outlined
 def _free_step(H, shift, weight, gradient, free, m, ridge, convex, factor, step):
-    """Write into ``step`` the minimiser of the model over the m ≥ 2 free coordinates, with Σ weight·step = 0.
+    """Write to ``step`` the minimiser of the model over the m ≥ 2 free coordinates, with Σ weight·step = 0.
 
     The first free coordinate r balances the others: step_r = −Σ cₐ stepₐ, cₐ = weightₐ/weight_r. The reduced matrix of
-    H − shift·I is factored by Cholesky with a ridge relative to its diagonal; what the ridge takes off a step is made
-    up by the next. A pivot that is not positive is rounding if the program is ``convex``, and raised; otherwise there
-    is no minimiser, and False is returned.
+    H − shift·I is factored by Cholesky with a ridge relative to its diagonal; the next step corrects the effect of the
+    ridge. A pivot that is not positive is raised if the program is ``convex``, because it is then rounding error;
+    otherwise there is no minimiser, and False is returned.
     """
     r = free[0]
     for a in range(1, m):
         i = free[a]
         share = weight[i] / weight[r]
-        factor[a, 0] = share  # a column that the factor does not need
+        factor[a, 0] = share  # this column is not used by the factor
         for c in range(1, a + 1):
             j, other = free[c], factor[c, 0]
             total = H[i, j] - other * H[i, r] - share * H[r, j] + share * other * (H[r, r] - shift)
@@ -40,7 +41,7 @@ def _free_step(H, shift, weight, gradient, free, m, ridge, convex, factor, step)
                 total -= factor[a, e] * factor[c, e]
             if a == c and not convex and total <= 1e-3 * floor:
                 return False
-            # A pivot below a share of the ridge is rounding; the floor keeps the step within what doubles can add up.
+            # A pivot below a fraction of the ridge is rounding error; the floor keeps the step from growing too large.
             factor[a, c] = np.sqrt(larger(total, 1e-3 * floor)) if a == c else total / factor[c, c]
         total = share * gradient[r] - gradient[i]
         for e in range(1, a):
@@ -58,20 +59,20 @@ def _free_step(H, shift, weight, gradient, free, m, ridge, convex, factor, step)
 
 @outlined
 def solve_box_sum(H, b, lo, hi, z):
-    """Minimise ½zᵀHz + bᵀz over {lo ≤ z ≤ hi, 1ᵀz as it is} from a feasible z, in place, by a primal active set.
+    """Minimise ½zᵀHz + bᵀz over {lo ≤ z ≤ hi, 1ᵀz unchanged} from a feasible z, in place, by a primal active set.
 
-    Each round solves the problem on the free coordinates, stops at the first bound in the way, or, if there is none,
-    frees the bound coordinate whose slope most contradicts the free ones. H must be positive semidefinite. What
-    rounding adds to the sum is taken off at the end.
+    Each round solves the problem on the free coordinates and stops at the first bound in the way. If there is none, it
+    frees the coordinates whose slopes most violate optimality. H must be positive semidefinite. The rounding error of
+    the sum is corrected at the end.
 
-    Returns by how much the slope of a coordinate that can fall exceeds that of one that can rise: 0 at the solution,
-    and times the mass that can move a bound of what is left to gain. z may be longer than b: its rest is not used.
+    Return by how much the slope of a coordinate that can fall exceeds that of one that can rise: 0 at the solution;
+    times the mass that can move, it bounds the remaining gain. z may be longer than b; its rest is not used.
     """
     k, target = len(b), 0.0
     for a in range(k):
         target += z[a]
     violation = _walk_box_sum(H, b, lo, hi, z)
-    # A coordinate on a bound stays there: the bound may be a kink, where a hair's breadth is another slope.
+    # A coordinate on a bound stays there: the bound may be a kink, beyond which the slope differs.
     roomiest, room = -1, 0.0
     for a in range(k):
         target -= z[a]
@@ -106,7 +107,7 @@ def _walk_box_sum(H, b, lo, hi, z):
             if at[a] == 0:
                 free[m] = a
                 m += 1
-        # Rising is open to free and low coordinates, falling to free and high ones.
+        # Free coordinates and those on lo can rise, free coordinates and those on hi can fall.
         rise, fall = -1, -1
         for a in range(k):
             if at[a] <= 0 and z[a] < hi[a] and (rise < 0 or gradient[a] < gradient[rise]):
@@ -116,7 +117,7 @@ def _walk_box_sum(H, b, lo, hi, z):
         violation = larger(gradient[fall] - gradient[rise], 0.0) if rise >= 0 and fall >= 0 else 0.0
         if violation <= 1e-14 * size:
             return violation
-        # Two whole steps solve the free coordinates as well as rounding allows; then the bounds are asked.
+        # Two whole steps solve for the free coordinates up to rounding; then coordinates on bounds are freed.
         if whole_steps >= 2 or m < 2:
             if at[rise] == 0 and at[fall] == 0:
                 return violation
@@ -142,10 +143,10 @@ def _walk_box_sum(H, b, lo, hi, z):
 
 @allocating
 def solve_on_sphere(H, b, z):
-    """Minimise ½zᵀHz + bᵀz over {z ≥ 0, ‖z‖ as it is} to a local minimum, in place.
+    """Minimise ½zᵀHz + bᵀz over {z ≥ 0, ‖z‖ unchanged} to a local minimum, in place.
 
-    Power steps soon find which coordinates are zero, but take forever where the eigenvalues of H differ by much;
-    Newton steps on the sphere do the rest. Neither raises the objective but by rounding.
+    Power steps soon find which coordinates are zero, but converge very slowly if the eigenvalues of H differ by much;
+    Newton steps on the sphere do the rest. Neither raises the objective except by rounding.
     """
     power_steps(H, b, reals(len(z)), False, z)
     newton_steps(H, b, z)
@@ -153,11 +154,11 @@ def solve_on_sphere(H, b, z):
 
 @allocating
 def power_steps(H, b, even, signed, z):
-    """Lower ½zᵀHz + bᵀz + Σ evenₐ|zₐ| over {‖z‖ as it is}, with z ≥ 0 unless ``signed``, by majorisation, in place.
+    """Lower ½zᵀHz + bᵀz + Σ evenₐ|zₐ| over {‖z‖ unchanged}, with z ≥ 0 unless ``signed``, by majorisation, in place.
 
-    On the sphere H may be shifted by −ρI; with ρ at least its largest eigenvalue (Gershgorin) the quadratic is concave,
-    lies below its tangent q = (H − ρI)z + b, and qᵀz + Σ evenₐ|zₐ| is least at z in proportion to the positive part of
-    −q − even; with signs to that of |q| − even, on the side of −q.
+    On the sphere H may be shifted by −ρI. With ρ at least its largest eigenvalue (Gershgorin) the quadratic is concave
+    and lies below its tangent, of slope q = (H − ρI)z + b. qᵀz + Σ evenₐ|zₐ| is least at a multiple of the positive
+    part of −q − even; with signs, of |q| − even, with the signs of −q.
     """
     k = len(z)
     rho, norm = 0.0, 0.0
@@ -217,7 +218,7 @@ def _slopes_on_sphere(H, b, z, square, slopes):
 
 @kernel
 def _entering(H, b, z, slopes):
-    """Return the zero coordinate whose slope is least, or −1 if none falls by more than rounding."""
+    """Return the zero coordinate with the least slope, or −1 if no slope is negative beyond rounding."""
     found, least = -1, 0.0
     for a in range(len(z)):
         if z[a] <= 0.0 and slopes[a] < least:
@@ -231,9 +232,9 @@ def _entering(H, b, z, slopes):
 
 @kernel
 def _turn(H, z, nu, slopes, square, free, m, step, new):
-    """Write z + t·step, scaled back to the sphere, into ``new``, with t ≤ 1 the longest that keeps it ≥ 0.
+    """Write z + t·step, scaled back to the sphere, to ``new``, with the largest t ≤ 1 that keeps it ≥ 0.
 
-    Returns t, and by how much that lowers the objective.
+    Return t, and the decrease of the objective.
     """
     length, blocking, total = 1.0, -1, 0.0
     for a in range(m):
@@ -247,7 +248,7 @@ def _turn(H, z, nu, slopes, square, free, m, step, new):
     scale, decrease = np.sqrt(square / total), 0.0
     for a in range(m):
         new[free[a]] *= scale
-    # With ‖new‖ = ‖z‖ the change is gᵀd + ½dᵀ(H − νI)d, without the cancellation of what is radial.
+    # With ‖new‖ = ‖z‖ the change is gᵀd + ½dᵀ(H − νI)d, which avoids cancellation of radial parts.
     for a in range(m):
         i = free[a]
         bend = -nu * (new[i] - z[i])
@@ -259,12 +260,12 @@ def _turn(H, z, nu, slopes, square, free, m, step, new):
 
 @allocating
 def newton_steps(H, b, z):
-    """Minimise ½zᵀHz + bᵀz over {z ≥ 0, ‖z‖ as it is} from z by Newton steps on the sphere, in place.
+    """Minimise ½zᵀHz + bᵀz over {z ≥ 0, ‖z‖ unchanged} from z by Newton steps on the sphere, in place.
 
     A step minimises gᵀd + ½dᵀ(H − νI)d, g = Hz + b − νz, along the tangent zᵀd = 0 over the positive coordinates. If
-    that matrix is not definite or the objective does not fall, it is damped: ν > 0 is lowered to 0, which makes the
-    steps those of inverse iteration, and then a ridge grows. A step ends where the first coordinate becomes 0. When
-    there is nothing left to gain, the zero coordinate with the least slope joins.
+    that matrix is not definite or the objective decreases too little, the step is damped: ν > 0 is lowered to 0, which
+    makes it a step of inverse iteration, and then a ridge grows. A step ends where the first coordinate becomes 0. When
+    nothing is left to gain, the zero coordinate with the least slope joins.
     """
     k, square = len(z), 0.0
     for a in range(k):

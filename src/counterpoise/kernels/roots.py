@@ -17,7 +17,7 @@ def _quartic(q4, q3, q2, q1, q0, t):
 def bracketed_root(q4, q3, q2, q1, q0, low, high):
     """Return the root of a polynomial in [low, high] whose signs at the ends differ.
 
-    Newton, replaced by bisection when it leaves the bracket or shrinks it too slowly.
+    It uses Newton's method, and bisection if a Newton step leaves the bracket.
     """
     rising = _quartic(q4, q3, q2, q1, q0, high) > 0.0
     t = 0.5 * (low + high)
@@ -47,7 +47,7 @@ def _signs_change(a, b):
 
 @kernel
 def _rising_root_between(q4, q3, q2, q1, q0, low, high):
-    """Return the root in (low, high] where a monotone stretch of the polynomial reaches 0 from below, or −1."""
+    """Return the root in (low, high], where the polynomial is monotone, if it reaches 0 from below, or −1."""
     if _quartic(q4, q3, q2, q1, q0, low) < 0.0:
         at_high = _quartic(q4, q3, q2, q1, q0, high)
         if at_high > 0.0:
@@ -69,7 +69,7 @@ def _turn_between(q4, q3, q2, q1, low, high):
 
 @kernel
 def _turns(q4, q3, q2, q1):
-    """Return three points in [0, 1], ascending, that contain every interior stationary point of the quartic.
+    """Return three ascending points in [0, 1] that include every interior stationary point of the quartic.
 
     They are the roots of the cubic q′, bracketed between those of the quadratic q″.
     """
@@ -98,9 +98,9 @@ def half_angle_minimisers(a, b, c, d):
 
         (d − b)t⁴ + (4a − 2c)t³ − 6d t² − (4a + 2c)t + (d + b),
 
-    which replaces the paper's squared equation in tan α (its squaring adds spurious roots, and
-    its β → ∞ as α → π/2). Bernstein coefficients on [0, 1] without a sign change prove that there is no
-    root; with a single change there is exactly one.
+    which replaces the paper's squared equation in tan α (its squaring adds spurious roots, and its β → ∞ as α → π/2).
+    Bernstein coefficients on [0, 1] without a sign change prove that there is no root; with a single change there is
+    exactly one.
 
     Returns
     -------

@@ -1,6 +1,6 @@
 """Scores of exchanges on the sphere: drop one held coordinate, turn the rest towards another by the best angle.
 
-See :mod:`counterpoise.kernels.swap_arc`. All scores of a point take O(sn) roots; the best of them alone takes few.
+See :mod:`counterpoise.kernels.swap_arc`. Computing all scores takes O(sn) square roots; finding the best takes few.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from counterpoise.kernels.basics import larger
 from counterpoise.kernels.dispatch import kernel, outlined
 from counterpoise.kernels.polish_arc import NONE
 
-# Below this share of ‖x‖² the rest of x is summed anew, because differences would leave only rounding.
+# If the rest of x has less than this fraction of ‖x‖², Gx̂ is summed directly, because a difference would cancel.
 SMALL_REST = 1e-2
 
 
@@ -26,7 +26,7 @@ def value_at(x, g, held, m):
 
 @kernel
 def except_held(diagonal, held, m, free):
-    """Write the diagonal into ``free``, −∞ where a coordinate is held."""
+    """Write the diagonal to ``free``, −∞ for held coordinates."""
     for j in range(len(free)):
         free[j] = diagonal[j]
     for a in range(m):
@@ -35,7 +35,7 @@ def except_held(diagonal, held, m, free):
 
 @outlined
 def _raise_scores(a, row, diagonal, position, signed, score, out):
-    """Enter the exchange for every j whose score is less than ½λmax([[a, b], [b, dⱼ]]), b = max(rowⱼ, 0) or rowⱼ."""
+    """Raise every score to at least ½λmax([[a, b], [b, dⱼ]]), b = max(rowⱼ, 0), or rowⱼ if ``signed``; set ``out``."""
     least = -np.inf if signed else 0.0
     for j in range(len(row)):
         b, d = larger(row[j], least), diagonal[j]
@@ -50,8 +50,8 @@ def _raise_scores(a, row, diagonal, position, signed, score, out):
 def _is_above(a, row, free, level, signed):
     """Return whether λmax([[a, b], [b, dⱼ]]) > level for some j, b as in :func:`_raise_scores`, d = ``free``.
 
-    λmax > level > a if and only if b² > (level − a)(level − dⱼ), which takes no roots: most rows end here. For
-    level ≤ a the answer is yes without a look.
+    λmax > level > a if and only if b² > (level − a)(level − dⱼ), which needs no square roots and settles most rows. For
+    level ≤ a the answer is True.
     """
     least, count, rest = -np.inf if signed else 0.0, 0, level - a
     if rest <= 0.0:
@@ -64,7 +64,7 @@ def _is_above(a, row, free, level, signed):
 
 @outlined
 def _best_turn(a, row, free, level, signed):
-    """Return the largest λmax([[a, b], [b, dⱼ]]) above the level and its j, or the level and −1."""
+    """Return the largest λmax([[a, b], [b, dⱼ]]) above ``level`` and its j, or ``level`` and −1."""
     least, best = -np.inf if signed else 0.0, NONE
     for j in range(len(row)):
         b, d = larger(row[j], least), free[j]
@@ -79,7 +79,7 @@ def _best_turn(a, row, free, level, signed):
 
 @outlined
 def _rest_without(G, x, g, held, m, position, row):
-    """Write Gx̂ into ``row``, x̂ the point without one held coordinate, at length 1; return x̂ᵀGx̂, or −1 if x̂ = 0."""
+    """Write Gx̂ to ``row``, x̂ being x without one held coordinate, scaled to length 1; return x̂ᵀGx̂, −1 if x̂ = 0."""
     i, n = held[position], len(x)
     v, square = x[i], 0.0
     for a in range(m):
@@ -109,9 +109,9 @@ def _rest_without(G, x, g, held, m, position, row):
 
 @outlined
 def best_swap(G, free, x, g, held, m, s, signed, level, row, rest):
-    """Return (j, position that leaves) of the exchange with the best score, if twice that is above the level; or −1.
+    """Return (j, position that leaves) of the exchange with the best score if twice that exceeds ``level``, or −1.
 
-    Scores are those of :func:`score_swaps`, of which only the best is found.
+    Scores are those of :func:`score_swaps`, but only the best is found.
     """
     entrant, leaves, shortest = NONE, NONE, 0 if m >= s else NONE
     for j in range(len(x)):
@@ -131,10 +131,10 @@ def best_swap(G, free, x, g, held, m, s, signed, level, row, rest):
 
 @outlined
 def score_swaps(G, diagonal, x, g, held, m, s, signed, row, score, out, rest):
-    """Write into ``score`` the best value ½yᵀGy that taking in j brings, into ``out`` the position that leaves for it.
+    """Write to ``score`` the best value ½yᵀGy if j enters, and to ``out`` the position that leaves for it.
 
-    y = x̂ cos t + eⱼ sin t, 0 ≤ t ≤ π/2, or any t if ``signed``; ``rest`` becomes x̂ᵀGx̂ of every position. If fewer
-    than s are held none leaves, x̂ = x, and ``out`` is −1. Held coordinates score −∞.
+    y = x̂ cos t + eⱼ sin t, 0 ≤ t ≤ π/2, or any t if ``signed``; ``rest`` becomes x̂ᵀGx̂ for every position. If fewer
+    than s are held, none leaves, x̂ = x, and ``out`` is −1. The score of held coordinates is −∞.
     """
     for j in range(len(x)):
         score[j] = 0.5 * diagonal[j]
@@ -152,7 +152,7 @@ def score_swaps(G, diagonal, x, g, held, m, s, signed, row, score, out, rest):
 
 @outlined
 def exchange(G, x, held, m, position, j, a, signed, tried, z):
-    """Write the point that was scored into (tried, z), a = x̂ᵀGx̂; return how many coordinates it holds."""
+    """Write the scored point to (tried, z), where a = x̂ᵀGx̂; return how many coordinates it holds."""
     square, count = 0.0, 0
     for c in range(m):
         if c != position:

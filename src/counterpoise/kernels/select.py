@@ -1,8 +1,8 @@
-"""(S1) and (S2): which pair to try next, and its step.
+"""(S1) and (S2): choose the next pair and compute its step.
 
-The rules of the package are codes of one NamedTuple. A rule of your own is a NamedTuple with a body for
-``select(rule, problem, x, theta, floor, rng)``, which returns a pair (i, j), or (−1, −1) when the rule knows that no
-pair decreases the model by more than ``floor``.
+The rules of the package are codes in one NamedTuple. A rule of your own is a NamedTuple with a body for
+``select(rule, problem, x, theta, floor, rng)``, which returns a pair (i, j), or (−1, −1) if the rule knows that no pair
+decreases the model by more than ``floor``.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from counterpoise.kernels.arc import Arc
 from counterpoise.kernels.dispatch import implements, kernel, verb
 from counterpoise.kernels.pair import closing_pair, is_live, pair_step, violating_pair
 
-# The most violating pair while it helps, then the pair with the largest decrease, until there is none.
+# The most violating pair while it decreases F, then the pair with the largest decrease, until there is none.
 HYBRID = 0
-# All pairs in order, again and again; pairs that cannot move are skipped.
+# All pairs in order, repeatedly; pairs that cannot move are skipped.
 CYCLIC = 1
 # A pair drawn uniformly.
 RANDOM = 2
 # The pair with the largest decrease.
 GREEDY = 3
-# The paper's Algorithms 2 and 3: a random pair and the most violating pair in turn.
+# The paper's Algorithms 2 and 3: a random pair and the most violating pair alternately.
 SEMI_GREEDY = 4
-# The most violating pair while it helps: where F is convex, steps on a whole face do the rest.
+# The most violating pair while it decreases F; for a convex F, steps on a whole face follow.
 VIOLATING = 5
 OPENING = 1000.0
 
 
 class Rule(NamedTuple):
-    """One of the codes above, and counters of its own."""
+    """One of the codes above, and its counters."""
 
     code: int
     counter: np.ndarray
@@ -45,19 +45,19 @@ def select(rule, problem, x, theta, floor, rng):
 
 @verb
 def opens_at_random(u):
-    """Return whether a run from a dense point does better to begin with random pairs."""
+    """Return whether a run from a dense point should begin with random pairs."""
     return False
 
 
 @implements(opens_at_random, Arc)
 def _opens_at_random_arc(u):
-    """On the arc it does (randn 256, s = 30, λ = 1000: −308 instead of −298 on average), and scans are slow there."""
+    """Return True: F is lower (randn 256, s = 30, λ = 1000: −308 instead of −298 on average), and scans are slow."""
     return True
 
 
 @kernel
 def random_pair(n, rng):
-    """Return two different coordinates, uniformly."""
+    """Return two different coordinates drawn uniformly."""
     i = int(rng.random() * n)
     j = int(rng.random() * (n - 1))
     return i, j + (j >= i)
@@ -90,10 +90,11 @@ def next_step(rule, problem, x, theta, floor, rng):
 
 @implements(next_step, Rule)
 def _next_step(rule, problem, x, theta, floor, rng):
-    """Follow the code.
+    """Return the next step of a rule of the package.
 
-    HYBRID opens with random pairs while one in n brings much more than ``floor``. Then it takes the violating pair
-    while that brings more than ``floor``, and then :func:`counterpoise.kernels.pair.closing_pair`.
+    If :func:`opens_at_random`, HYBRID begins with random pairs while one in n gains much more than ``floor``. Then it
+    takes the violating pair while that gains more than ``floor``, and then
+    :func:`counterpoise.kernels.pair.closing_pair`.
     """
     n, code, counter = len(x), rule.code, rule.counter
     tries = 0 if code == GREEDY else 1

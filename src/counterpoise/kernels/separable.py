@@ -1,4 +1,4 @@
-"""h in kernels: pieces of every coordinate.
+"""h in kernels: a piecewise quadratic function of every coordinate.
 
 On [loᵢ, hiᵢ], +∞ outside,
 

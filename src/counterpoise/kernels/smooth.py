@@ -1,8 +1,8 @@
-"""f in kernels: a quadratic kept as its Gram matrix, dense or sparse, or as columns with a residual.
+"""f in kernels: a quadratic stored as its Gram matrix, dense or sparse, or as columns with a residual.
 
-Each form carries the data of f and cached state that follows x: the gradient (:class:`Gram`, :class:`SparseGram`) or
-the residual Ax − y (:class:`Columns`, :class:`SparseColumns`). To follow a step costs O(n),
-O(m) or the non-zeros of two rows or columns.
+Each form carries the data of f and state that is updated with x: the gradient (:class:`Gram`, :class:`SparseGram`) or
+the residual Ax − y (:class:`Columns`, :class:`SparseColumns`). An update costs O(n), O(m) or the number of non-zeros of
+two rows or columns.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Gram(NamedTuple):
 
 
 class SparseGram(NamedTuple):
-    """f(x) = ½xᵀQx + pᵀx with Q in compressed sparse rows: a step costs the neighbours of two coordinates."""
+    """f(x) = ½xᵀQx + pᵀx with Q in CSR format: a step costs as much as two rows have non-zeros."""
 
     data: np.ndarray
     indices: np.ndarray
@@ -33,7 +33,7 @@ class SparseGram(NamedTuple):
     diagonal: np.ndarray
     gradient: np.ndarray
     Q: np.ndarray  # one row
-    shown: np.ndarray  # which one: everything else in ``Q`` is 0
+    shown: np.ndarray  # the number of that row, whose entries are the only non-zeros of ``Q``
 
 
 class Columns(NamedTuple):
@@ -49,7 +49,7 @@ class Columns(NamedTuple):
 
 
 class SparseColumns(NamedTuple):
-    """f(x) = ½σ‖Ax − y‖² with A in compressed sparse columns and the residual kept up to date."""
+    """f(x) = ½σ‖Ax − y‖² with A in CSC format and the residual kept up to date."""
 
     data: np.ndarray
     indices: np.ndarray
@@ -81,7 +81,7 @@ def slope(f, i):
 
 @verb
 def load_slopes(f):
-    """Bring ``f.gradient`` to ∇f(x), to be read before the next step."""
+    """Set ``f.gradient`` to ∇f(x); it is valid until the next step."""
 
 
 @verb
@@ -92,7 +92,7 @@ def curvature(f, i, j):
 
 @verb
 def load_row(f, j):
-    """Bring the row Q_j into ``f.Q`` and return its place there, to be read before the next verb."""
+    """Load the row Q_j into ``f.Q`` and return its position there; it is valid until the next verb."""
     return j
 
 
@@ -243,7 +243,7 @@ def _load_slopes_sparse(f):
 
 @implements(curvature, SparseColumns)
 def _curvature_sparse(f, i, j):
-    # Both index lists are sorted: one merge costs the two columns' non-zeros.
+    # Both index lists are sorted, so they are merged.
     a, a_end, b, b_end = f.indptr[i], f.indptr[i + 1], f.indptr[j], f.indptr[j + 1]
     total = 0.0
     while a < a_end and b < b_end:
@@ -272,7 +272,7 @@ def _load_row_sparse(f, j):
 def column_products(data, indices, indptr, which, dense, out):
     """Write AₖᵀD into one row of ``out`` for each column k in ``which`` of a sparse A.
 
-    In double precision, also for single-precision data; SciPy would cast all data first, and copy every slice.
+    It computes in double precision even for single-precision data; SciPy would cast all data and copy every slice.
     """
     width = dense.shape[1]
     for row in range(len(which)):

@@ -1,9 +1,9 @@
 """Exchanges of one held coordinate on the sphere: max ½xᵀGx over ‖x‖ = 1, at most s non-zeros, x ≥ 0 unless ``signed``.
 
 G = AᵀA is dense and positive semidefinite. A support is *polished* when x is stationary on it, and *swap-optimal* when
-no exchange of a held coordinate for one outside helps. All exchanges are scored in closed form in O(sn): drop
-xᵢ, keep the others in proportion, x̂ = (x − xᵢeᵢ)/‖x − xᵢeᵢ‖, and turn x̂ towards eⱼ by the best angle. A score is the
-value of a feasible point, so polishing from that point never falls below it.
+no exchange of a held coordinate for one outside improves it. All exchanges are scored in closed form in O(sn): drop xᵢ,
+keep the others in proportion, x̂ = (x − xᵢeᵢ)/‖x − xᵢeᵢ‖, and turn x̂ towards eⱼ by the best angle. A score is the
+value of a feasible point, so polishing from that point never gives less.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from counterpoise.kernels.polish_arc import NONE, polish_block
 from counterpoise.kernels.score_arc import best_swap, except_held, exchange, score_swaps, value_at
 from counterpoise.kernels.swap_line import largest
 
-# ‖Hz − ρz‖² ≤ PRECISION ρ² ends a polish; the value is then exact to about PRECISION over the relative gap of H.
+# Polishing ends when ‖Hz − ρz‖² ≤ PRECISION ρ²; the value is then exact to about PRECISION over the relative gap of H.
 PRECISION = 1e-22
-# Between exchanges that gain by their scores alone a polish need not be better than this.
+# The precision of polishing between exchanges whose scores alone are gains.
 ROUGH = 1e-7
 # How many exchanges are polished when no score is a gain.
 CANDIDATES = 6
-# One that is below what it has to reach by more than this share after a rough polish is not polished further.
+# An exchange that misses its target by more than this fraction after rough polishing is not polished further.
 HOPELESS = 1e-5
-# Power steps to new supports before exchanges, where there are more columns than WIDE; as a rule there are one or two.
-# They save time there; with few columns they save little, and more starts end at the same point.
+# The most power steps to new supports before exchanges, used if there are more than WIDE columns; usually one or two
+# are taken. With fewer columns they save little time, and more starts end at the same point.
 POWER_STEPS, WIDE = 30, 256
 
 
@@ -46,7 +46,7 @@ def _polish_held(G, held, z, m, precision, signed, H, work):
 
 @outlined
 def _scatter(G, held, z, m, x, g):
-    """Write the point into x, and Gx into g."""
+    """Write the point to x, and Gx to g."""
     n = len(x)
     for j in range(n):
         x[j] = 0.0
@@ -62,7 +62,7 @@ def _scatter(G, held, z, m, x, g):
 
 @kernel
 def _compress(held, z, m):
-    """Let coordinates at zero leave the support; return how many are held."""
+    """Remove coordinates at zero from the support; return how many are held."""
     kept = 0
     for a in range(m):
         if z[a] != 0.0:
@@ -73,7 +73,7 @@ def _compress(held, z, m):
 
 @kernel
 def _collect(G, x, held, z):
-    """Write the non-zero coordinates of x, at length 1, into held and z; the best single one if there is none."""
+    """Write the non-zeros of x, scaled to length 1, to held and z; the best single coordinate if there are none."""
     m, square, best = 0, 0.0, 0
     for j in range(len(x)):
         if x[j] != 0.0:
@@ -115,11 +115,11 @@ def _keep_largest(held, z, m, most):
 
 @outlined
 def _power_support(x, g, held, z, m, s, signed):
-    """Write the s largest allowed entries of g = Gx into (held, z), at length 1; m are held by x.
+    """Write the s largest allowed entries of g = Gx to (held, z), scaled to length 1; x holds m coordinates.
 
-    Return how many there are, or 0 if all of them are held by x already.
+    Return how many there are, or 0 if x holds all of them already.
     """
-    # The s-th largest entry is no smaller than the smallest of s entries that are held.
+    # The s-th largest entry is at least the smallest of s held entries.
     least, count, square, is_new = np.inf if m >= s else 0.0, 0, 0.0, False
     for a in range(m):
         least = smaller(least, abs(g[held[a]]))
@@ -143,7 +143,7 @@ def _power_support(x, g, held, z, m, s, signed):
 
 @outlined
 def _best_scores(score, count, best):
-    """Write the coordinates of the ``count`` largest finite scores into ``best``, largest first; return how many."""
+    """Write the coordinates of the ``count`` largest finite scores to ``best``, largest first; return how many."""
     found = 0
     for j in range(len(score)):
         value = score[j]
@@ -160,9 +160,9 @@ def _best_scores(score, count, best):
 
 @outlined
 def _best_exchange(G, x, g, held, m, best, found, out, rest, enough, signed, H, work, tried, z, kept, kept_z):
-    """Polish the exchanges listed in ``best``; leave the best in (kept, kept_z), return its value, size and entrant.
+    """Polish the exchanges listed in ``best``; write the best to (kept, kept_z), return its value, size and entrant.
 
-    Roughly first, and to the end unless they stay well below ``enough``, which ∞ means for all.
+    Each is polished roughly, and then fully unless it is well below ``enough``; with ∞ none is polished fully.
     """
     most, size, entrant = -np.inf, 0, NONE
     for c in range(found):
@@ -199,7 +199,7 @@ def polish(G, x, signed):
 def shrink(G, x, s, signed):
     """Reduce the support of x to at most s by backward elimination, in place.
 
-    Each round polishes roughly and drops the smallest coordinates, half of those that are too many.
+    Each round polishes roughly and drops the smallest coordinates, half as many as there are too many.
     """
     n = len(x)
     held, z = integers(n), reals(n)
@@ -216,13 +216,12 @@ def shrink(G, x, s, signed):
 
 @entry_point
 def descend(G, x, s, tol, most, signed):
-    """Exchange from any x until none gains more than tol times the value, in place; return how many were made.
+    """Exchange from any x until no exchange gains more than tol times the value, in place; return how many were made.
 
-    x ≥ 0 unless ``signed``.
-    The s largest coordinates are kept and polished. Of many columns, power steps exchange several at once while that
-    gains.
-    Then each round scores all exchanges. If the best score is a gain it is taken; if not, x is polished to the end,
-    then the best few exchanges are, and the best of them is taken if it gains. ``most`` limits these exchanges.
+    x ≥ 0 unless ``signed``. The s largest coordinates are kept and polished. With many columns, power steps exchange
+    several at once while that gains. Then each round scores all exchanges. If the best score is a gain, it is made;
+    otherwise x is polished fully, then the best few exchanges are, and the best of them is made if it gains. ``most``
+    limits the number of exchanges after the power steps.
     """
     n, s = len(x), smaller(s, len(x))
     held, z = integers(n), reals(n)
@@ -270,10 +269,10 @@ def descend(G, x, s, tol, most, signed):
 
 @entry_point
 def swap_gap(G, x, s, tries, signed):
-    """Return the largest gain of ½xᵀGx by one exchange, the coordinate that leaves (−1 if none need) and the entrant.
+    """Return the largest gain of ½xᵀGx by one exchange, the coordinate that leaves (−1 if none has to) and the entrant.
 
-    The larger of the best score and of the best value among ``tries`` polished exchanges; (0, −1, −1) if none gains.
-    x has length 1 and at most s non-zeros.
+    It is the larger of the best score and the best of ``tries`` polished exchanges; (0, −1, −1) if none gains. x has
+    length 1 and at most s non-zeros.
     """
     n, s = len(x), smaller(s, len(x))
     held, z, g, point = integers(n), reals(n), reals(n), reals(n)

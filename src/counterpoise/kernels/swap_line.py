@@ -1,17 +1,18 @@
-"""Supports on the line: the best x on a support, all exchanges of one coordinate in closed form, and the way down.
+"""Supports on the line: the best x on a support, all exchanges of one coordinate in closed form, and descent.
 
 The problem is min ½xᵀQx + bᵀx + kinks over {lo ≤ x ≤ hi, 1ᵀx = c} with at most s coordinates above 0. A coordinate
-whose lower bound is positive is always held. With W the members of a support, x optimal on it, μ the slope that those
-share who are neither at a bound nor at a kink, M = [[Q_WW, 1], [1ᵀ, 0]]⁻¹, kᵢ = (Q_Wi, 1), Zᵢ = M kᵢ, ςᵢ = Q_ii − kᵢᵀZᵢ
-and ρᵢ = ∇ᵢ − μ:
+whose lower bound is positive is always held. With W the members of a support, x optimal on it, μ the common slope of
+the members that are neither at a bound nor at a kink, M = [[Q_WW, 1], [1ᵀ, 0]]⁻¹, kᵢ = (Q_Wi, 1), Zᵢ = M kᵢ,
+ςᵢ = Q_ii − kᵢᵀZᵢ and ρᵢ = ∇ᵢ − μ:
 
-* leaving j costs xⱼ²/(2M_jj), after which ρᵢ becomes ρᵢ − Z_ji xⱼ/M_jj and ςᵢ becomes ςᵢ + Z_ji²/M_jj;
-* entering i gains ρᵢ²/(2ςᵢ) if ρᵢ < 0.
+* if j leaves, F rises by xⱼ²/(2M_jj), ρᵢ becomes ρᵢ − Z_ji xⱼ/M_jj and ςᵢ becomes ςᵢ + Z_ji²/M_jj;
+* if i enters, F falls by ρᵢ²/(2ςᵢ) if ρᵢ < 0.
 
-An exchange gains at most what they say, and the best are verified. For x is optimal on W: of every member μ lies
-between the left slope and the right one, which is ∞ at the upper bound; the left one is −∞ at a positive lower bound.
-So the convex hⱼ, its bounds included, is nowhere below the line through hⱼ(xⱼ) that gives j the slope μ. With these
-lines in the place of the hⱼ no member has bounds, all have the slope μ, and the minimum is in closed form.
+These formulas bound the gain of an exchange (its *promise*), and the best exchanges are verified. Proof: x is optimal
+on W, so for every member μ lies between the left slope and the right slope, where the latter is ∞ at the upper bound
+and the former −∞ at a positive lower bound. So the convex hⱼ, its bounds included, is nowhere below the line through
+hⱼ(xⱼ) that gives j the slope μ. With these lines instead of the hⱼ, no member has bounds, all have the slope μ, and the
+minimum has a closed form.
 """
 
 from __future__ import annotations
@@ -26,16 +27,16 @@ from counterpoise.kernels.groups import make_feasible, solve_box, wanted_transfe
 from counterpoise.kernels.price_line import RIDGE, price, reprice, score
 from counterpoise.kernels.separable import bend_right, separable_change, slope_left, slope_right
 
-# Exchanges that the inverse may follow before it is made anew.
+# Number of exchanges after which the inverse is recomputed instead of updated.
 REPRICINGS = 24
 
 
 class Support(NamedTuple):
-    """f + h on u as kernels for supports see them.
+    """f + h on u in the form that kernels for supports use.
 
-    Q and b hold f and the linear and quadratic parts of h, so that ``h`` has bounds, floors and knots only. ``noise``
-    is the gain that cannot be told from rounding; ``ruled`` tells that promises are no bounds, because there are floors
-    or groups.
+    Q and b hold f and the linear and quadratic parts of h, so that ``h`` has only bounds, floors and knots. ``noise``
+    is the largest gain that may be rounding error; ``ruled`` means that there are floors or groups, so that promises
+    are not bounds.
     """
 
     Q: np.ndarray
@@ -49,7 +50,7 @@ class Support(NamedTuple):
 @apart
 @outlined
 def value_on(problem, held, m, z):
-    """Return f + h at the point whose m held coordinates are z, relative to x = 0."""
+    """Return f + h at the point whose m held coordinates are z, relative to its value at 0."""
     Q, b = problem.Q, problem.b
     total = 0.0
     for a in range(m):
@@ -67,9 +68,9 @@ def value_on(problem, held, m, z):
 def solve_on(problem, held, m, z):
     """Minimise over the m held coordinates from a feasible z, in place.
 
-    Between knots h is quadratic: the box of the pieces is solved, then the pair of coordinates that would most like to
-    cross a knot does so, until none does. Without knots one box is all there is. Returns the rate at which the best
-    transfer would lower F, which is nearly 0 if the solution was reached.
+    Between knots h is quadratic: the box of the current pieces is solved, then the pair that gains most by crossing a
+    knot does so, until none gains. Without knots there is only one box. Return the rate at which the best transfer
+    would lower F, which is nearly 0 at the solution.
     """
     h, u, Q = problem.h, problem.u, problem.Q
     H, slope = table(m, m), reals(m)
@@ -141,7 +142,7 @@ def copy_support(held, z, m, to_held, to_z):
 
 @outlined
 def mark(held, m, is_held):
-    """Tell for every coordinate whether it is one of the m held."""
+    """Write for every coordinate whether it is one of the m held."""
     for k in range(len(is_held)):
         is_held[k] = False
     for a in range(m):
@@ -151,7 +152,7 @@ def mark(held, m, is_held):
 @apart
 @outlined
 def gradient_at(problem, held, m, z, gradient):
-    """Write the slopes of f + the linear part of h; to the right of 0 for the coordinates that are not held."""
+    """Write the right slopes of f + h at the point whose m held coordinates are z."""
     Q, h = problem.Q, problem.h
     for k in range(len(gradient)):
         gradient[k] = problem.b[k]
@@ -169,10 +170,10 @@ def gradient_at(problem, held, m, z, gradient):
 
 @allocating
 def exchange(problem, held, m, z, leaver, enters, new_held, new_z):
-    """Write the support with ``enters`` in the place of the leaver (at the end if −1), solved.
+    """Write the support with ``enters`` in the place of the leaver (at the end if −1), and solve on it.
 
-    If nobody enters (−1), the last member takes the leaver's place. Return its size, 0 if it cannot keep the rules, and
-    the violation that :func:`solve_on` left.
+    If none enters (−1), the last member takes the leaver's place. Return the new size, 0 if the support allows no
+    feasible point, and the rate that :func:`solve_on` returned.
     """
     size = m if leaver >= 0 else m + 1
     for a in range(m):
@@ -192,7 +193,7 @@ def exchange(problem, held, m, z, leaver, enters, new_held, new_z):
 
 @outlined
 def _place_of(held, m, i):
-    """Return the place of a coordinate among the held, −1 if it is not there."""
+    """Return the place of a coordinate among the held ones, −1 if it is not held."""
     for a in range(m):
         if held[a] == i:
             return a
@@ -201,7 +202,7 @@ def _place_of(held, m, i):
 
 @outlined
 def largest(values, taken):
-    """Return the place of the largest value that is not taken, −1 if all are."""
+    """Return the index of the largest value that is not taken, −1 if all are taken."""
     best = -1
     for i in range(len(values)):
         if not taken[i] and (best < 0 or values[i] > values[best]):
@@ -211,7 +212,7 @@ def largest(values, taken):
 
 @allocating
 def load(problem, x, s, held, z):
-    """Take the s largest of x as a support, give the rest of the mass to them, solve; return as in :func:`exchange`."""
+    """Take the s largest of x as the support, make it feasible and solve on it; return as in :func:`exchange`."""
     n, m = len(x), 0
     taken = flags(n, False)
     room = 0.0
@@ -222,7 +223,7 @@ def load(problem, x, s, held, z):
             m += 1
     while m < s:
         i = largest(x, taken)
-        if i < 0 or (x[i] <= 0.0 and room >= problem.u.total):  # zeros are held only while others cannot hold all
+        if i < 0 or (x[i] <= 0.0 and room >= problem.u.total):  # zeros are held only if the others cannot reach the sum
             break
         held[m], taken[i] = i, True
         room += problem.h.hi[i]
@@ -230,7 +231,7 @@ def load(problem, x, s, held, z):
     for a in range(m):
         z[a] = x[held[a]]
     while m > 0 and not make_feasible(problem.u, problem.h, held, m, z):
-        # Too many floors: the smallest that need not be held goes.
+        # Too many floors: the smallest member that need not be held is dropped.
         m -= 1
         if not problem.ruled or m == 0 or problem.h.lo[held[m]] > 0.0:
             return 0, 0.0
@@ -242,7 +243,7 @@ def load(problem, x, s, held, z):
 
 @outlined
 def unload(held, m, z, x):
-    """Write a support's point."""
+    """Write the point of a support to x."""
     fill(x, 0.0)
     for a in range(m):
         x[held[a]] = z[a]
@@ -250,23 +251,22 @@ def unload(held, m, z, x):
 
 @entry_point
 def descend(problem, x, s, tol, floor, most_swaps, tries, found):
-    """Go from x, in place, to a support that no exchange improves by more than tol·|value| + floor.
+    """Descend from x, in place, to a support that no exchange improves by more than tol·|value| + floor.
 
-    Moves are tried from the most promising down, and every one that gains is taken, on the support as it then is:
-    scoring costs more than verifying. With ``most_swaps`` = 0 x gets the best weights on its support. With −1 no move
-    is taken, and ``found`` becomes what the best exchange gains, who leaves (−1: nobody has to) and who enters (−1: no
-    exchange gains), a bound of what any gains, and 1 if that is proved. Promises are upper bounds, but for the ridge
-    and for what the small programs leave; they are verified from the largest down until none of the rest can be larger
-    than what was found, which may take more than ``tries``.
+    Moves are tried in the order of their promises, and every one that gains is made at once, because scoring costs
+    more than verifying. With ``most_swaps`` = 0, x gets the best weights on its support. With −1 no move is made, and
+    ``found`` becomes the gain of the best exchange, who leaves (−1: none has to), who enters (−1: no exchange gains), a
+    bound on the gain of any exchange, and 1 if that bound is proved. Promises are upper bounds up to the effects of the
+    ridge and of inexact small programs; they are verified from the largest down until none of the rest can exceed the
+    gain found. If that takes more than ``tries``, the bound is not proved.
 
     Returns
     -------
     value : float
-        f + h there, relative to 0; infinite if the s largest coordinates cannot hold the sum.
+        f + h there, relative to its value at 0; infinite if the s largest coordinates cannot hold the sum.
     swaps : int
     gap : float
-        The largest gain of the exchanges tried last, of those whose promise is enough or of the ``tries`` best; NaN if
-        ``most_swaps`` ended the way.
+        The largest gain among the exchanges tried in the last round; NaN if ``most_swaps`` ended the descent.
     """
     n, looks = len(x), most_swaps < 0
     held, z = integers(s + 1), reals(s + 1)
@@ -283,10 +283,10 @@ def descend(problem, x, s, tol, floor, most_swaps, tries, found):
     for a in range(m):
         mass += 2.0 * abs(z[a])
         bend = larger(bend, problem.Q[held[a], held[a]])
-    # No move is longer than the mass there is; the ridge bends it by no more than this.
+    # No move is longer than ``mass``, so the ridge and the inexact program change its gain by at most this.
     slack = RIDGE * bend * mass * mass + violation * mass if looks else 0.0
     swaps, gap, moved = 0, np.nan, most_swaps != 0
-    followed = -1  # exchanges that M, Z and ς have followed; −1 if they are not those of this support
+    followed = -1  # number of updates of M, Z and ς; −1 if they do not belong to this support
     while moved:
         mark(held, m, is_held)
         gradient_at(problem, held, m, z, gradient)
@@ -324,7 +324,7 @@ def descend(problem, x, s, tol, floor, most_swaps, tries, found):
             elif gain > gap:
                 gap, leaves, enters = gain, out[k], into[k]
         if problem.ruled and not moved and not looks and swaps < most_swaps:
-            # A member at its floor may do better without it; promises are too crude to tell.
+            # F may be lower without a member at its floor; promises are too crude to tell.
             for a in range(m):
                 i = held[a]
                 if m == 1 or problem.h.lo[i] > 0.0 or z[a] > problem.h.floor[i] or problem.h.floor[i] <= 0.0:

@@ -1,4 +1,4 @@
-"""(S1)–(S4): the entry points that Python calls. Each runs a bounded piece of work and returns."""
+"""(S1)–(S4): the entry points that Python calls, each of which does a bounded amount of work."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from counterpoise.kernels.pair import Terms, accept, exhaustive_best_pair, note_
 from counterpoise.kernels.select import GREEDY, Rule, next_step
 
 Found = tuple[float, int, int, float, float]
-# A greedy rule draws nothing.
+# A greedy rule draws no random numbers.
 _UNUSED = np.random.default_rng(0)
 
 
@@ -21,16 +21,16 @@ def epoch(rule, problem, x, theta, tol, level, trials, patience, rng, age, above
 
     A step is accepted if it decreases the model by more than floor = tol·|F| + noise, so that
     F(x⁺) ≤ F(x) − floor − ½θ‖x⁺ − x‖², and by more than ``above``. ``level`` = (F, noise) and ``age`` = (accepted steps
-    since the terms were refreshed, how many there may be, idle iterations in a row) are kept between epochs, so that
-    the steps do not depend on where one epoch ends and the next begins. ``last`` becomes (decrease, i, j, step of i,
-    step of j) of the last iteration.
+    since the terms were refreshed, their limit, idle iterations in a row) are kept between epochs, so that the steps do
+    not depend on where one epoch ends and the next begins. ``last`` becomes (decrease, i, j, step of i, step of j) of
+    the last iteration.
 
     Returns
     -------
     done, accepted : int
         Iterations and accepted steps.
     settled : bool
-        The rule found no pair, or the last ``patience`` iterations brought nothing: time for a scan.
+        Whether the rule found no pair, or the last ``patience`` iterations had no accepted step: time for a scan.
     """
     done, accepted, floor = 0, 0, tol * abs(level[0]) + level[1]
     while True:
@@ -55,7 +55,7 @@ def epoch(rule, problem, x, theta, tol, level, trials, patience, rng, age, above
 
 
 def _one_pair(problem: Terms, x: Vector, theta: float, trials: int, above: float, due: int) -> Found:
-    """Refresh the terms if it is ``due``, and try the best pair if a trial is given; return it as :func:`scan` does."""
+    """Refresh the terms if ``due``, try the best pair if ``trials`` is 1, and return it as :func:`scan` does."""
     # One compiled function serves runs, scans and refreshing.
     last = np.array([0.0, -1.0, -1.0, 0.0, 0.0])
     rule, age = Rule(GREEDY, np.zeros(2, dtype=np.int64)), np.array([2 * due, 2, 0])
@@ -64,12 +64,12 @@ def _one_pair(problem: Terms, x: Vector, theta: float, trials: int, above: float
 
 
 def start(problem: Terms, x: Vector) -> None:
-    """Bring every term to x."""
+    """Put x on u(x) = 0, in place, and rebuild the cached state of every term from it."""
     _one_pair(problem, x, 0.0, 0, np.inf, due=1)
 
 
 def scan(problem: Terms, x: Vector, theta: float, above: float) -> Found:
-    """Find the best of all live pairs, and take its step if it decreases the model by more than ``above``.
+    """Find the best live pair, and take its step if that decreases the model by more than ``above``.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def scan(problem: Terms, x: Vector, theta: float, above: float) -> Found:
 
 @entry_point
 def scan_all(problem, x, theta):
-    """Return (gap, i, j, di, dj) as :func:`scan` does, by solving every live pair; x is left as it is."""
+    """Return (gap, i, j, di, dj) as :func:`scan` does, by solving every live pair; x is not changed."""
     gap, i, j, new_i, new_j = exhaustive_best_pair(problem, x, theta, 0.0)
     if i < 0:
         return 0.0, -1, -1, 0.0, 0.0

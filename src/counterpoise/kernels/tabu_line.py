@@ -1,9 +1,10 @@
-"""A walk over supports on the line that goes on where no exchange improves: tabu search.
+"""Tabu search over supports on the line: a walk that goes on when no exchange improves.
 
-Every step makes the best exchange that is allowed, up or down. Who entered may not leave for some steps, who left may
-not enter, so that the walk does not return at once; the best support on the way is what it is for. A step scores all
-exchanges by the closed forms of :mod:`counterpoise.kernels.swap_line` and lets M, Z and ς follow the one it makes. The
-weights are M's where they lie within the bounds and h has no kinks, else those of the small program on the support.
+Every step makes the best allowed exchange, whether F rises or falls. For some steps, a coordinate that entered must not
+leave and one that left must not enter, so that the walk does not return at once; its result is the best support it
+visits. A step scores all exchanges by the closed forms of :mod:`counterpoise.kernels.swap_line` and updates M, Z and ς
+after the one it makes. The weights are those given by M if they are within the bounds and h has no kinks, otherwise
+those of the small program on the support.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from counterpoise.kernels.swap_line import copy_support, exchange, gradient_at, 
 
 @outlined
 def drop(m, place, M, Z, schur):
-    """Let M, Z and ς follow a member that leaves; the last member takes its place, the sum the last's."""
+    """Update M, Z and ς after a member leaves; the last member takes its place, and the sum that of the last."""
     n, last = len(schur), m - 1
     inverse = 1.0 / M[place, place]
     for k in range(n):
@@ -46,7 +47,7 @@ def drop(m, place, M, Z, schur):
 
 @outlined
 def enter(problem, held, m, enters, M, Z, schur, entry):
-    """Let M, Z and ς follow a newcomer, who becomes the last of now m + 1 members; the sum comes after it."""
+    """Update M, Z and ς after a newcomer enters as the last of m + 1 members; the sum comes after it."""
     Q, n = problem.Q, len(schur)
     for k in range(n):
         entry[k] = Q[enters, k] - Z[m, k]
@@ -84,7 +85,7 @@ def enter(problem, held, m, enters, M, Z, schur, entry):
 
 @outlined
 def _challenge(slope, schur, row, shift, inverse, cost, flat, member, top, who):
-    """Put a member as the leaver wherever its exchange gains most so far; no branch inside."""
+    """Record a member as the leaver for every newcomer for which it gains most so far, without a branch."""
     for k in range(len(top)):
         descent = larger(row[k] * shift - slope[k], 0.0)
         bend = schur[k] + row[k] * row[k] * inverse
@@ -96,7 +97,7 @@ def _challenge(slope, schur, row, shift, inverse, cost, flat, member, top, who):
 
 @outlined
 def _free_weights(problem, held, m, M, z):
-    """Write the weights of M, which know no bounds; return whether they are the best on the support."""
+    """Write the weights given by M, which ignore bounds; return whether they are optimal on the support."""
     h, inside = problem.h, len(problem.h.centre) == 0
     for a in range(m):
         total = problem.u.total * M[a, m]
@@ -109,7 +110,7 @@ def _free_weights(problem, held, m, M, z):
 
 @outlined
 def _entering(slope, bend, least, reach):
-    """Return what a newcomer gains with the best weight between ``least`` and ``reach``, which may be a loss."""
+    """Return the gain of a newcomer with the best weight between ``least`` and ``reach``; it may be negative."""
     weight = reach
     if bend * reach > -slope:
         weight = larger(-slope / bend, least) if bend > 0.0 else least
@@ -118,7 +119,7 @@ def _entering(slope, bend, least, reach):
 
 @outlined
 def _best_ruled_move(problem, held, m, z, s, step, slope, schur, M, Z, is_held, leave_from, enter_from):
-    """Return (place of the leaver, newcomer), −1 for none, of the most promising move that is allowed under floors."""
+    """Return (place of the leaver, newcomer), −1 for none, of the allowed move with the best estimate under floors."""
     h, place, enters, most = problem.h, -1, -1, -np.inf
     for a in range(-1, m):
         shift, inverse, cost = 0.0, 0.0, 0.0
@@ -153,23 +154,23 @@ def _some(most, rng):
 
 @entry_point
 def walk(problem, x, s, steps, stay, away, rng):
-    """Walk from x, in place, to the best support of so many steps.
+    """Walk ``steps`` steps from x, and write the best point visited to x.
 
     Parameters
     ----------
     problem : Support
     x : array of length n
-        Its s largest coordinates are where the walk begins; while there are fewer, the most promising one comes at
+        The walk begins at its s largest coordinates; while there are fewer, the one with the largest gain enters at
         every step.
     s, steps : int
     stay, away : int
-        Up to so many steps a newcomer has to stay, and who left has to stay away; half of it at least.
+        A newcomer has to stay, and a leaver to stay away, for a random number of steps from half of this up.
     rng : Generator
 
     Returns
     -------
     value : float
-        f + h at the best point, relative to 0; infinite if x's s largest coordinates cannot hold the sum.
+        f + h at the best point, relative to its value at 0; infinite if x's s largest coordinates cannot hold the sum.
     """
     n = len(x)
     held, z = integers(s + 1), reals(s + 1)
@@ -200,7 +201,7 @@ def walk(problem, x, s, steps, stay, away, rng):
         if problem.ruled:
             found = _best_ruled_move(problem, held, m, z, s, step, slope, schur, M, Z, is_held, leave_from, enter_from)
             place, enters = found
-        elif m < s:  # there is room: who gains most comes
+        elif m < s:  # there is room: the coordinate that gains most enters
             for k in range(n):
                 closed = is_held[k] or enter_from[k] > step or problem.h.hi[k] <= 0.0 or schur[k] <= flat[k]
                 if not closed and slope[k] < 0.0 and slope[k] * slope[k] > most * schur[k]:
@@ -220,7 +221,7 @@ def walk(problem, x, s, steps, stay, away, rng):
                     place, enters, most = int(who[k]), k, top[k]
         if enters < 0 and place < 0:
             continue
-        # M, Z and ς follow first: their weights tell whether the small program is needed.
+        # Update M, Z and ς first: the weights given by M show whether the small program is needed.
         old_m = m
         copy_support(held, z, m, old_held, old_z)
         if place < 0:
@@ -241,7 +242,7 @@ def walk(problem, x, s, steps, stay, away, rng):
         inside = _free_weights(problem, held, m, M, z)
         if not inside:
             size, _ = exchange(problem, old_held, old_m, old_z, place, enters, new_held, new_z)
-            if size == 0:  # the sum has no room there: back, and not this way again
+            if size == 0:  # no feasible point: undo the move, and forbid it for a while
                 m = old_m
                 copy_support(old_held, old_z, m, held, z)
                 price(problem, held, m, M, Z, schur)
@@ -251,7 +252,7 @@ def walk(problem, x, s, steps, stay, away, rng):
                     leave_from[held[place]] = step + 1 + away
                 continue
             kept = 0
-            # new_held is held without those that went to 0, in the same order.
+            # new_held is held without those that became 0, in the same order.
             for a in range(m):
                 if kept < size and new_held[kept] == held[a]:
                     z[a] = new_z[kept]

@@ -1,8 +1,8 @@
-"""The order of |x| that gives ‖x‖_[s], the sum of the s largest |xᵢ|, in O(1) per trial.
+"""The order of |x|, from which ‖x‖_[s], the sum of the s largest |xᵢ|, is found in O(1) per trial.
 
-``order[r]`` is the coordinate of rank r (0 is the largest), ``rank`` its inverse, ``key[r]`` the
-magnitude at rank r. A step repositions two coordinates; ties are jumped over by bisection, so that a
-zero entering the support passes only the positive entries, not the other zeros.
+``order[r]`` is the coordinate of rank r (0 is the largest), ``rank`` its inverse, ``key[r]`` the magnitude at rank r. A
+step repositions two coordinates; bisection skips ties, so that a zero entering the support passes only smaller positive
+entries, not the other zeros.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from counterpoise.kernels.dispatch import kernel
 def sort_by_magnitude(x, order, rank, key):
     """Fill the three arrays from x, by a Shell sort with Tokuda's gaps.
 
-    NumPy's sort costs five seconds of compilation; this costs none, and is quick on the nearly sorted.
+    NumPy's sort takes five seconds to compile; this one takes hardly any, and is fast on nearly sorted entries.
     """
     n = len(x)
     for r in range(n):
@@ -48,7 +48,7 @@ def _place(order, rank, key, r, i, magnitude):
 
 @kernel
 def _first_rank(key, magnitude, below):
-    """Return the smallest rank whose key is ≤ ``magnitude``, or with ``below`` < ``magnitude`` (keys descend)."""
+    """Return the smallest rank whose key is ≤ ``magnitude``, or < if ``below`` (keys descend)."""
     low, high = 0, len(key)
     while low < high:
         middle = (low + high) // 2
@@ -85,8 +85,8 @@ def reposition(order, rank, key, i, magnitude):
 def others(g, i, j):
     """Return the (s−1)-th and s-th largest magnitude among the coordinates other than i and j.
 
-    Absent ones count as 0, which adds nothing to a sum of magnitudes; for s = 1 the first is +∞, so that
-    :func:`top_tail` never counts both coordinates of the pair.
+    A missing one is 0, which adds nothing to a sum of magnitudes; for s = 1 the first is +∞, so that :func:`top_tail`
+    never counts both coordinates of the pair.
     """
     low, high = g.rank[i], g.rank[j]
     if low > high:
@@ -108,6 +108,6 @@ def others(g, i, j):
 def top_tail(first, second, a, b):
     """Return the sum of the two largest of {first, second, a, b} minus ``first`` (first ≥ second).
 
-    ‖x‖_[s] is this plus the s−1 largest of the others, a constant of the pair.
+    ‖x‖_[s] is this plus the sum of the s−1 largest of the others, which is constant on the pair.
     """
     return larger(larger(second, a + b - first), larger(a, b))

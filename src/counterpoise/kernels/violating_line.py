@@ -15,7 +15,7 @@ from counterpoise.kernels.smooth import load_row, load_slopes
 
 @outlined
 def _slopes_without_knots(g, gradient, weight, bend, hi, x, left, right):
-    """Write the slopes of F to the left and, ∞ at upper bounds, to the right; a loop over knots is no fast loop."""
+    """Write the left slopes of F, and the right ones, ∞ at upper bounds; a loop over knots would not vectorise."""
     for i in range(len(x)):
         left[i] = gradient[i] + (weight[i] + bend[i] * x[i]) + subslope(g, x, i)
         right[i] = left[i] if x[i] < hi[i] else np.inf
@@ -23,8 +23,8 @@ def _slopes_without_knots(g, gradient, weight, bend, hi, x, left, right):
 
 @outlined
 def _least_below(values, least):
-    """Return the first place of the least value below ``least``, −1 if there is none."""
-    # By parts, and four of each at a time: one after the other each comparison would wait for the last.
+    """Return the first index of the smallest value below ``least``, −1 if there is none."""
+    # In parts, with four comparisons at a time; otherwise each comparison would wait for the previous one.
     place, n = -1, len(values)
     for first in range(0, n, 32):
         a, b, c, d, last = least, least, least, least, smaller(first + 32, n)
@@ -43,7 +43,7 @@ def _least_below(values, least):
 
 @outlined
 def _estimate_gains(row, diagonal, diagonal_i, least, left, x, lo, minus):
-    """Write −S₁² of :func:`_violating_pair` for every giver, 0 for coordinates that cannot give; no branch inside."""
+    """Write −S₁² of :func:`_violating_pair` for every giver, 0 for coordinates that cannot give, without a branch."""
     for j in range(len(row)):
         excess, room, bend = left[j] - least, x[j] - lo[j], diagonal[j] + diagonal_i - 2.0 * row[j]
         step = smaller(excess / (bend if bend > 0.0 else 1.0), room)
@@ -56,8 +56,8 @@ def _estimate_gains(row, diagonal, diagonal_i, least, left, x, lo, minus):
 def _violating_pair(u, problem, x, as_printed, rng):
     """Return Algorithm 2's pair: the receiver with the least slope, the giver with the largest S₁.
 
-    S₁ = √L·min((Dⱼ − Dᵢ)/L, room) with L = Q_ii + Q_jj − 2Q_ij (the printed L_ij = Q_ij can be negative)
-    estimates √(2·decrease); where L ≤ 0 that estimate is √(2(Dⱼ − Dᵢ)·room).
+    S₁ = √L·min((Dⱼ − Dᵢ)/L, room) with L = Q_ii + Q_jj − 2Q_ij (the printed L_ij = Q_ij can be negative) estimates
+    √(2·decrease); if L ≤ 0 the estimate is √(2(Dⱼ − Dᵢ)·room).
     """
     f, h, g, n = problem.f, problem.h, problem.g, len(x)
     right, left = problem.work[0], problem.work[1]

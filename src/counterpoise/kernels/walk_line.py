@@ -1,10 +1,10 @@
-"""The walk of :mod:`counterpoise.kernels.tabu_line` where h has no knots and no bound but 0, several times as fast.
+"""A several times faster walk of :mod:`counterpoise.kernels.tabu_line`, if h has no knots and no bound except 0.
 
-The weights on a support are then those of M wherever they are positive; who would have a negative one leaves. M and the
-weights follow every move in double precision. Z and ς, which are most of the work, choose the moves; they are in single
-precision, as are changes of ρ and with them the last digits of values, and are made anew before every slice of the
-walk. The best support is solved again in the end. The letters are those of :mod:`counterpoise.kernels.swap_line`, in
-units of 1/``per``; row 0 of M and Z is that of the sum.
+The weights on a support are then given by M if they are positive; a member with a negative one leaves. M and the
+weights are updated in double precision. Z and ς, which are most of the work, only choose the moves. They are in single
+precision, as are changes of ρ, so that the last digits of values are inexact, and are recomputed before every slice of
+the walk. The best support is solved again at the end. The letters are those of :mod:`counterpoise.kernels.swap_line`,
+in units of 1/``per``; row 0 of M and Z belongs to the sum.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from counterpoise.kernels.basics import smaller
 from counterpoise.kernels.dispatch import entry_point, kernel, outlined
 
 ZERO, HALF, FAR = np.float32(0.0), np.float32(0.5), np.float32(1e30)
-# Shares of the diagonal below which ς is rounding: in single precision, where ``State.flat`` has them, and in double.
+# Fractions of the diagonal below which ς is rounding error: in single precision (see ``State.flat``) and in double.
 FLAT, FLATTER = 1e-5, 1e-9
 
 
@@ -35,7 +35,7 @@ class State(NamedTuple):
     enter_from: np.ndarray
     is_held: np.ndarray
     best_held: np.ndarray
-    # Room for the rows and columns of those who leave and enter, and for what is open to newcomers.
+    # Work arrays: rows and columns of the leaver and the newcomer, and slopes and ς of coordinates that may enter.
     leaver: np.ndarray
     entry: np.ndarray
     out: np.ndarray
@@ -47,7 +47,7 @@ class State(NamedTuple):
 
 @outlined
 def _any_better(row, slope, schur, shift, inverse, level):
-    """Return whether a newcomer gains more than ``level`` in the place of a member; no branch and no division."""
+    """Return whether a newcomer gains more than ``level`` in the place of a member, without branch or division."""
     found = False
     for k in range(len(row)):
         descent = row[k] * shift - slope[k]
@@ -64,7 +64,7 @@ def _best_of(row, slope, schur, shift, inverse, level, gain):
         descent = row[k] * shift - slope[k]
         descent = descent if descent > ZERO else ZERO
         gain[k] = HALF * descent * descent / (schur[k] + row[k] * row[k] * inverse)
-    # By parts, and two of each at a time: one after the other each comparison would wait for the last.
+    # In parts, with two comparisons at a time; otherwise each comparison would wait for the previous one.
     for first in range(0, len(row), 32):
         most, other, last = level, level, smaller(first + 32, len(row))
         for k in range(first, last - 1, 2):
@@ -88,22 +88,22 @@ def _subtract(row, weight, first, other, second):
 
 @outlined
 def _turn_row(row, mine, into, out, leaving, m):
-    """Add a multiple of one row to a row of M and subtract one of another."""
+    """Add a multiple of one row to a row of M and subtract a multiple of another."""
     for e in range(m + 1):
         row[e] += mine * into[e] - out * leaving[e]
 
 
 @outlined
 def follow(Q, per, now, m, place, enters):
-    """Let a support and its prices follow who leaves (place −1: nobody) and who enters (−1: nobody).
+    """Update a support and its prices after one member leaves (place −1: none) and one enters (−1: none).
 
     Returns
     -------
     m : int
         The number of members.
     gain : float
-        What f lost, in units of 1/``per``. A newcomer who depends on the members cannot enter: then NaN, and nothing
-        has changed.
+        The decrease of f, in units of 1/``per``. A newcomer that depends linearly on the members cannot enter: then
+        NaN, and nothing has changed.
     """
     held, z, M, Z, schur, slope = now.held, now.z, now.M, now.Z, now.schur, now.slope
     leaver, entry, out, into, n = now.leaver, now.entry, now.out, now.into, len(now.schur)
@@ -167,7 +167,7 @@ def follow(Q, per, now, m, place, enters):
         for k in range(n):
             Z[slot, k] = np.float32(scale) * entry[k]
     else:
-        # The last member takes the place.
+        # The last member takes the place of the leaver.
         for e in range(m + 1):
             M[place, e] = M[m, e]
         for e in range(m + 1):
@@ -181,14 +181,14 @@ def follow(Q, per, now, m, place, enters):
 
 @outlined
 def choose(now, m, s, step):
-    """Return the place of the leaver and the newcomer, −1 for none, of the best move that is allowed."""
+    """Return the place of the leaver and the newcomer, −1 for none, of the best allowed move."""
     slope, schur, place, enters, n = now.open_slope, now.open_schur, -1, -1, len(now.schur)
     for k in range(n):
         is_open = now.enter_from[k] <= step and not now.is_held[k] and now.schur[k] > now.flat[k]
         slope[k] = np.float32(now.slope[k]) if is_open else FAR
         schur[k] = now.schur[k] if is_open else FAR
     most = ZERO
-    if m < s:  # there is room: who gains most comes
+    if m < s:  # there is room: the coordinate that gains most enters
         for k in range(n):
             if slope[k] < ZERO and slope[k] * slope[k] > most * schur[k]:
                 enters, most = k, slope[k] * slope[k] / schur[k]
@@ -215,7 +215,7 @@ def _some(most, rng):
 
 @entry_point
 def walk(Q, per, now, m, s, first, last, stay, away, value, best, best_m, rng):
-    """Make the steps from ``first`` to ``last`` of a walk.
+    """Make steps ``first`` to ``last`` − 1 of a walk.
 
     Returns
     -------
