@@ -1,4 +1,4 @@
-"""Functions of z = Ax − y: the products with A that all of them need, for dense, float32 and compressed data."""
+"""Functions of z = Ax − y: the products with A that they share, for dense, float32 and sparse data."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from counterpoise.checks import Vector, is_sparse, matrix, refuse_extreme, sprea
 from counterpoise.kernels.smooth import column_products
 
 GRAM_LIMIT = 6000
-# Columns at a time in loops over all of them.
+# Columns per block in loops over all columns.
 BLOCK = 8192
 
 
 class DataTerm:
-    """A function of z = Ax − y with weights vₜ ≥ 0 of the rows; ``weights`` is None if all are 1."""
+    """A function of z = Ax − y with row weights vₜ ≥ 0; ``weights`` is None if all are 1."""
 
     def _take_data(self, A: Any, y: Any, weights: Any, gram: bool | None) -> None:
         self.A = matrix(A, "A")
@@ -38,7 +38,7 @@ class DataTerm:
         return other
 
     def _anew(self) -> Self:
-        """Return a shallow copy without what was computed of A, y and the weights."""
+        """Return a shallow copy without the cached values computed from A, y and the weights."""
         other = copy.copy(self)
         for name in [name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)]:
             del other.__dict__[name]
@@ -46,11 +46,11 @@ class DataTerm:
 
     @property
     def cost(self) -> int:
-        """How many numbers a gradient reads: the stored entries of A, twice."""
+        """The number of entries that a gradient reads: twice the stored entries of A."""
         return 2 * (int(self.A.nnz) if is_sparse(self.A) else self.m * self.n)
 
     def each_block(self, do: Callable[[int, int], None]) -> None:
-        """Call ``do(first, last)`` for all columns, some thousand at a time, with one thread a core."""
+        """Call ``do(first, last)`` for blocks of columns until all are done, with one thread per core."""
         ends = [(first, min(first + BLOCK, self.n)) for first in range(0, self.n, BLOCK)]
         if len(ends) == 1:
             do(*ends[0])
@@ -60,11 +60,11 @@ class DataTerm:
                 pass
 
     def residual(self, x: Vector) -> Vector:
-        """Return Ax − y, from the columns that x holds if they are few."""
+        """Return Ax − y, using only the columns of the non-zeros of x if these are few."""
         held = np.flatnonzero(x)
         if 8 * len(held) <= self.n:
             product = np.asarray(self.A[:, held].astype(np.float64) @ x[held], dtype=np.float64)
-        elif self.A.dtype == np.float32:  # in parts, because a product with all of A would make a wider copy of it
+        elif self.A.dtype == np.float32:  # in blocks, because a product with all of A would copy it to double precision
             product = np.zeros(self.m)
             for first in range(0, self.n, BLOCK):
                 part = slice(first, first + BLOCK)
@@ -88,12 +88,12 @@ class DataTerm:
         return np.asarray(self.A.T @ r, dtype=np.float64)
 
     def dense(self, which: Any) -> Vector:
-        """Return some columns, dense and in double precision."""
+        """Return the given columns, dense and in double precision."""
         columns = self.A[:, which]
         return np.asarray(columns.toarray() if is_sparse(columns) else columns, dtype=np.float64)
 
     def products(self, which: Any, D: Vector) -> Vector:
-        """Return AᵀD in double precision, a row for each of some columns of A."""
+        """Return the rows of AᵀD for the given columns of A, in double precision."""
         if not is_sparse(self.A):  # DᵀA takes half the time of AᵀD
             return np.asarray((D.T @ self.A[:, which].astype(np.float64, copy=False)).T)
         which = np.arange(self.n)[which]
@@ -106,7 +106,7 @@ class DataTerm:
         return r if self.weights is None else self.weights * r
 
     def squares(self) -> Vector:
-        """Return Σₜ vₜaₜᵢ² of every column."""
+        """Return Σₜ vₜaₜᵢ² for every column i."""
         squares = np.empty(self.n)
 
         def square(first: int, last: int) -> None:
@@ -122,7 +122,7 @@ class DataTerm:
         return squares
 
     def rooted(self, columns: Any) -> Any:
-        """Return some columns with their rows times √vₜ: as they are without weights, otherwise in double precision."""
+        """Return columns with row t multiplied by √vₜ, in double precision; unchanged if there are no weights."""
         if self.weights is None:
             return columns
         roots = np.sqrt(self.weights)
@@ -133,14 +133,14 @@ class DataTerm:
         return scaled
 
     def gram_of(self, columns: Any) -> Vector:
-        """Return AᵀVA of some columns, dense and in double precision."""
+        """Return AᵀVA for the given columns, dense and in double precision."""
         B = self.rooted(columns.astype(np.float64, copy=False))
         product = B.T @ B
         return np.ascontiguousarray(product.toarray() if is_sparse(product) else product)
 
 
 def _row_weights(weights: Any, m: int) -> Vector:
-    """Return the weights of the rows, finite and at least 0."""
+    """Return the row weights, checked to be finite and at least 0."""
     v = spread(weights, "weights", m)
     refuse_extreme(v, "weights")
     if (v < 0.0).any():

@@ -1,7 +1,7 @@
-"""g: concave terms, and the number of non-zeros as a constraint.
+"""g: concave terms, and a limit on the number of non-zeros.
 
-A term of your own is a NamedTuple with ``value(x)``, ``subgradient(x, slope)`` and
-``kernel(lo, hi)``, and bodies for the verbs of :mod:`counterpoise.kernels.concave`.
+A term of your own is a NamedTuple with ``value(x)``, ``subgradient(x, slope)`` and ``kernel(lo, hi)``, and bodies for
+the verbs of :mod:`counterpoise.kernels.concave`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from counterpoise.kernels import concave as kernels
 
 
 class ConcaveTerm(Protocol):
-    """What :class:`~counterpoise.Problem` asks of g."""
+    """The interface of g in :class:`~counterpoise.Problem`."""
 
     @property
     def lam(self) -> float:
@@ -26,14 +26,14 @@ class ConcaveTerm(Protocol):
         """Return g(x)."""
 
     def subgradient(self, x: Vector, slope: Vector) -> Vector:
-        """Return the element of ∂g(x) that makes ``slope + ∂g`` closest to stationary, where there is a choice."""
+        """Return the element of ∂g(x) that makes ``slope + ∂g`` closest to stationary."""
 
     def kernel(self, lo: Vector, hi: Vector) -> Any:
-        """Return g for kernels, with state of its own."""
+        """Return g for kernels, with its own state."""
 
 
 class TopSum:
-    """g(x) = −λ‖x‖_[s], the sum of the s largest |xᵢ|: it leaves s coordinates free and presses on the rest."""
+    """g(x) = −λ‖x‖_[s], ‖x‖_[s] the sum of the s largest |xᵢ|: it favours points with at most s non-zeros."""
 
     def __init__(self, s: int, lam: float) -> None:
         self.s, self.lam = whole_number(s, "s", 1), number(lam, "lam", 0.0, LARGEST_SQUARE)
@@ -43,18 +43,18 @@ class TopSum:
         return -self.lam * float(np.sort(np.abs(x))[::-1][: self.s].sum())
 
     def of(self, n: int) -> TopSum:
-        """Return the term for n of the coordinates."""
+        """Return the term for a problem with only n of the coordinates."""
         return TopSum(min(self.s, n), self.lam)
 
     def subgradient(self, x: Vector, slope: Vector) -> Vector:
-        """Return −λ sign(x) on the s largest |xᵢ|; among equals those of the largest slope of |xᵢ| are taken."""
+        """Return −λ sign(x) on the s largest |xᵢ|; ties go to the largest slope in |xᵢ|."""
         top = np.lexsort((np.where(x < 0, slope, -slope), -np.abs(x)))[: self.s]
         result = np.zeros(len(x))
         result[top] = np.where(x[top] < 0, self.lam, -self.lam)
         return result
 
     def kernel(self, lo: Vector, hi: Vector) -> kernels.TopSum:
-        """Return the term with room for the order of |x|."""
+        """Return the term with space for the order of |x|."""
         n = len(lo)
         order = np.empty(n, dtype=np.int64)
         return kernels.TopSum(
@@ -63,9 +63,9 @@ class TopSum:
 
 
 class AtMost:
-    """g(x) = 0 if at most s coordinates are not 0, else ∞: the number of non-zeros as a constraint.
+    """g(x) = 0 if at most s coordinates are non-zero, else ∞: a constraint on the number of non-zeros.
 
-    It is what :class:`TopSum` with h = λ‖x‖₁ tends to as λ grows, without a λ to choose.
+    It is the limit of :class:`TopSum` with h = λ‖x‖₁ as λ → ∞, without a λ to choose.
     """
 
     lam = np.inf
@@ -80,15 +80,15 @@ class AtMost:
         return 0.0
 
     def violation(self, x: Vector) -> float:
-        """Return the (s + 1)-th largest |xᵢ|, which is 0 if at most s coordinates are not 0."""
+        """Return the (s + 1)-th largest |xᵢ|, which is 0 if at most s coordinates are non-zero."""
         return 0.0 if self.s >= len(x) else float(np.sort(np.abs(x))[::-1][self.s])
 
     def of(self, n: int) -> AtMost:
-        """Return the term for n of the coordinates."""
+        """Return the term for a problem with only n of the coordinates."""
         return AtMost(min(self.s, n))
 
     def subgradient(self, x: Vector, slope: Vector) -> Vector:
-        """Return 0: a move that leaves the zeros at 0 has no cost."""
+        """Return 0: a move that keeps the zeros at 0 has no cost."""
         return np.zeros(len(x))
 
     def kernel(self, lo: Vector, hi: Vector) -> kernels.AtMost:
@@ -125,7 +125,7 @@ class Norm2:
         return -self.lam * x / norm if norm > 0 else np.zeros_like(x)
 
     def kernel(self, lo: Vector, hi: Vector) -> kernels.Norm2:
-        """Return the term with room for ‖x‖²."""
+        """Return the term with space for ‖x‖²."""
         return kernels.Norm2(self.lam, np.zeros(1))
 
 
@@ -145,7 +145,7 @@ class ConcaveQuadratic:
 
     @property
     def is_scale_free(self) -> bool:
-        """Whether λ = 0, which leaves no g."""
+        """Whether λ = 0, so that g = 0."""
         return self.lam == 0.0
 
     @property
@@ -158,5 +158,5 @@ class ConcaveQuadratic:
         return -2.0 * self.lam * x
 
     def kernel(self, lo: Vector, hi: Vector) -> kernels.ConcaveQuadratic:
-        """Return the term, which keeps nothing of x."""
+        """Return the term, which stores nothing about x."""
         return kernels.ConcaveQuadratic(self.lam)

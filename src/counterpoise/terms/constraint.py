@@ -1,4 +1,4 @@
-"""u: the nonseparable constraint, its projection and its random points."""
+"""u: the nonseparable constraint, with projections and random points."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from counterpoise.terms.separable import take
 class Constraint:
     """u(x) = 0. A constraint of your own is a subclass with the methods below.
 
-    ``kernel(h)`` returns u for kernels, a NamedTuple with bodies of ``pair_step`` (the global minimum over a pair) and
-    ``repair`` (back onto u(x) = 0 after rounding); bodies of ``is_live``, ``screened_best_pair`` and ``violating_pair``
+    ``kernel(h)`` returns u for kernels, a NamedTuple with bodies of ``pair_step`` (global minimum over a pair) and
+    ``repair`` (restore u(x) = 0 after rounding); bodies of ``is_live``, ``screened_best_pair`` and ``violating_pair``
     make scans faster, those of ``solve_state`` and ``stays`` allow blocks. See :mod:`counterpoise.kernels.pair`.
     """
 
-    # The verb of g that the pair step calls (without one there is no g); whether u is a sum, with its groups.
+    # The verb of g that the pair step calls, None if there can be no g; whether u is a sum or a sphere.
     step_verb: Any = None
     is_line = is_sphere = False
     weights: Vector | None = None
-    # Whether points have signs and h kinks at 0 alone, so that steps on all coordinates at once may shrink towards 0.
+    # Whether x may have any signs and h has kinks at 0 only, so that full-vector steps may use ``shrink``.
     signed = False
     groups: tuple[Group, ...] = ()
 
@@ -48,7 +48,7 @@ class Constraint:
         """Refuse an h that pair steps cannot handle."""
 
     def scale(self, h: Separable) -> float:
-        """Return the largest |xᵢ| of all feasible points: the unit in which rounding of x is measured."""
+        """Return the largest |xᵢ| of all feasible points, the unit in which rounding of x is measured."""
         return 1.0
 
     def random(self, h: Separable, rng: np.random.Generator) -> Vector:
@@ -90,9 +90,9 @@ class Sum(Constraint):
         Parameters
         ----------
         groups : sequence of length n, or mapping
-            The group of every coordinate, None for none; or from names of groups to their coordinates.
+            The group of every coordinate, None for none; or a mapping from names of groups to their coordinates.
         limits : mapping
-            From names of groups to (least, most), either of which may be None, or to the one number that the sum has.
+            From names of groups to (least, most), either of which may be None, or to one number for both.
 
         Examples
         --------
@@ -123,16 +123,16 @@ class Sum(Constraint):
         return self._tree
 
     def scale(self, h: Separable) -> float:
-        """Return the largest |xᵢ| of all feasible points: the unit in which rounding of x is measured."""
+        """Return the largest |xᵢ| of all feasible points, the unit in which rounding of x is measured."""
         lo, hi = np.asarray(h.lo), np.asarray(h.hi)
-        # What the sum leaves for one coordinate when all others are at their other bound; ∞ where those are unbounded.
+        # The sum also limits a coordinate, when all others are at their lower or upper bounds, if those are finite.
         most = np.minimum(hi, self.c - _sum_of_others(lo)) if np.isfinite(lo).sum() >= len(lo) - 1 else hi
         least = np.maximum(lo, self.c - _sum_of_others(hi)) if np.isfinite(hi).sum() >= len(hi) - 1 else lo
         size = float(max(np.abs(most).max(), np.abs(least).max()))
         return size if np.isfinite(size) and size > 0.0 else max(abs(self.c), 1e-300)
 
     def check(self, h: Separable) -> None:
-        """Refuse bounds and limits that leave no point, or an unbounded set."""
+        """Refuse bounds and limits for which the feasible set is empty or unbounded."""
         slack = 1e-12 * max(self.scale(h), abs(self.c))
         least, most = self.tree(len(h.lo)).reach(h.lo, h.hi, slack)
         if self.c < least - slack or self.c > most + slack:
@@ -147,7 +147,7 @@ class Sum(Constraint):
             )
 
     def violation(self, x: Vector) -> float:
-        """Return |1ᵀx − c|, or by how much a group misses its limits if that is more."""
+        """Return the larger of |1ᵀx − c| and the largest violation of a group's limits."""
         missed = abs(float(np.sum(x, dtype=np.longdouble) - np.longdouble(self.c)))
         for group in self.groups:
             total = float(x[group.members].sum())
@@ -167,8 +167,8 @@ class Sum(Constraint):
     def _project(self, z: Vector, h: Separable) -> Vector:
         """Return the point of {1ᵀx = c, lo ≤ x ≤ hi} nearest to z, exactly.
 
-        It is clip(z + t, lo, hi) for the t at which the sum is c. The sum is piecewise linear and non-decreasing in t:
-        Newton's method reaches the right piece in a few rounds, and where it does not, bisection over the pieces does.
+        It is clip(z + t, lo, hi) for the t at which the sum is c. The sum is piecewise linear and non-decreasing in t.
+        Newton's method usually finds the right piece in a few rounds; otherwise bisection over the pieces does.
         """
         t = (self.c - float(np.clip(z, h.lo, h.hi).sum())) / len(z)
         below, above = -np.inf, np.inf
@@ -204,9 +204,9 @@ class Sum(Constraint):
         return self._on_piece(z, (shifted > h.lo) & (shifted < h.hi), shifted, h)
 
     def _on_piece(self, z: Vector, free: Any, shifted: Vector, h: Separable) -> Vector:
-        """Return the point of one piece, on which the free coordinates move together.
+        """Return the point with sum c on one piece, on which the free coordinates move together.
 
-        Only differences of z matter; a z far larger than the bounds would leave rounding of its own size in the sum.
+        Only differences of z are used, because a z far larger than the bounds would leave large rounding errors.
         """
         x: Vector = np.clip(shifted, h.lo, h.hi)
         if free.any():
@@ -225,9 +225,9 @@ class Sum(Constraint):
         return x
 
     def random(self, h: Separable, rng: np.random.Generator) -> Vector:
-        """Return a random feasible point: uniform between the bounds, then drawn towards one of them to the sum.
+        """Return a random feasible point: uniform between the bounds, then scaled towards one of them to sum to c.
 
-        Where a bound is infinite, the sum itself limits the range.
+        If a bound is infinite, the sum limits the range instead.
         """
         if not np.isfinite(h.lo).all():
             mirrored = h._replace(lo=-h.hi, hi=-h.lo)
@@ -264,7 +264,7 @@ class Sphere(Constraint):
         return Arc(1.0, self.signed)
 
     def check(self, h: Separable) -> None:
-        """Refuse bounds and kinks that would cut a quarter of the circle, and curved pieces."""
+        """Refuse bounds and kinks that would cut a pair's quarter circle, and curved pieces."""
         if not self.signed and ((h.lo != 0.0).any() or (h.hi < 1.0).any()):
             raise ValueError(
                 "Sphere needs h = Bounds(0, inf), or signed=True for x of any sign: other bounds cut the arc, and its "
@@ -297,9 +297,9 @@ class Sphere(Constraint):
             )
 
     def cancels(self, h: Separable, lam: float) -> bool:
-        """Return whether h is λ‖x‖₁ at feasible points, so that h − λ‖x‖_[s] vanishes where at most s are not 0.
+        """Return whether h is λ‖x‖₁ at feasible points, so that h − λ‖x‖_[s] = 0 if at most s are non-zero.
 
-        With λ = ∞, which stands for a constraint, whether h is 0 there.
+        With λ = ∞, which stands for a constraint, return whether h is 0 there.
         """
         pull = lam if np.isfinite(lam) else 0.0
         if self.signed:
@@ -314,13 +314,13 @@ class Sphere(Constraint):
     def project(self, z: Vector, h: Separable) -> Vector:
         """Return a feasible point nearest to z: z, or its positive part if x ≥ 0, scaled to length 1.
 
-        Without a positive entry the nearest points are unit vectors at the largest entry; the first is taken. To z = 0
-        all signed points are equally near; the first unit vector is taken.
+        If no entry is positive, the nearest point is the unit vector at the largest entry, the first if several are
+        equal. All signed points are equally near to z = 0; the first unit vector is returned.
         """
         return _with_signs(_scaled(np.abs(z)), z) if self.signed else _scaled(z)
 
     def shrink(self, z: Vector, h: Separable) -> Vector:
-        """Return a signed feasible point that minimises −⟨z, x⟩ + Σ costᵢ|xᵢ|: z shrunk towards 0 and scaled."""
+        """Return a signed feasible minimiser of −⟨z, x⟩ + Σ costᵢ|xᵢ|: z soft-thresholded and scaled."""
         return _with_signs(_scaled(np.abs(z) - h.cost.sum(axis=0)), z)
 
     def random(self, h: Separable, rng: np.random.Generator) -> Vector:
@@ -330,7 +330,7 @@ class Sphere(Constraint):
 
 
 def _scaled(sizes: Vector) -> Vector:
-    """Return the positive part of ``sizes`` at length 1, the unit vector at the largest if none is positive."""
+    """Return the positive part of ``sizes`` scaled to length 1; the unit vector at the largest if none is positive."""
     x = np.maximum(sizes, 0.0)
     norm = float(np.linalg.norm(x))
     if norm == 0.0:
@@ -340,7 +340,7 @@ def _scaled(sizes: Vector) -> Vector:
 
 
 def _with_signs(sizes: Vector, z: Vector) -> Vector:
-    """Return sizes with the signs of z, without −0."""
+    """Return sizes with the signs of z, avoiding −0."""
     return np.where((z < 0.0) & (sizes > 0.0), -sizes, sizes)
 
 
@@ -349,13 +349,13 @@ def _sum_of_others(bounds: Vector) -> Vector:
     finite = np.where(np.isfinite(bounds), bounds, 0.0)
     others: Vector = float(finite.sum()) - finite
     if np.isinf(bounds).any():
-        # Only the coordinate whose own bound is infinite has finite others.
+        # The sum of the others is finite only for the coordinate whose own bound is infinite.
         others = np.where(np.isfinite(bounds), np.sum(bounds[~np.isfinite(bounds)]), others)
     return others
 
 
 def as_constraint(u: Any) -> Any:
-    """Return u; refuse what has no pair step, naming what it lacks."""
+    """Return u if it is a usable constraint; otherwise raise a TypeError that says what it lacks."""
     if type(u) in (Sum, Sphere):
         return u
     if not isinstance(u, Constraint):

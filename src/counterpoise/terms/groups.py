@@ -1,4 +1,4 @@
-"""Limits on the sums over groups of coordinates that are disjoint or nested: a tree."""
+"""Limits on sums over groups of coordinates; the groups are disjoint or nested and thus form a tree."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Group(NamedTuple):
     members: npt.NDArray[np.int64]
     least: float
     most: float
-    labels: int = 0  # how many coordinates the labels speak of, 0 if members were given
+    labels: int = 0  # number of labels, 0 if members were given
 
 
 def with_limits(before: tuple[Group, ...], groups: Any, limits: Mapping[Any, Any]) -> tuple[Group, ...]:
-    """Return the groups with those that have limits added, smaller ones first; refuse groups that overlap."""
+    """Return ``before`` and the groups that have limits, smaller ones first; refuse groups that overlap."""
     if not isinstance(limits, Mapping):
         raise TypeError(
             f"limits is of type {type(limits).__name__}; it must map groups to limits, such as {{'a': (0, 0.3)}}."
@@ -86,7 +86,7 @@ def _limits(name: Any, pair: Any) -> tuple[float, float]:
 
 
 class Transfer(NamedTuple):
-    """The transfer from j to i that lowers F fastest, at this rate per unit; i = −1 if no transfer lowers F."""
+    """The transfer from j to i that lowers F fastest, and its rate per unit; i = −1 if no transfer lowers F."""
 
     rate: float
     i: int
@@ -133,13 +133,13 @@ class Tree:
         return Tree(tuple(groups), len(self.leaf))
 
     def chain(self, node: int) -> Iterator[int]:
-        """Yield a node and all that hold it, the innermost first."""
+        """Yield a node and its ancestors, the innermost first."""
         while node >= 0:
             yield node
             node = int(self.parent[node])
 
     def reach(self, lo: Vector, hi: Vector, slack: float, members: Any = None) -> tuple[float, float]:
-        """Return the least and the largest sum within the bounds and limits; refuse a group that cannot keep its own.
+        """Return the least and the largest sum within bounds and limits; refuse a group whose limits cannot be met.
 
         With ``members`` all other coordinates are 0.
         """
@@ -167,9 +167,9 @@ class Tree:
     ) -> Vector:
         """Return the point nearest to z within bounds and limits whose sum is c.
 
-        It is z with a shift for each node. From the root down: the sum of a node is non-decreasing and piecewise linear
-        in the shift of its parent. Where it misses a limit, the node gets the shift at which its sum is that limit.
-        ``on_sum(total, z, at)`` projects some coordinates onto a sum.
+        It is z plus a shift for each node, clipped to the bounds. From the root down: the sum of a node is
+        non-decreasing and piecewise linear in the shift of its parent; if it violates a limit, the node gets the shift
+        at which its sum equals that limit. ``on_sum(total, z, at)`` projects coordinates ``at`` onto a sum.
         """
         least, most = self.least.copy(), self.most.copy()
         least[-1] = most[-1] = c
@@ -184,11 +184,11 @@ class Tree:
             return total + float(sum(inner))
 
         def crossing(k: int, target: float) -> float:
-            """Return the shift at which the sum of a node is the target, by the line between two corners."""
+            """Return the shift at which the sum of a node is the target, interpolating between two corners."""
             right = bisect.bisect_left(corners[k], target, key=lambda shift: inside(k, shift))
             low, high = corners[k][min(max(right, 1), len(corners[k]) - 1) + np.array([-1, 0])]
             slope, shift = (inside(k, high) - inside(k, low)) / (high - low), low
-            for _ in range(2 if slope > 0.0 else 0):  # the second round removes what rounding left
+            for _ in range(2 if slope > 0.0 else 0):  # the second round removes rounding error
                 shift = min(max(shift + (target - inside(k, shift)) / slope, low), high)
             return float(shift)
 
@@ -209,22 +209,22 @@ class Tree:
             for child in children[k]:
                 place(child, shift)
             if len(own[k]):
-                # Its own coordinates make up what rounding leaves of the limit.
+                # The node's own coordinates absorb the rounding error of its sum.
                 rest = sum(float(x[self.groups[child].members].sum()) for child in children[k])
                 wanted = min(max(total - rest, float(lo[own[k]].sum())), float(hi[own[k]].sum()))
                 x[own[k]] = on_sum(wanted, z[own[k]] + shift, own[k])
 
         place(len(least) - 1, 0.0)
-        # From far away the shifts are coarse, and a node may have no coordinates of its own to make up for that.
+        # For a z far away shifts have a large rounding error, and a node may have no own coordinates to absorb it.
         is_far = float(np.abs(z).max()) > 4.0 * float(np.abs(x).max()) > 0.0
         return self.project(x, lo, hi, c, on_sum) if is_far else x
 
     def best_transfer(self, x: Vector, right: Vector, left: Vector, size: float) -> Transfer:
         """Return the transfer that lowers F fastest without breaking a limit.
 
-        ``right`` are the slopes of coordinates that may rise, ∞ for the others, ``left`` those of coordinates that may
-        fall, −∞ for the others. i may take from j if j is in every full node of i and i in every node of j that is at
-        its lower limit.
+        ``right`` has the slopes of coordinates that may rise, ∞ for the others; ``left`` those of coordinates that may
+        fall, −∞ for the others. i may take from j if j is in every node of i that is at its upper limit and i in every
+        node of j that is at its lower limit.
         """
         if not self.groups:
             i, j = int(np.argmin(right)), int(np.argmax(left))
@@ -250,7 +250,7 @@ class Tree:
         return best
 
     def cells(self, x: Vector, size: float) -> npt.NDArray[np.int64]:
-        """Return for every coordinate the innermost node of its chain whose sum is at a limit, or the root."""
+        """Return for every coordinate the innermost node that contains it and whose sum is at a limit, or the root."""
         sums, slack = self.sums(x), AT_LIMIT * size
         bound = (sums <= self.least + slack) | (sums >= self.most - slack)
         bound[-1] = True
@@ -259,11 +259,11 @@ class Tree:
         return cells
 
     def cheapest(self, slopes: Vector, lengths: Vector, owners: Any, base: Vector, total: float) -> Vector:
-        """Return the z ≥ ``base`` of least cost with the given sum, each piece of z bought at its slope.
+        """Return the z ≥ ``base`` of least cost with the given sum.
 
-        Piece k adds up to ``lengths[k]`` to coordinate ``owners[k]`` at ``slopes[k]`` a unit; slopes of one coordinate
-        rise with its pieces. From the leaves up a node buys what its lower limit asks for, cheapest first, and passes
-        what its upper limit leaves to its parent.
+        Piece k adds up to ``lengths[k]`` to coordinate ``owners[k]`` at a cost of ``slopes[k]`` per unit; the slopes of
+        a coordinate's pieces increase. From the leaves up, a node buys what it needs for its lower limit, cheapest
+        first, and offers its parent what its upper limit still allows.
         """
         z, order = base.copy(), np.argsort(slopes, kind="stable")
         pending: list[list[Any]] = [[] for _ in self.parent]

@@ -1,11 +1,11 @@
-"""f that is not quadratic: weighted sums of a scalar loss φ, f(x) = Σₜ vₜ φ(zₜ) with z = Ax − y.
+"""Non-quadratic f: weighted sums of a scalar loss φ, f(x) = Σₜ vₜ φ(zₜ) with z = Ax − y.
 
 A loss is an object with three functions of the whole vector z, ``value``, ``slope`` and ``curvature`` (φ, φ′ and φ″; at
 a jump of φ″ either one-sided value), and a number ``bound`` L with φ″ ≤ L. φ must be convex.
 
 Assumption (ii) of the paper then holds with Q = L·AᵀVA: f(z) ≤ f(x) + ⟨∇f(x), z − x⟩ + ½(z − x)ᵀQ(z − x). This model is
-a least squares problem with the same A, the weights Lv and y′ = Ax − φ′(Ax − y)/L, so that all kernels serve it. With
-the local curvatures φ″ in the place of L it is the second-order model of f at x, closer to f but no bound.
+a least squares problem with the same A, the weights Lv and y′ = Ax − φ′(Ax − y)/L, so that all kernels apply to it.
+With the local curvatures φ″ instead of L it is the second-order model of f at x, closer to f but not a bound.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from counterpoise.checks import LARGEST, Vector, matrix, number, vector
 from counterpoise.terms.columns import DataTerm
 from counterpoise.terms.smooth import LeastSquares
 
-# The least share of the bound that a model adds to the local curvatures, so that it is a least squares problem.
+# The smallest ``mix`` of a model, which keeps its curvatures positive, as a least squares problem needs.
 SMALLEST_MIX = 1e-10
-# Where a loss is tested: multiples of its unit, and steps from there.
+# The points at which a loss is tested and the steps from them, in multiples of a unit.
 TESTED = np.array([-30.0, -3.0, -1.0, -0.3, -0.01, 0.0, 0.01, 0.3, 1.0, 3.0, 30.0])
 TEST_STEPS = -10.0, -0.1, 0.1, 10.0
 
 
 class ScalarLoss(Protocol):
-    """What :class:`Loss` asks of φ. The functions see all of z, so that φ may differ from row to row."""
+    """The interface of φ in :class:`Loss`. Its functions get the whole z, so that φ may differ between rows."""
 
     @property
     def bound(self) -> float:
@@ -52,14 +52,14 @@ class Loss(DataTerm):
     Parameters
     ----------
     phi : object
-        With ``value(z)``, ``slope(z)`` and ``curvature(z)``, NumPy functions of the vector z = Ax − y, and ``bound``.
+        It has ``value(z)``, ``slope(z)`` and ``curvature(z)``, functions of the array z = Ax − y, and ``bound``.
     A : array or SciPy sparse matrix, m × n
         Dense data may be float32.
     y : array of length m, or a number
     weights : array of length m, or a number, optional
         v ≥ 0, by default 1.
     gram : bool, optional
-        Whether kernels keep AᵀVA, as for :class:`LeastSquares`.
+        Whether to store AᵀVA, as for :class:`LeastSquares`.
     """
 
     is_known = is_convex = True
@@ -77,7 +77,7 @@ class Loss(DataTerm):
         return other
 
     def _residual_of(self, x: Vector) -> Vector:
-        """Return Ax − y; a product just made is not repeated."""
+        """Return Ax − y, cached for the last x."""
         seen = self._seen
         if seen is not None and np.array_equal(seen[0], x):
             return seen[1]
@@ -94,7 +94,7 @@ class Loss(DataTerm):
         return self.transposed(self.weighted(self.phi.slope(self._residual_of(x))))
 
     def slope_along(self, x: Vector, step: Vector) -> Callable[[float], float]:
-        """Return the derivative of f(x + t·step) by t, as a function of t that takes no product with A."""
+        """Return the derivative of f(x + t·step) in t, as a function of t that needs no product with A."""
         z, along = self._residual_of(x), self.residual(step) + self.y
         return lambda t: float(self.weighted(self.phi.slope(z + t * along)) @ along)
 
@@ -105,11 +105,11 @@ class Loss(DataTerm):
         return LeastSquares(self.A, 0.0, gram=self.gram, weights=weights)
 
     def model(self, x: Vector, mix: float = 1.0) -> tuple[LeastSquares, float]:
-        """Return a quadratic model of f at x, and the constant that it leaves out.
+        """Return a quadratic model of f at x, and the constant that it omits.
 
         Value and gradient are those of f at x. The curvature of row t is φ″ + mix·(L − φ″), mix ∈ [0, 1]: with 1 the
         model is an upper bound of f, with 0 it is the second-order model, whose slopes are exact but whose value may
-        cancel.
+        suffer from cancellation.
         """
         z, bound = self._residual_of(x), self.phi.bound
         slope, base = self.phi.slope(z), self.majorant
@@ -124,7 +124,7 @@ class Loss(DataTerm):
         return model, float(self.weighted(self.phi.value(z) - 0.5 * slope * pull).sum())
 
     def curvature(self, z: Vector) -> Vector:
-        """Return φ″(zₜ); refuse a value outside [0, L], for all claims rest on the bound."""
+        """Return φ″(zₜ); refuse a value outside [0, L], because certificates rely on the bound."""
         return _bounded(self.phi, self.phi.curvature(z))
 
     @property
@@ -143,9 +143,9 @@ class Loss(DataTerm):
         return self.majorant.reach
 
     def size(self, x: Vector) -> float:
-        """Return a bound of the sum of the magnitudes of all that f(x) and its models add up.
+        """Return a bound on the sum of the magnitudes of the terms of f(x) and its models.
 
-        Σv|φ|, the change of f by rounding of z, Σv|φ′|(|A||x| + |y|), and ½(Σwᵢ|xᵢ|)² of the quadratic part.
+        It adds up Σv|φ|, the effect of rounding z, Σv|φ′|(|A||x| + |y|), and ½(Σwᵢ|xᵢ|)² for the quadratic part.
         """
         z, along = self._residual_of(x), float(self.reach @ np.abs(x))
         slope = np.abs(self.phi.slope(z))
@@ -154,14 +154,14 @@ class Loss(DataTerm):
         return float(sums.sum()) + along * (pull + 0.5 * along)
 
     def largest_spread(self, c: float) -> float:
-        """Return a bound of |∇ᵢf − ∇ⱼf| over all x ≥ 0 with 1ᵀx = c, by the range of every row of A."""
+        """Return a bound on |∇ᵢf − ∇ⱼf| over all x ≥ 0 with 1ᵀx = c, from the range of every row of A."""
         least, most = _ends(self.A.min(axis=1)), _ends(self.A.max(axis=1))
         ends = [np.abs(self.phi.slope(c * end - self.y)) for end in (least, most)]
         return float((self.weighted(np.maximum(*ends)) * (most - least)).sum())
 
 
 def _ends(values: Any) -> Vector:
-    """Return the least or largest entry of every row as a vector; SciPy gives a sparse column."""
+    """Return the least or largest entries of the rows as a dense vector; for sparse A they are a sparse column."""
     dense = values.toarray() if hasattr(values, "toarray") else values
     return np.asarray(dense, dtype=np.float64).ravel()
 
@@ -169,7 +169,7 @@ def _ends(values: Any) -> Vector:
 def _check_loss(phi: ScalarLoss, y: Vector) -> None:
     """Refuse a loss that is not convex, or whose slope or bound is wrong, at a sample of z.
 
-    0 ≤ φ(z + e) − φ(z) − φ′(z)e ≤ ½Le² for all z and e is convexity and the upper bound at once.
+    0 ≤ φ(z + e) − φ(z) − φ′(z)e ≤ ½Le² for all z and e means both convexity and the upper bound.
     """
     name = type(phi).__name__
     missing = [part for part in ("value", "slope", "curvature", "bound") if not hasattr(phi, part)]
@@ -215,9 +215,9 @@ def _called(phi: ScalarLoss, part: str, z: Vector) -> Vector:
 
 
 class _HuberLoss:
-    """½z² for −low ≤ z ≤ high, beyond that linear: δ on both sides for Huber, 0 and ∞ for one-sided losses.
+    """½z² for −low ≤ z ≤ high and linear beyond, plus ½·ties·z² everywhere.
 
-    And ½·ties·z² everywhere.
+    Huber has low = high = δ; one-sided losses have high = 0 and low = δ or ∞.
     """
 
     def __init__(self, low: float, high: float, ties: float = 0.0) -> None:
@@ -253,7 +253,7 @@ class _LogisticLoss:
 
 
 class Huber(Loss):
-    """f(x) = Σₜ vₜφ(zₜ), z = Ax − y, φ(z) = ½z² for |z| ≤ δ, else δ|z| − ½δ²: least squares that outliers do not rule.
+    """f(x) = Σₜ vₜφ(zₜ), z = Ax − y, φ(z) = ½z² for |z| ≤ δ, else δ|z| − ½δ²: least squares robust to outliers.
 
     Parameters
     ----------
@@ -290,8 +290,8 @@ class Downside(Loss):
     weights : array of length m, or a number, optional
         v ≥ 0, by default 1.
     ties : float
-        Adds ½·ties·Σₜ vₜzₜ², by default nothing. Where Ax is never below y the loss is 0, and it often is for many x: a
-        small number such as 1e-9 makes the one that is closest to y the best.
+        Adds ½·ties·Σₜ vₜzₜ²; 0 by default. The loss is 0 if Ax is nowhere below y, which often holds for many x; a
+        small value such as 1e-9 then prefers the x with Ax closest to y.
     """
 
     is_known = True
@@ -312,8 +312,8 @@ class HuberDownside(Loss):
     weights : array of length m, or a number, optional
         v ≥ 0, by default 1.
     ties : float
-        Adds ½·ties·Σₜ vₜzₜ², by default nothing. Where Ax is never below y the loss is 0, and it often is for many x: a
-        small number such as 1e-9 makes the one that is closest to y the best.
+        Adds ½·ties·Σₜ vₜzₜ²; 0 by default. The loss is 0 if Ax is nowhere below y, which often holds for many x; a
+        small value such as 1e-9 then prefers the x with Ax closest to y.
     """
 
     is_known = True
@@ -347,7 +347,7 @@ class Logistic(Loss):
 
 
 def _corner(delta: float) -> float:
-    """Return δ, the size of a residual at which a Huber loss becomes linear."""
+    """Return δ, the |residual| above which a Huber loss is linear, checked to be positive."""
     corner = number(delta, "delta", most=LARGEST)
     if corner <= 0.0:
         raise ValueError(f"delta is {corner:g}; it must be positive.")

@@ -1,4 +1,4 @@
-"""h: separable terms, in pieces. They add up: ``Bounds(0, 0.1) + AbsoluteDeviation(x0, 0.002)``."""
+"""h: separable terms made of pieces, which can be added: ``Bounds(0, 0.1) + AbsoluteDeviation(x0, 0.002)``."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Bounds(SeparableTerm):
 
 
 class SemiContinuous(SeparableTerm):
-    """xᵢ = 0 or loᵢ ≤ xᵢ ≤ hiᵢ, with lo ≥ 0: a coordinate is left out or has at least a minimum."""
+    """xᵢ = 0 or loᵢ ≤ xᵢ ≤ hiᵢ, with lo ≥ 0: a coordinate is 0 or has at least a minimum size."""
 
     def __init__(self, lo: Any, hi: Any = np.inf) -> None:
         self.lo, self.hi = _bound(lo, "lo"), _bound(hi, "hi")
@@ -125,7 +125,7 @@ class SemiContinuous(SeparableTerm):
             raise ValueError("lo contains inf; the least value of a semicontinuous coordinate must be finite.")
 
     def pieces(self, n: int) -> Pieces:
-        """Return the bounds from 0 with a floor."""
+        """Return bounds [0, hi] with the floor lo."""
         lo, hi = _stretch(self.lo, "lo", n), _stretch(self.hi, "hi", n)
         if (lo > hi).any():
             k = int(np.flatnonzero(lo > hi)[0])
@@ -148,7 +148,7 @@ class Linear(SeparableTerm):
 
 
 class Ridge(SeparableTerm):
-    """½Σ rhoᵢ(xᵢ − x0ᵢ)²: stay near x0."""
+    """½Σ rhoᵢ(xᵢ − x0ᵢ)², which keeps x near x0."""
 
     def __init__(self, x0: Any, rho: Any) -> None:
         self.x0, self.rho = real_array(x0, "x0"), _weight(rho, "rho")
@@ -161,16 +161,16 @@ class Ridge(SeparableTerm):
 
 
 class AbsoluteDeviation(SeparableTerm):
-    """Σ buyᵢ·max(xᵢ − x0ᵢ, 0) + sellᵢ·max(x0ᵢ − xᵢ, 0): the price of moving away from x0 (turnover).
+    """Σ buyᵢ·max(xᵢ − x0ᵢ, 0) + sellᵢ·max(x0ᵢ − xᵢ, 0): the cost of moving away from x0 (turnover).
 
     Parameters
     ----------
     x0 : number or array of length n
     cost : number or array of length n
-        Of buying, and of selling unless ``sell`` is given.
+        Cost of buying, and of selling unless ``sell`` is given.
     sell : number or array of length n, optional
     buy : optional
-        Another name of ``cost``.
+        Another name for ``cost``.
     """
 
     def __init__(self, x0: Any, cost: Any = None, sell: Any = None, *, buy: Any = None) -> None:
@@ -191,7 +191,7 @@ class AbsoluteDeviation(SeparableTerm):
 
 
 def _rows(given: Any, name: str, most: float = LARGEST_SQUARE) -> list[Any]:
-    """Return one array per knot, each checked."""
+    """Return one validated array per knot."""
     if isinstance(given, str) or not hasattr(given, "__len__") or getattr(given, "ndim", 1) == 0:
         raise TypeError(f"{name} is {given!r}; give a list with one number or array per knot.")
     rows = [real_array(row, name) for row in given]
@@ -220,7 +220,7 @@ def _bound(values: Any, name: str) -> Vector:
 
 
 def compile_separable(h: SeparableTerm | None, n: int) -> tuple[SeparableKernel, float]:
-    """Add up the terms in the one form that kernels know; return it and the constant of h."""
+    """Add up the terms of h in the form that kernels use; return that and the constant of h."""
     lo, hi, floor = np.full(n, -np.inf), np.full(n, np.inf), np.full(n, -np.inf)
     weight, bend, constant = np.zeros(n), np.zeros(n), 0.0
     rows: list[tuple[Vector, Vector, Vector]] = []
@@ -238,7 +238,7 @@ def compile_separable(h: SeparableTerm | None, n: int) -> tuple[SeparableKernel,
         k = int(np.flatnonzero(lo > hi)[0])
         raise ValueError(f"the bounds of coordinate {k} are empty: lo = {lo[k]:g} > hi = {hi[k]:g}.")
     floor = _floors(lo, hi, floor)
-    lo = np.where((floor > lo) & (lo > 0.0), floor, lo)  # a coordinate that may not be 0 has no gap
+    lo = np.where((floor > lo) & (lo > 0.0), floor, lo)  # a coordinate that must not be 0 has no gap
     centre, cost, curve = (np.array([row[k] for row in rows]).reshape(len(rows), n) for k in range(3))
     kernel = SeparableKernel(lo, hi, floor, weight, bend, centre, cost, curve)
     _refuse_nonconvex(kernel)
@@ -246,7 +246,7 @@ def compile_separable(h: SeparableTerm | None, n: int) -> tuple[SeparableKernel,
 
 
 def _floors(lo: Vector, hi: Vector, floor: Vector) -> Vector:
-    """Return the floors, ``lo`` where there is none; refuse those that leave no value."""
+    """Return the floors, ``lo`` where there is none; refuse floors that leave no feasible value."""
     floor = np.maximum(lo, floor)
     gapped = floor > lo
     if (gapped & (lo < 0.0)).any():
@@ -256,13 +256,13 @@ def _floors(lo: Vector, hi: Vector, floor: Vector) -> Vector:
     if (empty & (lo > 0.0)).any():
         k = int(np.flatnonzero(empty & (lo > 0.0))[0])
         raise ValueError(f"coordinate {k} must be at least {floor[k]:g} or 0, and between {lo[k]:g} and {hi[k]:g}.")
-    # Where the upper bound is below the floor only 0 is left.
+    # If the upper bound is below the floor, only 0 is left.
     hi[empty], floor[empty] = 0.0, 0.0
     return floor
 
 
 def _refuse_nonconvex(h: SeparableKernel) -> None:
-    """Refuse knots at which a slope falls, and pieces that bend down."""
+    """Refuse knots at which the slope decreases, and concave pieces."""
     if (h.cost < 0.0).any():
         raise ValueError(f"cost contains {h.cost.min():g}; it must be at least 0, or h is not convex.")
     bends = h.bend[None, :]
@@ -283,18 +283,18 @@ def _stretch(values: Vector, name: str, n: int) -> Vector:
 
 
 def take(h: SeparableKernel, members: Any) -> SeparableKernel:
-    """Return h of some coordinates."""
+    """Return h restricted to the given coordinates."""
     return SeparableKernel(*(part[..., members] for part in h))
 
 
 def scaled(h: SeparableKernel, d: Vector) -> tuple[SeparableKernel, float]:
-    """Return h(diag(d)x) and the constant that it leaves out; a negative dᵢ turns the coordinate around."""
+    """Return h(diag(d)x) and the constant that it omits; a negative dᵢ mirrors the coordinate."""
     if ((h.floor > h.lo) & (d < 0.0)).any():
         raise ValueError("a semicontinuous coordinate has a negative weight in Sum; its weight must be positive.")
     turned, inner, size = d < 0.0, h.centre / d, np.abs(d)
     lo, hi = np.where(turned, h.hi, h.lo) / d, np.where(turned, h.lo, h.hi) / d
     floor = np.where(h.floor > h.lo, h.floor / d, lo)
-    # Turned around, ½c·max(k − t, 0)² is ½c(t − k)² − ½c·max(t − k, 0)².
+    # A mirrored piece ½c·max(k − t, 0)² is ½c(t − k)² − ½c·max(t − k, 0)².
     curve = h.curve * size**2
     around = np.where(turned, curve, 0.0)
     bend = h.bend * size**2 + around.sum(axis=0)
@@ -319,14 +319,14 @@ def is_linear(h: SeparableKernel) -> bool:
 
 
 def separable_value(h: SeparableKernel, x: Vector) -> float:
-    """Return Σ hᵢ(xᵢ) without its constant; the bounds are a matter of feasibility."""
+    """Return Σ hᵢ(xᵢ) without its constant, bounds ignored."""
     beyond = x - h.centre
     kinks = (h.cost * np.abs(beyond) + 0.5 * h.curve * np.maximum(beyond, 0.0) ** 2).sum()
     return float((h.weight + 0.5 * h.bend * x) @ x + kinks)
 
 
 def separable_size(h: SeparableKernel, x: Vector) -> float:
-    """Return the sum of the magnitudes that :func:`separable_value` adds up."""
+    """Return a bound on the sum of the magnitudes of the terms in :func:`separable_value`."""
     size, beyond = np.abs(x) + np.abs(h.centre), np.maximum(x - h.centre, 0.0)
     kinks = (h.cost * size + np.abs(h.curve) * beyond * size).sum()
     return float((np.abs(h.weight) + 0.5 * h.bend * np.abs(x)) @ np.abs(x) + kinks)
@@ -351,18 +351,18 @@ def one_sided_slopes(h: SeparableKernel, x: Vector) -> tuple[Vector, Vector]:
 
 
 def distance_to_bounds(h: SeparableKernel, x: Vector) -> float:
-    """Return the largest amount by which a coordinate leaves its bounds, or its distance from 0 and its floor."""
+    """Return the largest distance of a coordinate from its bounds, or from both 0 and its floor."""
     gap = np.minimum(np.abs(x), h.floor - x)[h.floor > h.lo]
     return float(max(np.max(h.lo - x, initial=0.0), np.max(x - h.hi, initial=0.0), np.max(gap, initial=0.0)))
 
 
 def keeps_floors(h: SeparableKernel, x: Vector) -> bool:
-    """Return whether every semicontinuous coordinate is 0, or at its floor or above but for rounding."""
+    """Return whether every semicontinuous coordinate is 0, or at least its floor up to rounding."""
     return not bool(((h.floor > h.lo) & (x != 0.0) & (x < h.floor * (1.0 - 1e-9))).any())
 
 
 def nearest_admitted(h: SeparableKernel, x: Vector) -> Vector:
-    """Return x with every coordinate at the nearest value that it may have."""
+    """Return x with every coordinate moved to its nearest feasible value, bounds and floors considered."""
     at = np.clip(x, h.lo, h.hi)
     gap = (at > 0.0) & (at < h.floor) & (h.floor > h.lo)
     at[gap] = np.where(at < 0.5 * h.floor, 0.0, h.floor)[gap]

@@ -1,7 +1,7 @@
 """f: quadratic functions, given by data or by a matrix.
 
-An f that is not quadratic is in :mod:`counterpoise.terms.losses`. Solvers ask every f for ``quadratic``, itself or
-None, for ``majorant``, a quadratic with the matrix Q of assumption (ii) of the paper, and for ``model(x, mix)``.
+Other f are in :mod:`counterpoise.terms.losses`. Every f has ``quadratic`` (itself, or None if it is not quadratic),
+``majorant`` (a quadratic with the matrix Q of assumption (ii) of the paper) and ``model(x, mix)``.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from counterpoise.kernels.smooth import Columns, Gram, SparseColumns, SparseGram
 from counterpoise.terms.columns import GRAM_LIMIT as GRAM_LIMIT
 from counterpoise.terms.columns import DataTerm
 
-# A sparse AᵀA is kept if no more products than this form it.
+# A sparse AᵀA is stored if forming it takes at most this many products.
 SPARSE_GRAM_LIMIT = 20_000_000
-# A scale between these leaves the squares of any data within range.
+# A scale between these keeps the squares of any admitted data in range.
 USUAL_SCALE = 1e-10, 1e10
-# Entries at a time where all are counted.
+# Entries that are counted at a time.
 COUNTED = 1_000_000
-# With at least so many coordinates the last product with a given Q is kept.
+# From this many coordinates on, the last product with a given Q is cached.
 REMEMBERED = 200
-# A matrix whose eigenvalues are above minus this share of its norm is semidefinite.
+# A matrix counts as semidefinite if its eigenvalues are above minus this fraction of its norm.
 SEMIDEFINITE = 1e-13
 
 
 class QuadraticTerm:
-    """What every quadratic f answers to solvers that ask for quadratic forms and models of it."""
+    """The quadratic forms and models that solvers ask of an f, for an f that is quadratic itself."""
 
     @property
     def quadratic(self) -> Self:
@@ -57,7 +57,7 @@ class QuadraticTerm:
         return self
 
     def model(self, x: Vector, mix: float = 1.0) -> tuple[Self, float]:
-        """Return a quadratic model of f at x, and the constant that it leaves out: f itself, and 0."""
+        """Return a quadratic model of f at x and the constant that it omits: f itself and 0."""
         return self, 0.0
 
 
@@ -67,16 +67,16 @@ class LeastSquares(DataTerm, QuadraticTerm):
     Parameters
     ----------
     A : array or SciPy sparse matrix, m × n
-        Dense data may be float32 and stay so where no Gram matrix is used.
+        Dense float32 data stay float32 if no Gram matrix is used.
     y : array of length m, or a number
     scale : float
         σ; −1 with y = 0 gives −½‖Ax‖², the negative variance of non-negative sparse PCA.
     gram : bool, optional
         Whether to store AᵀA. An accepted step costs O(n) with it and O(m) without. By default it is stored for up to
-        6000 columns. Beyond that it is stored in sparse form if A is sparse and AᵀA has few non-zeros; a step then
-        costs as many operations as its two rows have non-zeros.
+        6000 columns. Beyond that it is stored in sparse form if A is sparse and AᵀA is cheap to form; a step then costs
+        as many operations as its two rows have non-zeros.
     weights : array of length m, or a number, optional
-        v ≥ 0, by default 1. Where kernels keep no AᵀA they work with √v∘A, a copy in double precision.
+        v ≥ 0, by default 1. Kernels without AᵀA work with √v∘A, a copy in double precision.
     """
 
     is_known = True
@@ -90,12 +90,12 @@ class LeastSquares(DataTerm, QuadraticTerm):
         if not USUAL_SCALE[0] <= most <= USUAL_SCALE[1]:
             _refuse_scale(self, most)
         self.may_keep_sparse = gram is None and not self.gram and is_sparse(self.A)
-        # Another f with the same weights, whose Q is used, and whether this f is one of many of a run.
+        # Another f with the same weights whose Q is reused, and whether this f is a short-lived model within a run.
         self._shares: LeastSquares | None = None
         self._passing = False
 
     def around(self, y: Vector, weights: Vector | None = None) -> LeastSquares:
-        """Return f with another y and, if given, other weights; without them both share Q and all that comes of it."""
+        """Return f with another y and, if given, other weights; without these, both share Q and its derived values."""
         other = self._anew()
         other.y = y
         if weights is None:
@@ -106,7 +106,7 @@ class LeastSquares(DataTerm, QuadraticTerm):
 
     @property
     def by_columns(self) -> LeastSquares:
-        """The same f without a sparse AᵀA, so that its columns are priced; f itself if it keeps none."""
+        """The same f without a sparse AᵀA, so that its columns are priced; f itself if it stores none."""
         if self.gram or self.sparse_Q is None:
             return self
         other = self._anew()
@@ -156,13 +156,13 @@ class LeastSquares(DataTerm, QuadraticTerm):
         return lengths
 
     def size(self, x: Vector) -> float:
-        """Return a bound of the sum of the magnitudes of all that f(x) adds up: ½(Σwᵢ|xᵢ| + √|σ|‖y‖)²."""
+        """Return a bound on the sum of the magnitudes of the terms of f(x): ½(Σwᵢ|xᵢ| + √|σ|‖y‖)²."""
         along = float(self.reach @ np.abs(x)) + math.sqrt(2.0 * abs(self.value_at_zero))
         return 0.5 * along * along
 
     @property
     def square(self) -> tuple[Callable[[Any], Any], int]:
-        """The product with a matrix that has the largest |eigenvalue| of Q, σAᵀVA or σ√VAAᵀ√V, and its side."""
+        """The map v ↦ Mv and the order of M = σAᵀVA or σ√VAAᵀ√V, which have the same largest |eigenvalue|."""
         A, scale = self.A, float(self.scale)
         roots = None if self.weights is None else np.sqrt(self.weights)
 
@@ -174,9 +174,9 @@ class LeastSquares(DataTerm, QuadraticTerm):
         return lambda v: scale * (A.T @ scaled(scaled(A @ v))), self.n
 
     def hessian(self, members: Any) -> Vector:
-        """Return the rows and columns of Q that belong to ``members``, without the rest of Q if it is not kept.
+        """Return the rows and columns of Q that belong to ``members``, without computing the rest of Q if not stored.
 
-        Q itself if these are all.
+        The stored Q itself if these are all.
         """
         if self.gram and not self._passing:
             return submatrix(self.Q, members)
@@ -184,7 +184,7 @@ class LeastSquares(DataTerm, QuadraticTerm):
 
     @cached_property
     def Q(self) -> Vector:
-        """The Hessian σAᵀVA, dense; the clock of runs is stopped while it is formed for the first time."""
+        """The Hessian σAᵀVA, dense; the clock of runs stops while it is formed for the first time."""
         if self._shares is not None:
             return self._shares.Q
         needed, free = 8.0 * self.n * self.n, _free_memory()
@@ -208,12 +208,12 @@ class LeastSquares(DataTerm, QuadraticTerm):
 
     @cached_property
     def sparse_Q(self) -> Any:
-        """The Hessian in compressed sparse rows, or None where it is not kept."""
+        """The Hessian in CSR format, or None if it is not stored."""
         if self._shares is not None:
             return self._shares.sparse_Q
         if not self.may_keep_sparse:
             return None
-        # In parts, because bincount makes a wider copy of what it counts.
+        # In parts, because bincount copies its input to a wider type.
         parts = np.array_split(self.A.indices, 1 + self.A.nnz // COUNTED)
         products: Vector = np.sum([np.bincount(part, minlength=self.m) for part in parts], axis=0, dtype=np.float64)
         if float(products @ products) > SPARSE_GRAM_LIMIT:
@@ -224,7 +224,7 @@ class LeastSquares(DataTerm, QuadraticTerm):
         return Q
 
     def kernel(self) -> Gram | SparseGram | Columns | SparseColumns:
-        """Return f for kernels, with cached state of its own."""
+        """Return f for kernels, with its own cached state."""
         if self.gram:
             return Gram(self.Q, self.p, np.ascontiguousarray(np.diag(self.Q)), np.empty(self.n))
         if self.sparse_Q is not None:
@@ -244,7 +244,7 @@ class LeastSquares(DataTerm, QuadraticTerm):
 
 
 def _refuse_scale(f: LeastSquares, most: float) -> None:
-    """Refuse a scale, or weights, that bring the squares of the data to the ends of double precision."""
+    """Refuse a scale or weights that bring the squares of the data close to overflow or underflow."""
     size = max(largest_entry(f.A.data if is_sparse(f.A) else f.A), largest_entry(f.y))
     if size > 0.0 and most > 0.0 and not SMALLEST_SQUARE <= most * size**2 <= LARGEST_SQUARE:
         named = f"scale is {f.scale:g}" if f.weights is None else f"scale times the largest weight is {most:g}"
@@ -255,7 +255,7 @@ def _refuse_scale(f: LeastSquares, most: float) -> None:
 
 
 def _free_memory() -> float:
-    """Return the bytes that this machine can still give, ∞ where the system does not tell."""
+    """Return the available memory in bytes, ∞ if unknown."""
     try:
         with open("/proc/meminfo", encoding="ascii") as lines:
             return next(1024.0 * float(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
@@ -295,11 +295,11 @@ class Quadratic(QuadraticTerm):
 
     @property
     def cost(self) -> int:
-        """How many numbers a gradient reads."""
+        """The number of entries that a gradient reads."""
         return int(self.n) ** 2
 
     def _product(self, x: Vector) -> Vector:
-        """Return Qx; that of the last point is kept, because F and its slopes are often asked for at the same one."""
+        """Return Qx, cached for the last x, because F and its slopes are often needed at the same point."""
         if self.n < REMEMBERED:
             return np.asarray(self.Q @ x)
         at, product = self._last
@@ -318,7 +318,7 @@ class Quadratic(QuadraticTerm):
 
     @cached_property
     def is_convex(self) -> bool:
-        """Whether Q has no eigenvalue below rounding, by Cholesky."""
+        """Whether Q is positive semidefinite up to rounding, by Cholesky."""
         if float(self.diagonal.min()) < 0.0:
             return False
         with paused():
@@ -332,23 +332,23 @@ class Quadratic(QuadraticTerm):
 
     @cached_property
     def is_concave(self) -> bool:
-        """Whether Q has no eigenvalue above rounding."""
+        """Whether Q is negative semidefinite up to rounding."""
         return Quadratic(-self.Q).is_convex
 
     @cached_property
     def reach(self) -> Vector:
-        """Numbers wᵢ with |Q_ij| ≤ wᵢwⱼ: the roots of the largest entries of the rows."""
+        """Numbers wᵢ with |Q_ij| ≤ wᵢwⱼ: the square roots of the largest |entries| of the rows."""
         roots: Vector = np.sqrt(np.abs(self.Q).max(axis=1))
         return roots
 
     def size(self, x: Vector) -> float:
-        """Return a bound of the sum of the magnitudes of all that f(x) adds up."""
+        """Return a bound on the sum of the magnitudes of the terms of f(x)."""
         along = float(self.reach @ np.abs(x))
         return 0.5 * along * along + float(np.abs(self.p) @ np.abs(x))
 
     @property
     def square(self) -> tuple[Callable[[Any], Any], int]:
-        """The product with Q, and its side."""
+        """The map v ↦ Qv and the order of Q."""
         return lambda v: self.Q @ v, self.n
 
     def scaled(self, d: Vector) -> Quadratic:
@@ -360,10 +360,10 @@ class Quadratic(QuadraticTerm):
         return submatrix(self.Q, members)
 
     def kernel(self) -> Gram:
-        """Return f for kernels, with a gradient of its own."""
+        """Return f for kernels, with its own gradient."""
         return Gram(self.Q, self.p, self.diagonal, np.empty(self.n))
 
 
 def submatrix(Q: Vector, members: Any) -> Vector:
-    """Return the rows and columns of ``members``, in ascending order; Q itself if these are all."""
+    """Return the rows and columns of ``members``, which are ascending; Q itself if these are all."""
     return Q if len(members) == len(Q) else Q[members][:, members]
