@@ -1,4 +1,4 @@
-"""Python loops around the kernels: clock, history, callback, stop."""
+"""Methods: Python loops around the kernels, with clock, history, callback and stop."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ def minimize(problem: Problem, x0: Any = None, method: str = "bcd-g", **options:
         result's x is a warm start for any method.
     method : {"bcd-g", "bcd-l", "swap", "search", "exact", "psg", "mscr", "pdca"}
     **options
-        Of the method. All take max_time, seed and callback, all but search and exact max_iter, all but exact tol.
-        ``max_time`` and the times of a result leave out the compilation of kernels, which comes once an installation.
+        Options of the method. All take max_time, seed and callback, all but search and exact max_iter, all but exact
+        tol. ``max_time`` and the times of a result exclude the compilation of kernels, once per installation.
 
         bcd-g : k, working_set, theta; see :func:`counterpoise.solvers.bcd.bcd_g`
         bcd-l : k, subproblem, working_set, theta; see :func:`counterpoise.solvers.bcd.bcd_l`

@@ -1,7 +1,7 @@
-"""The paper's three opponents: PSG, MSCR and PDCA, in its settings and in the strongest we know.
+"""The paper's three baselines: PSG, MSCR and PDCA, in its settings and in the strongest we know.
 
 All three repeat one step, :meth:`Model.argmin`: a minimiser over the feasible set of ⟨G, z⟩ + ½L‖z − x‖², where
-G = ∇f(x) + ∇h + g′ and g′ ∈ ∂g(x). They differ in L, in how often G is renewed and in which part of it. As printed,
+G = ∇f(x) + ∇h + g′ and g′ ∈ ∂g(x). They differ in L, and in how often and in which part G is updated. As printed,
 MSCR and PDCA project after an unconstrained argmin, and MSCR is then unbounded for n > m; here the feasible set is
 part of every argmin, and g enters with its own sign.
 """
@@ -29,18 +29,18 @@ Callback = Callable[[Progress], Any]
 
 # The paper's settings: PSG steps 0.01/√t; MSCR solves each subproblem by ten steps.
 PAPER_STEP, PAPER_STAGES = 0.01, 10
-# The stronger ones: PSG tries each of these; MSCR solves to this optimality residual, relative to max|G|.
+# Stronger settings: PSG tries each of these steps; MSCR solves to this optimality residual, relative to max|G|.
 STEP_GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 INNER_TOL, INNER_LIMIT = 1e-10, 20_000
 # pDCAe restarts its momentum at the latest after this many iterations (Wen, Chen and Pong 2018).
 RESTART_PERIOD = 200
-# Limits of a call without limits: PSG has no natural stop, the others nearly always have.
+# Default iteration limits of a call without limits: PSG has no natural stop, the others nearly always have.
 PSG_MAX_ITER, MAX_ITER = 10_000, 100_000
-# PSG ends after this many steps in a row without a move; points are scored as often, or more often if steps are slow.
+# PSG ends after this many steps in a row without a move; points are scored that often, or more often if steps are slow.
 WINDOW, WINDOW_COST = 16, 1e8
-# Up to this side a matrix is decomposed densely.
+# Up to this order the eigenvalues of a matrix are computed densely.
 DENSE_SIDE = 500
-# Steps below this, relative to x, are rounding.
+# Steps below this, relative to x, are rounding error.
 ROUNDING = 1e-14
 
 
@@ -66,15 +66,15 @@ def psg(
         h may contain Bounds, Linear and Ridge, here and in the other two methods.
     step : float, sequence of floats, or "grid"
         Several steps are tried one after another from the same start and the best point is kept. Each gets an even
-        share of the limits. The largest come first, because they end soonest and leave time to the others. "grid" is
-        ``STEP_GRID``.
+        share of the limits. The largest come first, because they end soonest and leave time for the others. "grid"
+        means ``STEP_GRID``.
     tol : float
         The run ends when 16 steps in a row move no coordinate by more than ``tol``·max|x|. Steps shrink, so this is
         weaker than stationarity: certify the point.
     max_iter : int, optional
-        By default, without a time limit, 10 000 per step size.
+        By default 10 000 per step size if there is no time limit.
     callback : callable, optional
-        Sees the best of the points scored since its last call; F is not monotone.
+        It gets the best of the points scored since its last call; F is not monotone.
     x0, max_time, seed
         As in :func:`counterpoise.solvers.bcd.bcd_g`.
     """
@@ -103,8 +103,8 @@ def mscr(
     * f convex on Sum (SIT, DCPB2): a convex QP. The paper solves it by ten (projected gradient) steps of size
       1/‖A‖²; ``inner="exact"`` by accelerated ones with adaptive restarts until solved. F never rises.
     * DCPB1: the paper puts the whole quadratic into g = −½xᵀQ̂x, Q̂ = 2λI − AᵀA ⪰ 0. What remains is linear, and
-      the subproblem min ⟨F′(x), z⟩ a knapsack that sorting solves. Where Q̂ is indefinite, λ < ½‖A‖², that is no
-      upper bound of F and the convex split is taken. ``split="convex"`` always keeps f, and ends lower.
+      the subproblem min ⟨F′(x), z⟩ is a knapsack that sorting solves. If Q̂ is indefinite, λ < ½‖A‖², that is not an
+      upper bound of F, and the convex split is used. ``split="convex"`` always keeps f, and ends lower.
     * f concave or the set not convex (NNSPCA): no convex relaxation exists, so f is majorised too, by its
       linearisation if it is concave. On {x ≥ 0, ‖x‖ = 1} the minimiser is then the projection of −G, a unit
       vector if G has no negative entry. The stages repeat this with g′ fixed: ten of them, or to a fixed
@@ -115,11 +115,11 @@ def mscr(
     inner : {"paper", "exact"}
         "exact" means an optimality residual of 1e-10 relative to max|G|, or 20 000 steps.
     split : {"paper", "convex"}
-        Of f + g where g = −λ‖x‖².
+        The split of f + g if g = −λ‖x‖².
     tol : float
         The run ends when ‖x⁺ − x‖∞ ≤ ``tol``·max(1, ‖x‖∞).
     max_iter : int, optional
-        Limit on subproblems; by default, without a time limit, 100 000.
+        Limit on subproblems; by default 100 000 if there is no time limit.
     problem, x0, max_time, seed, callback
         As in :func:`psg`.
     """
@@ -159,11 +159,11 @@ def pdca(
     lipschitz : float, optional
         L, by default the largest eigenvalue of |Q|. Any L for which ½L‖x‖² − f is convex keeps F from rising; a
         smaller one may cycle. For the concave f of NNSPCA 0 is valid; x⁺ is then the projection of −G, which needs
-        less than half of the iterations.
+        less than half the iterations.
     tol : float
         The run ends when ‖x⁺ − x‖∞ ≤ ``tol``·max(1, ‖x‖∞), twice in a row if extrapolated.
     max_iter : int, optional
-        By default, without a time limit, 100 000.
+        By default 100 000 if there is no time limit.
     problem, x0, max_time, seed, callback
         As in :func:`psg`.
     """
@@ -179,7 +179,7 @@ def pdca(
 
 
 class Model:
-    """A problem as these methods see it: ∇f, the slope of h, the norm of Q, and the argmin of a step."""
+    """The parts of a problem that these methods use: ∇f, the slope of h, the norm of Q, and the argmin of a step."""
 
     def __init__(self, problem: Problem) -> None:
         if (problem.separable.cost.any() and not problem.u.signed) or not problem.is_convex_set:
@@ -188,13 +188,13 @@ class Model:
                 'pdca cannot step over; they take Bounds, Linear and Ridge, method "bcd-g" takes all.'
             )
         self.problem, self.f = problem, problem.f
-        # −λ‖x‖² bends F as f does.
+        # −λ‖x‖² adds to the second derivative of F.
         self.bend_of_g = float(getattr(problem.g, "bend", 0.0))
         self.by_gram = self.f.quadratic is not None and self.f.gram and self.f.n**2 <= self.f.cost
 
     @property
     def stride(self) -> int:
-        """How many iterations pass between two scored points: by the size of the data, not the clock, for same bits."""
+        """The number of iterations between scored points; it depends on the data's size, not on the clock."""
         return int(min(max(WINDOW_COST // max(self.f.cost, 1), 1), WINDOW))
 
     def slope(self, x: Vector) -> Vector:
@@ -203,7 +203,7 @@ class Model:
         return np.asarray(gradient + smooth_slopes(self.problem.separable, x), dtype=np.float64)
 
     def argmin(self, x: Vector, G: Vector, L: float) -> Vector:
-        """Return the minimiser of ⟨G, z⟩ + ½L‖z − x‖² over the feasible set; with signs also of h's kinks at 0."""
+        """Return the minimiser of ⟨G, z⟩ + ½L‖z − x‖² over the feasible set; with signs h's kinks at 0 are added."""
         u, h = self.problem.u, self.problem.separable
         if u.signed:
             point = u.shrink(L * x - G, h)
@@ -217,13 +217,13 @@ class Model:
 
     @cached_property
     def norm(self) -> float:
-        """‖Q‖, the largest eigenvalue of |Q|: for least squares |σ|·‖A‖², for a loss L·‖A‖²; and h's largest bend."""
+        """‖Q‖, which is |σ|·‖A‖² for least squares and L·‖A‖² for a loss, plus the largest bend of h."""
         h = self.problem.separable
         bend = float((h.bend + np.maximum(h.curve, 0.0).sum(axis=0)).max())
         return _largest_eigenvalue(*self.f.majorant.square) + bend
 
     def is_concave(self, with_g: bool = False) -> bool:
-        """Whether f, or f + g if that is a quadratic too, is concave."""
+        """Whether f is concave, or f + g if ``with_g`` and g is quadratic."""
         shift = -self.bend_of_g if with_g else 0.0
         if self.problem.separable.bend.any() or self.problem.separable.curve.any():
             return False
@@ -236,8 +236,8 @@ class Model:
 def cheapest_point(G: Vector, h: Separable, u: Any, x: Vector) -> Vector:
     """Return a minimiser of ⟨G, z⟩ over the feasible set of a sum: from lo, the cheapest coordinates are filled first.
 
-    Among equals those with the larger x come first, so that an optimal vertex x stays. If some lo is infinite
-    then every hi is finite, and the mirrored problem is filled.
+    Among equal ones those with the larger x come first, so that an optimal vertex x stays. If some lo is infinite,
+    every hi is finite, and the mirrored problem is solved.
     """
     sign, lo, tree = 1.0, h.lo, u.tree(len(G))
     if not np.isfinite(lo).all():
@@ -262,7 +262,7 @@ class Momentum:
         return x + (self.weight - 1.0) / _next_weight(self.weight) * (x - self.previous)
 
     def judge(self, x: Vector, ahead: Vector, new: Vector) -> None:
-        """Note the step x → new; restart if it turned against the extrapolation, or by age."""
+        """Record the step x → new; restart if it points against the extrapolation, or after ``period`` steps."""
         self.previous, self.age = x, self.age + 1
         if self.age >= self.period or (ahead - new) @ (new - x) > 0.0:
             self.weight, self.age = 1.0, 0
@@ -280,9 +280,9 @@ def _growing_weights(step: float) -> Iterator[float]:
 
 
 def _rule(model: Model, weights: Iterator[float], momentum: Momentum | None = None) -> Update:
-    """Return the update x → argmin ⟨G, z⟩ + ½L‖z − x‖², with the next of the weights L each time.
+    """Return the update x → argmin ⟨G, z⟩ + ½L‖z − x‖², which takes the next weight L at each call.
 
-    With momentum, ∇f and the proximal term are taken at the extrapolated point, ∂g at x: pDCAe.
+    With momentum (pDCAe), ∇f and the proximal term are taken at the extrapolated point, ∂g at x.
     """
     g = model.problem.g
 
@@ -311,7 +311,7 @@ def _relaxation_rule(model: Model, exact: bool, expired: Callable[[], bool]) -> 
             G = slope + tilt
             new = model.argmin(ahead, G, L)
             momentum.judge(x, ahead, new)
-            # The unit of the optimality residual is the longest gradient step.
+            # The optimality residual is relative to the longest gradient step.
             reach = float(np.abs(G).max()) / L if L > 0.0 else 1.0
             solved = np.abs(new - ahead).max() <= tol * reach + ROUNDING * np.abs(new).max()
             x = new
@@ -338,7 +338,7 @@ def _largest_eigenvalue(product: Callable[[Any], Any], side: int) -> float:
 
 
 def _steps(step: Any) -> tuple[float, ...]:
-    """Return the step sizes that ``step`` names, the largest first."""
+    """Return the step sizes that ``step`` means, the largest first."""
     if isinstance(step, str):
         if step != "grid":
             raise ValueError(f"step is {step!r}; it must be 'grid', a number or several numbers.")
@@ -350,5 +350,5 @@ def _steps(step: Any) -> tuple[float, ...]:
 
 
 def _limit(max_iter: int | None, max_time: float | None, default: int) -> int | None:
-    """Return the iteration limit, the default where there is no limit at all."""
+    """Return the iteration limit, the default if there is no limit at all."""
     return default if max_iter is None and max_time is None else max_iter

@@ -31,7 +31,7 @@ RULES = {
 }
 
 
-# Up to so many coordinates a convex problem begins with Newton steps on faces; with more, pairs find the face sooner.
+# Up to this many coordinates a convex problem begins with Newton steps on faces; with more, pairs find the face sooner.
 SMALL = 1000
 IDLE_BLOCKS = 10
 SUBPROBLEMS = {"nested": block.NESTED, "linearised": block.LINEARISED}
@@ -54,15 +54,16 @@ def bcd_g(
     seed: int | None = 0,
     callback: Callable[[Progress], Any] | None = None,
 ) -> Result:
-    """Minimise by exact steps on pairs, or on blocks of up to six, until a scan of every live pair proves the point.
+    """Minimise by exact steps on pairs, or on blocks of up to six, until a scan of every live pair finds no decrease.
 
-    Where f is not quadratic, steps are exact on quadratic models of F, and those that do not lower F are taken back.
-    The last scan, its gap and its certificate are those of ``problem.model(x)``, an upper bound of F.
+    If f is not quadratic, steps are exact on quadratic models of F, and those that do not lower F are undone. The last
+    scan, its gap and its certificate are those of ``problem.model(x)``, an upper bound of F.
 
-    Where pairs need very many steps, Newton steps over several coordinates join in. On ``Sum`` these are steps on the
-    face of x, where f is quadratic and convex: after some iterations, and where no pair gains any more; first of all
-    where F is convex as a whole, n at most 1000 and no x0 given. With another ``working_set`` or a θ they come at the
-    end only. On ``Sphere`` they come after 4096 iterations.
+    Because pairs may need very many steps, Newton steps over several coordinates are also taken. On ``Sum`` with a
+    quadratic convex f these are steps on the face of x: after some iterations, and when no pair gains any more; at the
+    very beginning if F is convex over all coordinates, n is at most 1000 and there is no x0. With another
+    ``working_set`` or θ > 0 they are taken at the end, or after 50 000 iterations. On ``Sphere`` they are taken after
+    4096 iterations.
 
     Parameters
     ----------
@@ -76,18 +77,18 @@ def bcd_g(
         with a body of :func:`counterpoise.kernels.select.select`, or a function ``rule(problem, x, theta, floor, rng)``
         that returns a pair (i, j), which is compiled. For larger k "support" (default) or "random".
     theta : float
-        Proximal weight θ ≥ 0: every accepted step has F(x⁺) ≤ F(x) − ½θ‖x⁺ − x‖², and a certificate is one of F plus
+        Proximal weight θ ≥ 0: every accepted step has F(x⁺) ≤ F(x) − ½θ‖x⁺ − x‖², and a certificate is about F plus
         that term. Larger values give worse points and weaker certificates. The default 0 needs no proximal term: a
         step is accepted only if it lowers F by more than the tolerance.
     tol : float
-        A point is certified if no pair decreases F by more than ``tol``·|F|, or by more than double
-        precision can tell. Smaller steps are not taken.
+        A point is certified if no pair decreases F by more than ``tol``·|F| plus rounding error. Smaller steps are not
+        taken.
     max_iter : int, optional
-        Limit on iterations, that is on pairs or blocks tried.
+        Limit on iterations, that is, on pairs or blocks tried.
     max_time : float, optional
-        Limit in seconds, looked at between epochs of some milliseconds.
+        Time limit in seconds, checked between epochs of some milliseconds.
     seed : int or None
-        Of the start and of random choices.
+        Seed of the start and of random choices.
     callback : callable, optional
         Called with a :class:`Progress` after every epoch; returning True stops the run.
     """
@@ -108,7 +109,7 @@ def bcd_g(
 
 
 def pair_stage(run: Run, x: Vector, theta: float = 0.0, working_set: Any = "hybrid") -> tuple[Epoch, dict[str, Any]]:
-    """Descend from x, in place, by pairs until none gains; return the last report and what is claimed beside it."""
+    """Descend from x, in place, by pairs until none gains; return the last report and further claims."""
     rule, patience = make_rule(working_set, run.problem.n)
     by_faces = has_large_faces(run.problem) if working_set == "hybrid" and theta == 0.0 else None
     if by_faces:
@@ -125,7 +126,7 @@ def pair_stage(run: Run, x: Vector, theta: float = 0.0, working_set: Any = "hybr
 
 
 def _on_pool(theta: float, tol: float, seed: int | None) -> Callable[[Problem, Vector, float | None], Result]:
-    """Return BCD-g as a pool calls it."""
+    """Return BCD-g as the function that a pool calls."""
 
     def descend(problem: Problem, x: Vector, seconds: float | None) -> Result:
         return bcd_g(problem, x, theta=theta, tol=tol, max_time=seconds, seed=seed)
@@ -155,21 +156,21 @@ def bcd_l(
     problem : Problem
     x0 : array of length n, optional
     k : int, optional
-        Block size, 2 … n; 10 by default, or n if that is less. Blocks of 10 to 50 are worth their price.
+        Block size, 2 … n; 10 by default, or n if that is less. Blocks of 10 to 50 are worth their cost.
     subproblem : {"nested", "linearised"}
         "linearised" is the paper's N_B, eq. (plb:subproblemlocal): g is replaced by its tangent. "nested" solves the
         block without g, ranks the result, and tries the states "the first p of the ranking are among the s largest"
-        for every p, and the present state: at most k + 2 convex programs. For the binary problems the sum leaves one
+        for every p, and the current state: at most k + 2 convex programs. For binary problems the sum leaves only one
         such state. Both are monotone, because every candidate is scored by the true model.
     working_set : {"support", "random"}, optional
-        "support" (default) draws a random share of a block from the coordinates above their lower bound, all of them
-        now and then, and half of the rest by least slopes; "random" draws uniformly.
+        "support" (default) draws a random share of a block from the coordinates above their lower bound, sometimes all
+        of them, and half of the rest by least slopes; "random" draws uniformly.
     theta, tol, max_iter, max_time, seed, callback
-        As in :func:`bcd_g`; an iteration is a block. "nested" ends CERTIFIED, by a scan of all pairs whose best is
-        taken as a step; "linearised" ends STATIONARY.
+        As in :func:`bcd_g`; an iteration is a block. "nested" ends as CERTIFIED, by scans of all pairs, whose best pair
+        is taken as a step while it gains; "linearised" ends as STATIONARY.
     idle_blocks : int
-        So many blocks per coordinate must bring nothing, in a row, before the run is scanned or ends; more cost time
-        and find better points.
+        The number of blocks per coordinate that must bring nothing, in a row, before all pairs are scanned or the run
+        ends; more take longer and find better points.
     """
     k = whole_number(min(10, problem.n) if k is None else k, "k", 2, problem.n)
     kind = SUBPROBLEMS[choice(subproblem, "subproblem", SUBPROBLEMS)]
@@ -198,7 +199,7 @@ def _descend_by_blocks(
 
 
 def make_rule(working_set: Any, n: int) -> tuple[Any, int]:
-    """Return a rule for kernels and how many idle iterations it gets before a scan."""
+    """Return a rule for kernels, and the number of idle iterations before a scan."""
     if isinstance(working_set, str):
         if working_set not in RULES:
             raise ValueError(
@@ -218,7 +219,7 @@ def make_rule(working_set: Any, n: int) -> tuple[Any, int]:
 
 
 def _rule_from_function(function: Callable[..., Any]) -> Any:
-    """Wrap a function as a rule type of its own."""
+    """Wrap a function as a rule."""
     body = function if not hasattr(function, "py_func") else function.py_func
     count = len(inspect.signature(body).parameters)
     if count != 5:

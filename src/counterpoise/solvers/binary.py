@@ -1,9 +1,9 @@
 """Starts and children for a search over binary points: binary least squares with a fixed sum.
 
 On the vertices of {−b ≤ x ≤ b, 1ᵀx = c} the concave term of DCPB1 and DCPB2 is constant, so the search minimises
-½xᵀQx + pᵀx alone, by exchanges of two entries. Which method is best depends on the columns: on similar ones, such as
-Gaussian columns, tabu search is far ahead; if their norms differ by orders of magnitude, as those of pixels do,
-annealing is. Children choose one of the two at random, more often the one that suits the columns.
+½xᵀQx + pᵀx alone, by exchanges of two entries. Which method is best depends on the columns: tabu search is far better
+on similar ones, such as Gaussian columns; annealing is if their norms differ by orders of magnitude, as those of pixels
+do. Children choose one of the two at random, more often the one that suits the columns.
 """
 
 from __future__ import annotations
@@ -24,24 +24,25 @@ from counterpoise.supervision import Limits
 from counterpoise.terms.separable import is_gapped, is_linear
 
 TENURE, TENURE_SPREAD = 3, 4
-# The share of children that are annealed: if no column is short, and what is added if all are.
+# The share of children that are annealed if no column is short, what is added to it if all are, and the fraction of the
+# mean Q_ii below which a column is short.
 ANNEALED, ANNEALED_IF_SHORT, SHORT = 0.2, 0.8, 0.25
-# Temperatures, as multiples of the mean Q_ii: from a random point, the range from a point worth keeping, at the end.
+# Temperatures, in multiples of the mean Q_ii: first ones from a random point, a range from a good point, and the last.
 HOT, WARM, COLD = 0.3, (0.06, 0.6), 0.03
-# Work of a call, so that it takes 5 to 30 milliseconds: steps per coordinate, and limits for large n.
+# Work per call, which then takes 5 to 30 milliseconds: steps per coordinate, and limits for large n.
 TABU_STEPS, TABU_WORK = 20, 5_000_000
 PROPOSALS, MOST_PROPOSALS = 300, 150_000
 HOMOTOPY_STEPS, HOMOTOPY_WORK = 200, 40_000_000
 FEWEST_STEPS = 20
-# Exchanges between two checks of the clock, times n²; a safeguard for descents inside a search.
+# Exchanges between two checks of the clock, times n²; the most exchanges of a descent without a time limit.
 ADVANCE_WORK, MOST_EXCHANGES = 20_000_000, 10**9
 
 
 class Binary:
     """Starts and children for search on Norm2 or ConcaveQuadratic, Sum and bounds −b ≤ x ≤ b.
 
-    Every point returned has entries ±b exactly, but at most one, whose value the sum fixes; there is one if and only if
-    no vector of ±b has the sum c. Calls are deterministic given ``rng``; the instance keeps no state between them.
+    All entries of a returned point are exactly ±b except at most one, whose value the sum fixes; there is one if and
+    only if no vector of ±b has the sum c. Calls are deterministic given ``rng``; the instance keeps no state.
     """
 
     plan = Population()
@@ -50,7 +51,7 @@ class Binary:
 
     @staticmethod
     def refusal(problem: Problem) -> str | None:
-        """Return why binary points do not serve a problem, or None."""
+        """Return why a problem cannot be searched over binary points, or None."""
         h = problem.separable
         if problem.g.lam == 0.0:
             return "it has no g, or λ = 0, so that nothing asks for sparse or binary points; method 'bcd-g' serves it."
@@ -63,7 +64,7 @@ class Binary:
 
     @staticmethod
     def pool_for(problem: Problem) -> Any:
-        """Return None: binary points hold all columns."""
+        """Return None: all columns of a binary point are non-zero."""
         return None
 
     def __init__(self, problem: Problem) -> None:
@@ -123,7 +124,7 @@ class Binary:
     def advance(self, x: Vector) -> tuple[int, int, Status | None]:
         """Make exchanges from a binary x, in place, for some milliseconds.
 
-        Return how many were tried, how many were made, and STATIONARY if no other gains.
+        Return how many were tried, how many were made, and STATIONARY if no further exchange gains.
         """
         z = x / self.b
         most = max(16, ADVANCE_WORK // self.n**2)
@@ -132,7 +133,7 @@ class Binary:
         return max(int(made), 1), int(made), None if made >= most else Status.STATIONARY
 
     def _round(self, x: Vector) -> Vector:
-        """Return the binary point nearest to x, in units of b; of equal entries the first are the larger ones."""
+        """Return the binary point nearest to x, in units of b; among equal entries the first become larger."""
         order = np.argsort(-x, kind="stable")
         z = np.full(self.n, -1.0)
         z[order[: self.ones]] = 1.0
@@ -141,7 +142,7 @@ class Binary:
         return z
 
     def _shake(self, z: Vector, rng: np.random.Generator) -> Vector:
-        """Return z after exchanges of a 1 with a −1, chosen at random: n/16 on average."""
+        """Return z after about n/16 random exchanges of a 1 with a −1."""
         z, upper, lower = z.copy(), np.flatnonzero(z == 1.0), np.flatnonzero(z == -1.0)
         count = min(max(2, int(rng.random() * self.n / 8)), len(upper), len(lower))
         z[rng.choice(upper, count, replace=False)] = -1.0
@@ -169,7 +170,7 @@ class Binary:
         return self._descend(z)
 
     def enumeration(self) -> tuple[str, int, Callable[[Vector], Iterator[int]]]:
-        """Return what is enumerated, how many there are, and what goes through them, improving x in place."""
+        """Return what is enumerated, how many there are, and the function that enumerates, improving x in place."""
         count = math.comb(self.n, self.ones)
         if self.fraction is not None:
             count = self.n * math.comb(self.n - 1, self.ones)
@@ -179,11 +180,11 @@ class Binary:
         """Improve x in place by all binary points; yield how many were examined, part by part."""
         value, whole, fraction = self.value(x), self.fraction is None, self.fraction or 0.0
         for odd in range(1 if whole else self.n):
-            # The coordinate that is neither up nor down, if there must be one, is folded into the slopes.
+            # A fractional coordinate, if there must be one, is folded into the slopes.
             free = np.delete(np.arange(self.n), [] if whole else odd)
             slopes = self.p[free] + fraction * self.Q[free, odd]
             offset = fraction * float(0.5 * fraction * self.Q[odd, odd] + self.p[odd])
-            # From −1 some are raised, or from 1 some are lowered: the fewer of the two, but at least one.
+            # Raise some from −1 or lower some from 1, whichever are fewer, but at least one.
             downs = len(free) - self.ones
             raised = downs == 0 or 0 < self.ones <= downs
             base, step, count = (-1.0, 2.0, self.ones) if raised else (1.0, -2.0, downs)
@@ -198,14 +199,14 @@ class Binary:
     def _homotopy(self, rng: np.random.Generator) -> Vector:
         steps = max(FEWEST_STEPS, min(HOMOTOPY_STEPS, HOMOTOPY_WORK // self.n**2))
         lam = 0.35 * max(float(np.median(self.diagonal)), 0.2 * float(self.diagonal.max()))
-        # The centre is stationary when p = 0: a little noise leads away from it.
+        # The centre is stationary if p = 0; a little noise leads away from it.
         x = self.c / self.n + 1e-3 * rng.standard_normal(self.n)
         exchange.homotopy(self.Q, self.p, self.c, _curvature(self.Q, rng), lam, steps, x, np.empty(self.n))
         return self._round(x)
 
 
 def _count_ones(n: int, c: float) -> tuple[int, float | None]:
-    """Return how many entries of ±1 are 1 if their sum is c, and the entry that is neither if there must be one."""
+    """Return how many of n entries ±1 with the sum c are 1, and the value of the fractional entry if one is needed."""
     exact = 0.5 * (n + c)
     ones = round(exact)
     if abs(exact - ones) <= 1e-12 * n:
@@ -215,7 +216,7 @@ def _count_ones(n: int, c: float) -> tuple[int, float | None]:
 
 
 def _largest_beside_diagonal(Q: Vector) -> Vector:
-    """Return max_{j≠i} Q_ij of every row."""
+    """Return max_{j≠i} Q_ij for every row i."""
     beside = Q.copy()
     np.fill_diagonal(beside, -np.inf)
     largest: Vector = beside.max(axis=1)
@@ -223,7 +224,7 @@ def _largest_beside_diagonal(Q: Vector) -> Vector:
 
 
 def _between(low: float, high: float, rng: np.random.Generator) -> float:
-    """Return a number between the two whose logarithm is uniform."""
+    """Draw a number between the two whose logarithm is uniform."""
     return float(low * (high / low) ** rng.random())
 
 

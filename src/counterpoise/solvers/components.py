@@ -2,9 +2,9 @@
 
 The maximum on a support S is ½λ_max(G_SS) with signs, and at most that if x ≥ 0. With τ above λ_max(G_PP), λ_max of P
 and one more coordinate j is at most τ if and only if G_jj + bᵀ(τI − G_PP)⁻¹b ≤ τ, b = G_Pj: one factorisation decides
-all j. Where that fails, the leading eigenvector decides. With signs it gains. If x ≥ 0 it gains if all its entries have
-one sign; if not, the maximum lies on a smaller support, because a maximum with x > 0 is a leading eigenvector. The
-supports with one coordinate less are then examined in the same way, except those with λ_max ≤ τ.
+all j. If the inequality fails, the leading eigenvector decides. With signs it gains. If x ≥ 0, it gains if all its
+entries have one sign; otherwise the maximum lies on a smaller support, because a maximum with x > 0 is a leading
+eigenvector. The supports with one coordinate fewer are then examined in the same way, except those with λ_max ≤ τ.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from counterpoise.checks import Vector
 MOST_EIGENPROBLEMS = 3000
 # Entries of an eigenvector this close to 0 count as rounding error.
 ONE_SIGN = 1e-10
-# Better and better exchanges that a proof may meet before it gives up.
+# The number of successively better exchanges that a proof may find before it gives up.
 MOST_BETTER = 100
 
-# Larger matrices are bounded without their eigenvalues where nothing else needs them.
+# The eigenvalues of larger matrices are computed only if they are needed for more than a bound.
 MOST_OF_SPECTRUM = 600
 
 Blocks = Callable[[Any], Iterator[tuple[int, Vector, Vector]]]
@@ -86,7 +86,7 @@ def exchange_bound(
     x : array of length n
     s : int
     floor : float
-        Gains up to this count as none.
+        Smaller gains count as none.
     signed : bool
         Whether points may have negative coordinates; otherwise x ≥ 0.
 
@@ -128,10 +128,10 @@ def exchange_bound(
 def largest_exchange(
     blocks: Blocks, x: Vector, s: int, gain: float, noise: float, signed: bool = False
 ) -> tuple[float, Vector | None, float]:
-    """Return the largest gain of an exchange, if it is above ``gain``, its point, and a bound of all gains.
+    """Return the largest gain of an exchange, at least ``gain``, its point if above that, and a bound on all gains.
 
-    Every point that :func:`exchange_bound` meets raises what the others have to beat, until none does by more than
-    ``noise``, the rounding error of a gain.
+    Every point that :func:`exchange_bound` finds raises the gain to beat, until none beats it by more than ``noise``,
+    the rounding error of a gain.
     """
     best: Vector | None = None
     for _ in range(MOST_BETTER):
@@ -143,7 +143,7 @@ def largest_exchange(
 
 
 def better_weights(G: Vector, ceiling: float, signed: bool = False) -> tuple[Vector | None, float]:
-    """Return a unit x with xᵀGx above the ceiling, or None, and the largest λ_max of parts left undecided."""
+    """Return a unit x with xᵀGx above the ceiling, or None, and the largest λ_max of undecided supports."""
     supports = _Supports(ceiling, signed)
     supports.look(G)
     return (None if supports.better is None else supports.better[1]), supports.open
@@ -180,8 +180,8 @@ def component_bound(C: Vector, s: int, signed: bool = True, is_semidefinite: boo
       sums of xᵀMx = Σᵢ|xᵢ| Σⱼ M_ij|xⱼ| only rise if the entries are sorted as |x| is;
     * λ_max(C), of matrices up to 600 × 600, and the s largest C_ii together if C has no negative eigenvalue.
 
-    It takes the s largest entries of every row, and for small matrices the eigenvalues of C. ``is_semidefinite`` says
-    what is known of C; by default its eigenvalues tell.
+    It needs the s largest entries of every row, and for small matrices the eigenvalues of C. ``is_semidefinite`` says
+    whether C is known to be semidefinite; by default its eigenvalues are computed.
 
     Examples
     --------
@@ -193,7 +193,7 @@ def component_bound(C: Vector, s: int, signed: bool = True, is_semidefinite: boo
     M, diagonal = np.abs(C) if signed else np.maximum(C, 0.0), np.diag(C)
     rows = np.sort(np.partition(M, n - s, axis=1)[:, n - s :], axis=1)[:, ::-1]
     N = -np.sort(-rows, axis=0)[:s]
-    # Without the entry on the diagonal, or the least if that is not among them, the s largest are s − 1 others.
+    # Drop the diagonal entry from the s largest, or the least if that is not among them: s − 1 others remain.
     by_rows = float((diagonal + rows.sum(axis=1) - np.maximum(np.diag(M), rows[:, -1])).max())
     bounds = [by_rows, float(np.linalg.eigvalsh(0.5 * (N + N.T))[-1])]
     if n <= MOST_OF_SPECTRUM or is_semidefinite is None:

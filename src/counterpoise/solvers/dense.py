@@ -1,4 +1,4 @@
-"""The minimum without a limit on the non-zeros: the answer where it keeps the limit, otherwise a start of a search."""
+"""The minimum without a limit on the non-zeros: the answer if it satisfies the limit, otherwise a start of a search."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from counterpoise.solvers.run import Epoch, Run
 from counterpoise.supervision import Limits
 from counterpoise.terms.separable import is_gapped
 
-# It is looked at where at least one coordinate in so many may be held.
+# It is tried if at least one coordinate in this many may be held.
 ONE_IN = 10
 # The share of the time that it may take.
 SHARE = 0.2
 
 
 def dense_answer(run: Run, exact: Any) -> Result | None:
-    """Return the minimum over all coordinates if it has at most s non-zeros: g is nowhere less than there.
+    """Return the minimum over all coordinates if it has at most s non-zeros, where g is smallest.
 
-    Otherwise it becomes a start of the strategy ``exact``. None where it is not the answer.
+    Otherwise it becomes a start of the strategy ``exact``, and None is returned.
     """
     problem = run.problem
     if exact is None or not _has_dense_minimum(problem):
@@ -48,7 +48,7 @@ def dense_answer(run: Run, exact: Any) -> Result | None:
 
 
 def _has_dense_minimum(problem: Problem) -> bool:
-    """Return whether F is convex without the limit, and the limit so large that the minimum may keep it."""
+    """Return whether F is convex without the limit, and the limit so large that the minimum may satisfy it."""
     s, h = getattr(problem.g, "s", None), problem.separable
     if s is None or ONE_IN * s < problem.n or problem.n > faces.LARGEST_FACE:
         return False

@@ -1,4 +1,4 @@
-"""Descent by pairs or blocks to a certificate: on F itself where f is quadratic, otherwise on models of F."""
+"""Descent by pairs or blocks to a certificate: on F itself if f is quadratic, otherwise on models of F."""
 
 from __future__ import annotations
 
@@ -18,37 +18,37 @@ from counterpoise.solvers.run import Epoch, Run
 # Takes (terms, tol, level, iterations, age); returns the iterations done, accepted steps, and whether it has settled.
 Advance = Callable[[Terms, float, Vector, int, Any], tuple[int, int, bool]]
 
-# How often the face of a point is settled before its gap is left as it is.
+# How often the face of a point is settled before its remaining gap is accepted.
 SETTLINGS = 8
-# Where a convex F is not at its minimum yet, the tolerance of pair steps falls by this factor, to this one; so many
-# steps on a face in a row may bring no more than rounding, and one that brings nothing counts for so many.
+# While a convex F is not at its minimum, the tolerance of pair steps is multiplied by FINER, down to FINEST times the
+# original. At most IDLE_TURNS steps on a face in a row may gain only rounding; a step without gain counts as NOTHING.
 FINER, FINEST, IDLE_TURNS, NOTHING = 0.01, 1e-6, 16, 8
 # How many scans in a row may find a decrease without a lower F.
 IDLE_SCANS = 20
-# The share of the tolerance to which steps on a face close the gap.
+# The fraction of the tolerance to which steps on a face close the gap.
 REFINED = 0.1
-# F is followed from step to step where measuring it reads more numbers than this.
+# F is updated from step to step instead of evaluated if an evaluation reads more entries than this.
 DEAR = 1_000_000
 # More coordinates than this make a large face; with fewer, scans of all pairs take less time than steps on faces.
 MANY = 80
 # Iterations before Newton steps are tried on a sphere, and on faces if f is not quadratic; again after twice as many.
-# Rules other than the default are those of the paper, on pairs alone unless their tail is very long.
+# Rules other than the default are those of the paper, and take pair steps only, unless they need very many.
 FIRST_TURN, LONG_TAIL = 4096, 50_000
-# Iterations per coordinate, and at least, before Newton steps are tried on a face; multiplications of such steps that
-# take as long as a step on a pair takes for each coordinate.
+# Newton steps on a face are tried after FACE_EACH iterations per coordinate, and at least FACE_AFTER; AS_LONG of their
+# multiplications take as long as a pair step takes per coordinate.
 FACE_EACH, FACE_AFTER, AS_LONG = 2, 500, 16
-# Iterations between two looks at F: at least, and at most per coordinate. A new model is taken when they bring less
-# than this share of all that the model has brought.
+# Iterations between two evaluations of F: the fewest, and the most per coordinate. A new model is taken when they gain
+# less than a fraction RENEWAL of all that the model has gained.
 FEWEST, LOOK, RENEWAL = 128, 2, 0.1
 
 
 def descend(
     run: Run, x: Vector, theta: float, advance: Advance, certified: bool = True, by_faces: bool | None = None
 ) -> tuple[Epoch, dict[str, Any]]:
-    """Descend from x, in place, until no pair gains; return the last report and what is claimed beside it.
+    """Descend from x, in place, until no pair gains; return the last report and further claims about its point.
 
-    With ``by_faces`` Newton steps on the face are taken whenever ``advance`` settles; if it is False, now and then; if
-    it is None, only where no pair gains any more.
+    If ``by_faces``, Newton steps on the face are taken whenever ``advance`` settles; if it is False, from time to time;
+    if it is None, when no pair gains any more or after very many iterations.
     """
     kind = DescentOnModels if run.problem.f.quadratic is None else Descent
     way = kind(run, x, theta, advance, certified, by_faces)
@@ -66,7 +66,7 @@ def is_convex(problem: Problem) -> bool:
 
 
 def has_large_faces(problem: Problem) -> bool:
-    """Return whether F is quadratic and convex on faces of many coordinates: all of them, or many that may be held."""
+    """Return whether F is quadratic and convex on large faces: all coordinates, or many of them, may be held."""
     if problem.f.quadratic is None or not problem.u.is_line:
         return False
     s = getattr(problem.g, "s", 0) if problem.g.lam > 0.0 else problem.n
@@ -76,8 +76,8 @@ def has_large_faces(problem: Problem) -> bool:
 class Descent:
     """Advance by epochs; when one settles, scan all pairs, and end with a certificate or take the best pair.
 
-    Where F is convex a point at which no pair gains may still be far from the minimum: Newton steps on its face go on
-    until the bound of F(x) − F* is within the tolerance, too.
+    If F is convex, a point at which no pair gains may still be far from the minimum: Newton steps on its face continue
+    until the bound on F(x) − F* is also within the tolerance.
     """
 
     def __init__(
@@ -95,12 +95,12 @@ class Descent:
         self.begin(run.problem)
 
     def begin(self, problem: Problem) -> None:
-        """Take steps on a problem, from x."""
+        """Prepare steps on a problem from x."""
         self.terms = problem.terms()
         sweep.start(self.terms, self.x)
 
     def epoch(self, trials: int) -> Epoch:
-        """Advance by at most so many iterations, and scan all pairs if that settles."""
+        """Advance by at most ``trials`` iterations, and scan all pairs if that settles."""
         run, x = self.run, self.x
         # Counted in iterations, so that the steps do not depend on the clock.
         most = min(trials, self.turn_after - self.turned)
@@ -125,7 +125,7 @@ class Descent:
         spare = run.max_iter is None or run.done + tried < run.max_iter
         gap, *_ = sweep.scan(self.terms, x, self.theta, tolerance if spare else np.inf)
         if gap > tolerance:
-            # Decreases that do not lower F, scan after scan, are rounding.
+            # Decreases that do not lower F in many scans are rounding error.
             self.idle_scans = 0 if self.level[0] < self.scanned else self.idle_scans + 1
             self.scanned = min(self.scanned, float(self.level[0]))
             if self.idle_scans > IDLE_SCANS:
@@ -136,12 +136,12 @@ class Descent:
         return Epoch(x, tried, accepted, self.end(tolerance), gap)
 
     def scored(self) -> tuple[float, float] | None:
-        """Return F as the steps have followed it, and its noise, where measuring it takes as long as many steps."""
+        """Return F as updated by the steps, and its noise, if evaluating F takes as long as many steps; else None."""
         f = self.run.problem.f
         return (float(self.level[0]), float(self.level[1])) if f.gram and f.cost > DEAR else None
 
     def turn(self) -> None:
-        """Shorten the long tail of steps: on a sphere whose eigenvalues differ by much, and on a face of many names."""
+        """Take Newton steps, on a sphere or on a face, to shorten a long tail of pair steps."""
         problem, x, before, self.turned = self.run.problem, self.x, self.x.copy(), 0
         self.level[:] = self.run.measure(x)
         if problem.u.is_sphere:
@@ -150,13 +150,13 @@ class Descent:
         else:
             target = REFINED * (self.run.tol * abs(self.level[0]) + self.level[1])
             work = faces.descend_face(problem, x, target, self.run.limits)
-            # Half of the time for either kind of step, without a look at the clock.
+            # Spend half of the time on each kind of step, without reading the clock.
             self.turn_after = max(FACE_EACH * problem.n, FACE_AFTER, work // (AS_LONG * problem.n))
         if np.array_equal(x, before):
             return
-        sweep.start(self.terms, x)  # repairing u(x) = 0 may undo a decrease that is rounding
+        sweep.start(self.terms, x)  # restoring u(x) = 0 may undo a decrease that is rounding error
         reached = self.run.measure(x)
-        if not problem.u.is_sphere and reached[0] >= self.level[0]:  # rounding; look again later
+        if not problem.u.is_sphere and reached[0] >= self.level[0]:  # rounding error; try again later
             self.turn_after *= 2
             x[:] = before
             sweep.start(self.terms, x)
@@ -165,7 +165,7 @@ class Descent:
             self.age[0] = self.age[2] = 0
 
     def end(self, tolerance: float) -> Status | None:
-        """Return the status of a point at which no pair gains; None if the whole face was worth a step."""
+        """Return the status of a point at which no pair gains; None if the descent goes on."""
         run, x = self.run, self.x
         objective, noise = self.level
         if self.refines(tolerance):
@@ -176,13 +176,13 @@ class Descent:
         self.settlings += 1
         self.rest = convex_gap(run.problem, x)
         self.level[:] = run.measure(x)
-        # The point has moved, so that its pairs are asked again, unless that has brought nothing several times.
+        # The point has moved, so its pairs are scanned again, unless that has not helped several times.
         if self.settlings > SETTLINGS and self.rest is not None and self.rest > tolerance:
             return Status.STATIONARY
         return None
 
     def refines(self, tolerance: float) -> bool:
-        """Take steps on the face, or smaller ones on pairs from now on, where a convex F may still fall by more."""
+        """Step on the face, or allow smaller pair steps, if a convex F may still fall; return whether to go on."""
         problem = self.run.problem
         self.rest = convex_gap(problem, self.x)
         if self.rest is None or self.rest <= tolerance or problem.f.quadratic is None:
@@ -197,33 +197,34 @@ class Descent:
         return self.idle_turns < IDLE_TURNS
 
     def settle(self, target: float, most: float) -> None:
-        """Take Newton steps on the face of x where F is convex on it, unless they end above ``most``."""
+        """Take Newton steps on the face of x if F is convex on it; undo them if F ends above ``most``."""
         before = self.x.copy()
         faces.settle(self.run.problem, self.x, target, self.run.limits)
         sweep.start(self.terms, self.x)
-        if self.run.measure(self.x)[0] > most:  # rounding of a face that is nearly singular
+        if self.run.measure(self.x)[0] > most:  # rounding error on a nearly singular face
             self.x[:] = before
             sweep.start(self.terms, self.x)
 
 
 class DescentOnModels(Descent):
-    """Advance on quadratic models of F, each taken at the point that the one before led to.
+    """Advance on quadratic models of F, each taken at the end point of the previous one.
 
-    A model mixes the local curvatures of f with their bound (:meth:`Problem.model`). After some iterations F is looked
-    at: steps count if they lower F by a share of what they lower the model; otherwise the run goes back and mixes in
-    more of the bound. The mix 1 is an upper bound of F, on which steps always count, and all claims are made on it.
-    When F is looked at does not depend on where one epoch ends and the next begins, so neither do the steps.
+    A model mixes the local curvatures of f with their bound (:meth:`Problem.model`). After some iterations F is
+    evaluated: steps are accepted if they lower F by a fraction of the decrease of the model; otherwise the run goes
+    back and mixes in more of the bound. The mix 1 is an upper bound of F, on which steps are always accepted, and all
+    claims are made on it. When F is evaluated does not depend on where one epoch ends and the next begins, so neither
+    do the steps.
     """
 
     def begin(self, problem: Problem) -> None:
-        """Begin with the local curvatures, or without a Gram matrix, where each model would copy A, with the bound."""
+        """Begin with the local curvatures; with the bound if there is no Gram matrix, as each model would copy A."""
         self.trust = faces.Trust(faces.MIXES if problem.f.gram else (1.0,))
         self.look = LOOK * problem.n
         self.is_current = False
         sweep.start(problem.model(self.x).terms(), self.x)  # puts x on its bounds and u(x) = 0
 
     def epoch(self, trials: int) -> Epoch:
-        """Advance by at most so many iterations on one model, a new one if the last has settled."""
+        """Advance by at most ``trials`` iterations on one model, a new one if the last has settled."""
         x, first = self.x, 0
         if not self.is_current:
             gap, tolerance = self.renew()
@@ -237,11 +238,11 @@ class DescentOnModels(Descent):
             self.judge(settled)
             if self.turned >= self.turn_after:
                 self.turn()
-        # Until F has been looked at, the point of the last look counts.
+        # Until F is evaluated again, report the point of the last evaluation.
         return Epoch(self.seen[2], first + more, first + taken)
 
     def renew(self) -> tuple[float, float]:
-        """Take a new model at x, and its best pair if that gains enough; return what it gains, and what is enough.
+        """Take a new model at x, and its best pair if that gains enough; return its gain and the tolerance.
 
         If no pair gains enough, the model is the upper bound.
         """
@@ -261,7 +262,7 @@ class DescentOnModels(Descent):
             self.trust.give_up()
 
     def turn(self) -> None:
-        """Do the same on F itself, and where F is convex on a face of the line; the next model is taken there."""
+        """Take Newton steps on F itself, on the sphere or on a face on which it is convex; then take a new model."""
         if self.run.problem.u.is_sphere:
             super().turn()
         else:
@@ -272,11 +273,11 @@ class DescentOnModels(Descent):
         self.start_look()
 
     def start_look(self) -> None:
-        """Note where F is looked at."""
+        """Record the point at which F is evaluated, and set when it is evaluated next."""
         self.ahead, self.seen = self.look, (self.run.measure(self.x)[0], float(self.level[0]), self.x.copy())
 
     def judge(self, settled: bool) -> None:
-        """Look at F: go on from here, with a new model if this one has little to bring, or go back."""
+        """Evaluate F: go on from here, with a new model if this one gains little, or go back."""
         objective, level, before = self.seen
         sweep.start(self.terms, self.x)
         promised, most = level - float(self.level[0]), LOOK * self.run.problem.n
@@ -289,6 +290,6 @@ class DescentOnModels(Descent):
             self.x[:], self.is_current = before, False
             self.look = max(self.look // 2, min(FEWEST, most))
             if self.trust.mix >= 1.0:
-                # Steps on the upper bound may be tiny, and many; where F is convex on a face there are better ones.
+                # Steps on the upper bound may be tiny and many; on a face on which F is convex there are better ones.
                 self.settle(0.5 * (self.run.tol * abs(objective) + float(self.level[1])), objective)
                 self.start_look()

@@ -1,4 +1,4 @@
-"""Iterate an update x → x⁺, or several one after another, as the epochs of a run."""
+"""Iterate one or several update rules x → x⁺ as the epochs of a run."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Drive:
         return Epoch(best, tried, accepted, self._next_rule(status, run.done + tried))
 
     def _next_rule(self, status: Status | None, done: int) -> Status | None:
-        """Begin the next rule if this one has ended; after the last say why, a limit before stationarity."""
+        """Begin the next rule if this one has ended; after the last return why, a limit rather than stationarity."""
         if status is None:
             return None
         if status is not Status.STATIONARY:

@@ -1,4 +1,4 @@
-"""Proofs: small problems solved by enumeration, larger ones handed to a solver with the best point known."""
+"""Proofs: small problems are solved by enumeration, larger ones by SCIP from the best known point."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOL = 1e-9
 
 
 class Proof(NamedTuple):
-    """What proves a point: how many candidates there are, of what kind, and how many had to be solved."""
+    """A proof by enumeration: the number and kind of candidates, and how many of them had to be solved."""
 
     candidates: int
     kind: str
@@ -47,8 +47,8 @@ def exact(
 ) -> Result:
     """Return a proved optimum, or refuse with an estimate of how long the proof would take.
 
-    All supports of s coordinates (``TopSum``) or all vectors of bounds (``Norm2``, ``ConcaveQuadratic``) are examined,
-    most of them by a closed form or a bound, after a search has found a good point.
+    All supports of s coordinates (``TopSum``, ``AtMost``) or all vectors of bounds (``Norm2``, ``ConcaveQuadratic``)
+    are examined, most of them by a closed form or a bound, after a search has found a good point.
 
     Parameters
     ----------
@@ -58,11 +58,11 @@ def exact(
     x0 : array of length n, optional
         A start of the search.
     longest : float
-        Seconds that the proof may be expected to take.
+        The longest expected time of a proof, in seconds, that is not refused.
     max_time : float, optional
         Seconds after which the best point so far is returned, unproved.
     seed, callback
-        Of the search; the callback sees the best point after each part of the enumeration.
+        Options of the search; the callback is called after each part of the enumeration.
 
     Returns
     -------
@@ -121,14 +121,15 @@ def _duration(seconds: float) -> str:
 
 @supervised
 def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0) -> Result:
-    """Hand a point to SCIP as a warm start and return what it proves: ``bound``, ``gap`` and perhaps a better point.
+    """Give SCIP a point as a warm start and return what it proves: ``bound``, ``gap`` and perhaps a better point.
 
     Parameters
     ----------
     problem : Problem
-        With ``TopSum`` on ``Sum`` (at most s coordinates above 0), or binary with ``Norm2`` or ``ConcaveQuadratic``.
+        With ``TopSum`` or ``AtMost`` on ``Sum`` (at most s coordinates above 0), or binary with ``Norm2`` or
+        ``ConcaveQuadratic``.
     x : array of length n, optional
-        By default the end of a short search.
+        A start of a short search, whose best point is given to SCIP.
     max_time : float
         Seconds for SCIP.
     """
@@ -156,7 +157,7 @@ def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0
     found = best if best is not None and problem.objective(best) < start.objective else start.x
     objective = problem.objective(found)
     bound = min(bound, objective)
-    # Relative to F, as every other tolerance, and to the rounding error of F.
+    # Relative to F, like every other tolerance, plus the rounding error of F.
     closed = objective - bound <= 1e-6 * abs(objective) + 64.0 * problem.value_and_resolution(found)[1]
     status = Status.OPTIMAL if closed else Status.TIME_LIMIT
     return Result(
@@ -178,7 +179,7 @@ def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0
 
 
 def _scip(model: Any, total: Any, problem: Problem, strategy: Any, x: Vector) -> tuple[Vector | None, float]:
-    """State the problem, with t ≥ ½‖Ax − y‖² as an epigraph, solve it, and return a point and a bound on F."""
+    """State the problem with an epigraph t ≥ ½xᵀQx, solve it, and return a point and a bound on F."""
     h, n, f = problem.separable, problem.n, problem.f
     if len(h.centre):
         raise ValueError("prove does not support AbsoluteDeviation; leave the turnover term out.")

@@ -1,8 +1,8 @@
 """A face of the box and its groups: the coordinates at no bound and no kink of h, and Newton steps over them.
 
-On a face F is a quadratic. Its minimiser subject to the sum is one linear system, [[Q_FF, 1], [1ᵀ, 0]]; the step
-towards it ends at the first bound or kink on its way, a *wall*, where the coordinate stays. The factor of Q_FF serves
-the smaller faces, too: a coordinate that is fixed is one more row of the system, whose Schur complement is small.
+On a face F is quadratic. Its minimiser subject to the sum solves one linear system, [[Q_FF, 1], [1ᵀ, 0]]; the step
+towards it ends at the first bound or kink on its way, a *wall*, where the coordinate stays. The factor of Q_FF also
+serves smaller faces: a fixed coordinate is one more row of the system, whose Schur complement is small.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from counterpoise.terms.separable import bends, one_sided_slopes, take
 
 # Added to the diagonal, relative to its largest entry, so that a singular Q_FF still gives a step.
 RIDGE = 1e-12
-# Pair steps of one round of :meth:`Face.free_pairs`: at least, and per free coordinate.
+# The number of pair steps in a round of :meth:`Face.free_pairs`: at least, and per free coordinate.
 FREED, FREED_EACH = 16, 0.125
-# Coordinates fixed before Q_FF is factored again, and how often it is at most, besides once for each coordinate.
+# The most coordinates fixed before Q_FF is factored again, and the most factorisations, besides one per coordinate.
 MOST_FIXED, MOST_FACTORS = 48, 8
-# Rounds in which a step is bent to meet several walls.
+# Rounds in which a step is changed to meet several walls.
 PROJECTIONS = 12
-# A step as long as this share of the best length on its line is what the factor is good for.
+# If the best length along a step is below this, rounding has spoiled the factor, and it is not used again.
 SOUND = 0.9
 
 
@@ -32,7 +32,7 @@ class Face:
     """The coordinates that may move, the bounds and kinks of h (the walls) of each, and the gradient of f.
 
     At most ``room`` of those that are 0 may become positive. ``target`` is a gap that need not become smaller: pairs
-    whose slopes differ by less than it, divided by all that may move, are left as they are.
+    whose slopes differ by less than ``target`` divided by the mass that may move are not changed.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Face:
         self.most = np.count_nonzero(self.z) + room
         mass = float((self.z - self.h.lo).sum())
         self.enough = target / mass if target > 0.0 and 0.0 < mass < np.inf else 0.0
-        # Multiplications of all factors and solutions so far.
+        # The number of multiplications in all factorisations and solutions so far.
         self.work = 0
 
     def refresh(self, x: Vector) -> None:
@@ -56,7 +56,7 @@ class Face:
         self.gradient = np.array(self.problem.f.gradient(x)[self.members])
 
     def _cells(self, places: Any) -> tuple[Vector, Vector]:
-        """Return the nearest wall strictly below and strictly above some coordinates."""
+        """Return the nearest walls strictly below and strictly above the given coordinates."""
         walls, z = self.walls[:, places], self.z[places]
         below = np.where(walls < z, walls, -np.inf).max(axis=0)
         above = np.where(walls > z, walls, np.inf).min(axis=0)
@@ -86,7 +86,7 @@ class Face:
         return factor if factor.is_sound else None
 
     def _steps_of(self, factor: _Factor, free: np.ndarray, limits: Limits) -> int:
-        """Step with one factor; return how many whole steps came last, −1 if there is no step."""
+        """Step with one factor; return the number of whole steps at the end, −1 if there is no usable step."""
         slope = (self.gradient + one_sided_slopes(self.h, self.z)[1])[free]
         below, above = self._cells(free)
         whole, is_bold = 0, not self.tree.groups
@@ -111,7 +111,7 @@ class Face:
                 return 0
             gain = length * (fall - 0.5 * length * bend)
             if is_bold and np.count_nonzero(room < 1.0) > 1:
-                # Several walls at once, if that gains more.
+                # Meet several walls at once if that gains more.
                 bold, at = factor.step_within(slope, step, below - z, above - z)
                 is_bold = bold is not None and -float(slope @ bold) - 0.5 * float(bold @ (factor.H @ bold)) > gain
                 if bold is not None and is_bold:
@@ -124,7 +124,7 @@ class Face:
             slope = slope + factor.H @ (end - z)
             factor.fix(np.flatnonzero(met))
             whole = whole + 1 if length >= min(1.0, best) and not met.any() else 0
-            if best < SOUND and not met.any():  # rounding of a face that is nearly singular
+            if best < SOUND and not met.any():  # rounding error on a nearly singular face
                 return -1
             if best < SOUND or np.count_nonzero(factor.active) < 2:
                 break
@@ -135,13 +135,13 @@ class Face:
         return self.x
 
     def _room_of_groups(self, free: np.ndarray, step: Vector) -> float:
-        """Return how much of a step the limits of the groups leave."""
+        """Return the largest multiple of a step that the group limits allow."""
         if not self.tree.groups:
             return np.inf
         along = np.zeros(len(self.x))
         along[self.members[free]] = step
         sums, shifts = self.tree.sums(self._point()), self.tree.sums(along)
-        # What rounding adds to a group that keeps its sum is no way towards a limit.
+        # A group that keeps its sum up to rounding does not move towards a limit.
         shifts[np.abs(shifts) <= 1e-12 * float(np.abs(step).sum())] = 0.0
         with np.errstate(divide="ignore", invalid="ignore"):
             room = np.where(shifts > 0.0, (self.tree.most - sums) / shifts, (self.tree.least - sums) / shifts)
@@ -193,7 +193,7 @@ class Face:
         return np.where(z < h.hi, gradient + right, np.inf), np.where(z > h.lo, gradient + left, -np.inf)
 
     def _best_transfer(self, rising: Vector, falling: Vector) -> tuple[int, int, float, float]:
-        """Return who takes and who gives, at which rate F falls, and how much the groups allow; −1 if none gains."""
+        """Return receiver, giver, the rate at which F falls, and how much the groups allow; −1 if none gains."""
         if not self.tree.groups:
             i, j = int(np.argmin(rising)), int(np.argmax(falling))
             rate = float(falling[j] - rising[i])
@@ -208,7 +208,7 @@ class Face:
 
 
 class _Factor:
-    """The factor of Q_FF, and steps that keep the sum of every cell and the coordinates that are fixed."""
+    """The factor of Q_FF, and steps that keep the sum of every cell and the fixed coordinates."""
 
     def __init__(self, H: Vector, cell: Any) -> None:
         from scipy.linalg import lapack
@@ -218,7 +218,7 @@ class _Factor:
         self.cells = int(self.cell.max()) + 1
         raised = H.copy()
         raised[np.diag_indices(len(H))] += RIDGE * float(np.abs(np.diag(H)).max()) + 1e-300
-        # The transpose of a symmetric matrix by rows is the same matrix by columns, which LAPACK need not copy.
+        # The transpose of a row-major symmetric matrix is the same matrix in column-major order: LAPACK need not copy.
         self.factor, info = lapack.dpotrf(raised.T, lower=1, overwrite_a=1, clean=0)
         self.active, self.fixed = np.ones(len(H), dtype=np.bool_), np.zeros(0, dtype=np.int64)
         self.is_sound = info == 0
@@ -231,7 +231,7 @@ class _Factor:
         return solution
 
     def fix(self, places: Any) -> None:
-        """Keep some coordinates where they are."""
+        """Fix the given coordinates in later steps."""
         if len(places):
             self.active[places] = False
             self.fixed = np.concatenate([self.fixed, places])
@@ -255,9 +255,9 @@ class _Factor:
         return self._step(slope, self.columns, self.fixed, self.active, np.zeros(self.columns.shape[1]))
 
     def step_within(self, slope: Vector, step: Vector, least: Vector, most: Vector) -> tuple[Vector | None, Any]:
-        """Return a step that meets all walls which the minimiser is beyond, and who meets one; None if there is none.
+        """Return a step that stops at all walls in its way, and the coordinates that meet one; None if there is none.
 
-        They go to their walls and the others to their minimiser, until none of these is beyond a wall.
+        Coordinates beyond a wall are moved to it, and the others to their minimiser, until none is beyond a wall.
         """
         columns, at, active, moves = self.columns, self.fixed[:0], self.active, np.zeros(self.columns.shape[1])
         for _ in range(PROJECTIONS):
@@ -277,7 +277,7 @@ class _Factor:
         return None, at
 
     def _step(self, slope: Vector, columns: Vector, fixed: Any, active: Any, moves: Vector) -> Vector | None:
-        """Return the minimising step with given ``moves``: 0 for the sums of the cells, then those of the fixed."""
+        """Return the minimising step with given ``moves``: 0 for the cell sums, then those of fixed coordinates."""
         size = np.maximum(np.bincount(self.cell, active, self.cells), 1)
         mean = np.bincount(self.cell, np.where(active, slope, 0.0), self.cells) / size
         relative = np.where(active, slope - mean[self.cell], 0.0)
@@ -290,6 +290,6 @@ class _Factor:
         step[fixed] = moves[self.cells :]
         rest = np.bincount(self.cell, step, self.cells) / size
         step[active] -= rest[self.cell[active]]
-        with np.errstate(over="ignore", invalid="ignore"):  # of a matrix that is nearly singular
+        with np.errstate(over="ignore", invalid="ignore"):  # if the matrix is nearly singular
             usable = np.isfinite(step).all() and (moves.any() or -np.inf < float(relative @ step) < 0.0)
         return step if usable else None

@@ -1,10 +1,10 @@
 """Newton steps on faces of the box, for points with many coordinates strictly between their bounds.
 
-There f may be ill-conditioned, and steps on pairs or along the gradient need thousands of iterations.
+At such points f may be ill-conditioned, and steps on pairs or along the gradient need thousands of iterations.
 
-:func:`settle` completes the descent by pairs where F is convex, and :func:`turn` shortens it on a sphere.
+:func:`settle` completes the descent by pairs if F is convex, and :func:`turn` shortens it on a sphere.
 
-:func:`walk_on_faces` serves a smooth g with a small λ. On a face W the linearised problem
+:func:`walk_on_faces` is for a smooth g with a small λ. On a face W the linearised problem
 
     min ½xᵀQx + (p + w + ∇g(x̄))ᵀx   subject to 1ᵀx = c, coordinates outside W at their bounds
 
@@ -35,20 +35,19 @@ PATIENCE = 12
 ROUNDS_EACH, ROUNDS, LARGEST_FACE = 0.2, 40, 3000
 # Rounds of :func:`descend_face`, between steps on pairs.
 FEW_ROUNDS = 4
-# Newton steps of :func:`turn`, its most coordinates, and its damping: the first, its factor, and the most.
+# Limits of :func:`turn` on Newton steps and coordinates, and its damping: the first, its factor, and the largest.
 TURNS, LARGEST_TURN, DAMPINGS = 50, 500, (1.0 / 512.0, 8.0, 1e15)
-# How often such a step on a loss is halved before it is damped more, and the share of its promise that it must bring.
+# How often such a step on a loss is halved before it is damped more, and the fraction of its linear decrease to reach.
 HALVINGS, ENOUGH = 24, 0.1
 
-# Steps on a model of f that lower F by less than the first share of what they lower the model do not count, by more
-# than the second raise trust in such models; the models, from the local one to the upper bound.
+# Steps on a model are rejected if they lower F by less than ACCEPTED times the decrease of the model; if they lower it
+# by more than TRUSTED times that, the next model is closer to the local one. MIXES are the models, up to the bound.
 ACCEPTED, TRUSTED, MIXES = 0.2, 0.7, (0.0, 0.01, 0.1, 1.0)
-# Where the least positive mix is trusted so many times in a row, one this many times as small, if that is no less than
-# the last number, is tried from then on.
+# If the least positive mix is trusted STREAK times in a row, FINER_MIX times that mix is added, down to FINEST_MIX.
 STREAK, FINER_MIX, FINEST_MIX = 8, 0.01, 1e-12
-# Newton steps on models, the share of the gap to which each model is settled, and bisections of a step.
+# The most Newton steps on models, the fraction of the gap to which each model is settled, and bisections of a step.
 NEWTON_STEPS, FORCING, BISECTIONS = 200, 0.01, 60
-# These steps end where so many of them do not halve the gap.
+# These steps end when this many of them do not halve the gap.
 STALLED = 10
 
 
@@ -98,11 +97,11 @@ def settle(
 ) -> None:
     """Lower a convex F in place, from a feasible x, until ``convex_gap`` is at most ``target``.
 
-    A primal active-set method. The free coordinates of a face are those at no bound and no kink of h. A Newton step
-    on the face takes one factorisation and stops at the first bound or kink. Steps on the pairs that violate optimality
-    most then free coordinates again. Every step lowers F. The number of rounds is limited, so the caller must check the
-    remaining gap. If ``held``, zeros stay 0 where g limits the number of non-zeros. Nothing happens where
-    :func:`convex_members` knows no set, or one that is too large.
+    This is a primal active-set method. The free coordinates of a face are those at no bound and no kink of h. A Newton
+    step on the face takes one factorisation and stops at the first bound or kink. Steps on the pairs that violate
+    optimality most then free coordinates again. Every step lowers F. The number of rounds is limited, so the caller
+    must check the remaining gap. If ``held``, zeros stay 0 when g limits the number of non-zeros. If f is quadratic and
+    :func:`convex_members` returns None or too large a set, x is not changed.
     """
     if problem.f.quadratic is None:
         _settle_on_models(problem, x, target, limits)
@@ -117,15 +116,15 @@ def settle(
 
 
 def settle_from_vertex(problem: Problem, x: Vector, tol: float, limits: Limits) -> bool:
-    """Write the minimiser of a convex F, by :func:`settle` from the best single coordinate; return whether it is one.
+    """Write the minimiser of a convex F to x, by :func:`settle` from the best single coordinate; return whether it is.
 
-    From there a face holds no more coordinates than it needs.
+    From such a start, faces have no more coordinates than they need.
     """
     h, c = problem.separable, float(problem.u.c)
     x[:] = 0.0
     x[int(np.argmin(0.5 * c * c * (problem.f.diagonal + h.bend) + c * (problem.f.p + h.weight)))] = c
     x[:] = problem.project(x)
-    for _ in range(2):  # the tolerance follows F
+    for _ in range(2):  # the tolerance depends on F
         objective, resolution = problem.value_and_resolution(x)
         settle(problem, x, 0.5 * (tol * abs(objective) + 64.0 * resolution), limits, ROUNDS)
     if not problem.is_feasible(x):
@@ -138,8 +137,8 @@ def settle_from_vertex(problem: Problem, x: Vector, tol: float, limits: Limits) 
 def descend_face(problem: Problem, x: Vector, target: float, limits: Limits) -> int:
     """Lower F in place by some rounds of :func:`settle`; return how many multiplications they took.
 
-    They end where ``convex_gap`` is at most ``target``. Where F is not convex, but f is, the steps are those of F with
-    g replaced by its tangent, which lies above it.
+    They do not try to close the gap beyond ``target``. If f is convex but F is not, g is replaced by its tangent, which
+    lies above it.
     """
     if problem.f.quadratic is None:
         return 0
@@ -153,7 +152,7 @@ def descend_face(problem: Problem, x: Vector, target: float, limits: Limits) -> 
 
 
 def _descend_tangent(problem: Problem, x: Vector, limits: Limits) -> int:
-    """Take Newton steps on the non-zeros of x between their bounds, with the tangent of g at x in its place."""
+    """Take Newton steps on the non-zeros of x between their bounds, with g replaced by its tangent at x."""
     h, members = problem.separable, np.flatnonzero(x)
     if not (problem.u.is_line and 2 <= len(members) <= LARGEST_FACE and problem.g.lam < np.inf and problem.f.is_convex):
         return 0
@@ -166,7 +165,7 @@ def _descend_tangent(problem: Problem, x: Vector, limits: Limits) -> int:
 
 
 def _face(problem: Problem, x: Vector, held: bool = False, target: float = 0.0) -> Face | None:
-    """Return the coordinates over which F is convex; unless ``held``, zeros, too, while g admits more non-zeros."""
+    """Return the face on which F is convex; unless ``held``, zeros are included if g allows more non-zeros."""
     members = convex_members(problem, x)
     if members is None:
         return None
@@ -188,7 +187,7 @@ def _round(face: Face, x: Vector, limits: Limits) -> bool:
 
 
 class Trust:
-    """How much of the bound on its curvature a model of f mixes in (:meth:`Problem.model`): more where steps fail."""
+    """How much of the bound on its curvature a model of f mixes in (:meth:`Problem.model`): more when steps fail."""
 
     def __init__(self, mixes: tuple[float, ...] = MIXES) -> None:
         self.mixes, self.place, self.streak = mixes, 0, 0
@@ -199,15 +198,15 @@ class Trust:
         return self.mixes[self.place]
 
     def judges(self, gain: float, promised: float) -> bool:
-        """Return whether steps that lowered the model by ``promised`` and F by ``gain`` count; adapt the mix.
+        """Return whether to accept steps that lowered the model by ``promised`` and F by ``gain``; adapt the mix.
 
-        On the upper bound they do, up to rounding.
+        On the upper bound they are always accepted.
         """
         if self.mix < 1.0 and gain < ACCEPTED * promised:
             self.place += 1
             return False
         if gain > TRUSTED * promised:
-            # Slopes may be tiny beside the bound, as those of a Huber loss with a small δ: steps would be tiny, too.
+            # Slopes may be tiny relative to the bound, as for a Huber loss with a small δ; steps would then be tiny.
             self.streak = self.streak + 1 if self.place == 1 else 0
             if self.streak == STREAK and self.mix < 1.0 and FINER_MIX * self.mix >= FINEST_MIX:
                 self.mixes = (self.mixes[0], FINER_MIX * self.mix, *self.mixes[1:])
@@ -216,14 +215,14 @@ class Trust:
         return True
 
     def give_up(self) -> None:
-        """Go to the upper bound."""
+        """Use the upper bound as the next model."""
         self.place = len(self.mixes) - 1
 
 
 def _settle_on_models(problem: Problem, x: Vector, target: float, limits: Limits) -> None:
     """Lower a convex F whose f is not quadratic, by Newton's method: settle a face of the local model, search the line.
 
-    Where F no longer tells two points apart its slopes may, so that the last steps are judged by the gap.
+    When two values of F differ only by rounding, slopes are still accurate, so the last steps are judged by the gap.
     """
     gap = convex_gap(problem, x)
     if gap is None:
@@ -233,7 +232,7 @@ def _settle_on_models(problem: Problem, x: Vector, target: float, limits: Limits
         if gap is None or gap <= target or limits.reached():
             return
         if k % STALLED == 0:
-            # On a nearly singular face of a loss near 0 the gap may close by a few percent a step.
+            # On a nearly singular face of a loss near 0 the gap may close by only a few percent per step.
             if gap > 0.5 * before:
                 return
             before = gap
@@ -249,7 +248,7 @@ def _settle_on_models(problem: Problem, x: Vector, target: float, limits: Limits
         end = _lowest_between(problem, x, whole)
         rest = convex_gap(problem, end)
         if level - problem.objective(end) <= rounding and (rest is None or rest >= gap):
-            # Near the minimum the slope along the step is rounding, too, and the whole step may still close the gap.
+            # Near the minimum the slope along the step is also rounding error; the whole step may still close the gap.
             end, rest = whole, convex_gap(problem, whole)
             if rest is None or rest >= gap or problem.objective(whole) > level + rounding:
                 return
@@ -257,7 +256,7 @@ def _settle_on_models(problem: Problem, x: Vector, target: float, limits: Limits
 
 
 def _descend_tangents(problem: Problem, x: Vector, target: float, limits: Limits) -> None:
-    """Lower an F that is not convex by Newton steps on local models, with the tangent of g in its place."""
+    """Lower an F that is not convex by Newton steps on local models, with g replaced by its tangent."""
     for _ in range(NEWTON_STEPS):
         end = x.copy()
         if limits.reached() or not _descend_tangent(problem.model(x, 0.0), end, limits):
@@ -272,7 +271,7 @@ def _descend_tangents(problem: Problem, x: Vector, target: float, limits: Limits
 def _lowest_between(problem: Problem, x: Vector, end: Vector, tilt: float = 0.0) -> Vector:
     """Return the end of a step if F falls all the way, otherwise the lowest point of the step; F is convex on it.
 
-    ``tilt`` is the slope of what stands for g.
+    ``tilt`` is the slope of the tangent of g along the step.
     """
     step, low, high = end - x, 0.0, 1.0
     slope = problem.f.slope_along(x, step)
@@ -290,11 +289,11 @@ def _lowest_between(problem: Problem, x: Vector, end: Vector, tilt: float = 0.0)
 
 
 def turn(problem: Problem, x: Vector, tolerance: float, limits: Limits) -> None:
-    """Lower F in place by Newton steps over the non-zero coordinates of a point of the sphere; they keep their signs.
+    """Lower F in place by Newton steps over the non-zeros of a point on the sphere, which keep their signs.
 
     The steps and their damping are those of :func:`counterpoise.kernels.programs.newton_steps`, with g replaced by its
-    tangent, which lies above it. A step is taken if it lowers F by more than ``tolerance``. Where f is a loss its
-    curvature may change on the way, so the step is halved until it lowers F by a share of its promise.
+    tangent, which lies above it. A step is accepted if it lowers F by more than ``tolerance``. If f is a loss, its
+    curvature may change along the step, which is halved until it lowers F by a fraction of its linear decrease.
     """
     objective, damping = problem.objective(x), 0.0
     first, factor, most = DAMPINGS
@@ -311,7 +310,7 @@ def turn(problem: Problem, x: Vector, tolerance: float, limits: Limits) -> None:
         while damping < most:
             step = _turning_step(H, slope - nu * z, z, nu, damping)
             if step is not None:
-                promise = float(step @ (nu * z - slope))  # twice that of a whole step
+                promise = float(step @ (nu * z - slope))  # linear decrease, twice that of the model for a whole step
                 for share in 0.5 ** np.arange(halvings + 1):
                     trial = x.copy()
                     trial[free] = side * _turned(z, share * step) + 0.0  # −0 becomes 0
@@ -334,7 +333,7 @@ def _turning_step(H: Vector, slope: Vector, z: Vector, nu: float, damping: float
     """Return the minimiser of slopeᵀd + ½dᵀ(H − νI)d over zᵀd = 0, damped; None if there is none."""
     from scipy.linalg import cho_factor, cho_solve
 
-    # In units of ν where that is positive: the diagonal may be far larger than the curvatures along which F is flat.
+    # Damp in units of ν if that is positive: the diagonal may be far larger than the curvature in flat directions.
     shift, ridge = (nu * (1.0 - damping), 0.0) if nu > 0.0 else (nu, 1e-2 * damping)
     # The largest coordinate balances the others.
     r = int(np.argmax(z))
@@ -354,7 +353,7 @@ def _turning_step(H: Vector, slope: Vector, z: Vector, nu: float, damping: float
 
 
 def _turned(z: Vector, step: Vector) -> Vector:
-    """Return z + t·step, scaled to the length of z, with t ≤ 1 the longest that keeps it ≥ 0."""
+    """Return z + t·step, scaled to the length of z, with the largest t ≤ 1 that keeps it ≥ 0."""
     with np.errstate(divide="ignore", invalid="ignore"):
         room = np.where(step < 0.0, -z / step, np.inf)
     blocking = int(np.argmin(room))

@@ -10,9 +10,9 @@ from counterpoise.problem import Result
 def join(first: Result, second: Result) -> Result:
     """Return the second run as the continuation of the first, from whose point it started.
 
-    The point, the status and all claims are the second's. The history is the first's rows, then the second's, their
-    iterations and seconds counted on and the objective that of the best point so far; ``nit``, ``nacc`` and ``time``
-    are sums.
+    The point, the status and all claims are those of the second. The history has the rows of the first, then those of
+    the second, with iterations and seconds continued and the objective of the best point so far; ``nit``, ``nacc`` and
+    ``time`` are sums.
 
     Examples
     --------

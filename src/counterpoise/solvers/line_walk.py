@@ -1,4 +1,4 @@
-"""Walks over supports on the line: which kernel makes them, and the prices that the fast one starts its slices with."""
+"""Walks over supports on the line: the choice of the kernel, and the prices with which the fast one starts a slice."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from counterpoise.supervision import Limits
 from counterpoise.terms.separable import one_sided_slopes
 
 TOL = 1e-9
-# What counts as few names.
+# Up to this many held coordinates count as few.
 FEW = 30
-# Steps of a walk between two looks at the clock.
+# Steps of a walk between two checks of the clock.
 WALK_SLICE = 256
-# Steps for which a newcomer has to stay, at most and as a share of s, and for which who left has to stay away.
+# Steps for which a newcomer has to stay, at most and as a fraction of s, and for which a leaver has to stay away.
 STAY, STAY_SHARE, AWAY = 5, 0.5, 12
-# Where more than FEW may be held each walk draws both, from the first number up to below the second.
+# If more than FEW may be held, each walk draws both, from the first number up to below the second.
 STAYS, AWAYS = (3, 10), (8, 24)
 
 
 def walk(
     support: swap_line.Support, x: Vector, s: int, rng: np.random.Generator, steps: int, limits: Limits | None = None
 ) -> None:
-    """Go from x, in place, to the best support of a walk over exchanges, for many names on a model without knots."""
+    """Walk over exchanges from x and write the best point to x; if s > FEW, on a model without knots."""
     n = len(x)
-    steps += max(0, s - int(np.count_nonzero(x)))  # to fill up
+    steps += max(0, s - int(np.count_nonzero(x)))  # to fill up the support
     away_most = max(1, (n - s) // 2)
     stay, away = max(1, min(STAY, math.ceil(STAY_SHARE * s))), min(AWAY, away_most)
     if s > FEW:
@@ -41,7 +41,7 @@ def walk(
 
 
 def straightened(support: swap_line.Support, x: Vector) -> swap_line.Support:
-    """Return a support without the knots of h, which becomes its tangent at x."""
+    """Return the support problem with h replaced by its tangent at x, which has no knots."""
     h: Any = support.h
     if not len(h.centre):
         return support
@@ -52,7 +52,7 @@ def straightened(support: swap_line.Support, x: Vector) -> swap_line.Support:
 
 
 def is_plain(support: swap_line.Support) -> bool:
-    """Return whether the weights on a support have no bounds in the way but 0, and single precision can price them."""
+    """Return whether 0 is the only bound that matters for weights on a support, and single precision suffices."""
     h: Any = support.h
     u: Any = support.u
     room = (h.hi >= u.total) | (h.hi <= 0.0)
@@ -65,7 +65,7 @@ def _plain_walk(
     support: swap_line.Support, x: Vector, s: int, rng: np.random.Generator, steps: int, tenures: tuple[int, int],
     limits: Limits,
 ) -> None:  # fmt: skip
-    """Walk by :mod:`counterpoise.kernels.walk_line`, with prices made anew by matrix products for every slice."""
+    """Walk by :mod:`counterpoise.kernels.walk_line`, with prices recomputed by matrix products for every slice."""
     h: Any = support.h
     u: Any = support.u
     chosen, per = np.argsort(-x, kind="stable")[:s], 1.0 / float(np.diag(support.Q).max())
@@ -89,7 +89,7 @@ def _plain_walk(
 
 
 def new_state(support: swap_line.Support, per: float, s: int) -> walk_line.State:
-    """Return the state of a walk without members, and nobody resting."""
+    """Return the state of a walk without members, in which every coordinate may enter."""
     n, single, whole = len(support.b), np.float32, np.int64
     flat = (walk_line.FLAT * per * np.diag(support.Q)).astype(single)
     return walk_line.State(
@@ -103,7 +103,7 @@ def new_state(support: swap_line.Support, per: float, s: int) -> walk_line.State
 
 
 def priced(support: swap_line.Support, per: float, now: walk_line.State, m: int) -> float:
-    """Write weights and prices of the m members of a state, and return the value there, in units of 1/``per``."""
+    """Compute the weights and prices of the m members of a state; return the value in units of 1/``per``."""
     u: Any = support.u
     held = now.held[1 : m + 1]
     K = np.vstack([np.ones(len(support.b)), per * support.Q[held]])

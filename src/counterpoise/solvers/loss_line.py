@@ -1,4 +1,4 @@
-"""Sparse points on the line where f is not quadratic: starts and children for a search, exchanges, and proofs.
+"""Sparse points on the line if f is not quadratic: starts and children for a search, exchanges, and proofs.
 
 Exchanges are proposed by the closed form of :mod:`counterpoise.kernels.swap_line` on a model of F and verified on F
 itself, by Newton's method on the new support, because the closed form is only an estimate.
@@ -24,7 +24,7 @@ from counterpoise.solvers.population import Population
 from counterpoise.solvers.sparse_line import SparseLine, joined, random_size, reduce_to, short_steps
 from counterpoise.terms.separable import one_sided_slopes, separable_value
 
-# A support is solved when its gap is at most this share of F, in a search and for a claim.
+# A support is solved when its gap is at most this fraction of F, in a search and for a claim.
 SOLVED, CLAIMED = 1e-7, 1e-11
 # Proposals that are verified before a support counts as a local optimum, in a search and for a claim.
 SEARCH_TRIES, CLAIM_TRIES = 12, 100
@@ -32,11 +32,11 @@ SEARCH_TRIES, CLAIM_TRIES = 12, 100
 PROVED = 4000
 # The range over which the curvatures of a model are averaged, in units of the root mean square of z.
 RANGE = 1.0
-# The gain of an exchange, relative to F, that a search takes.
+# The least gain of an exchange, relative to F, in a search.
 TOL = 1e-9
-# Starts on upper bounds of f, how many bounds each takes in turn, and the most exchanges of a descent.
+# The number of starts on upper bounds of f, how many successive bounds they use, and the most exchanges of a descent.
 MODEL_STARTS, BOUNDS, MOST_SWAPS = 1, 3, 10_000
-# Coordinates of the model for a walk, besides those that are held.
+# The most coordinates in the model for a walk, besides the held ones.
 MODELLED = 500
 
 
@@ -55,10 +55,10 @@ class LossLine(LossSupports):
     # Exchanges.
 
     def proposals(self, x: Vector, count: int) -> list[tuple[int, int]]:
-        """Return the most promising exchanges, best first: who leaves (−1: nobody has to) and who enters.
+        """Return the exchanges with the largest estimated gains, best first: who leaves (−1: none has to), who enters.
 
         The formulas are those of :mod:`counterpoise.kernels.swap_line`, with curvatures averaged over the range in
-        which z may move: a row just beyond a corner of φ would otherwise promise too much.
+        which z may move; otherwise a row just beyond a corner of φ would give too large an estimate.
         """
         problem, f, h = self.problem, self.problem.f, self.problem.separable
         held = self._held(x)
@@ -90,13 +90,13 @@ class LossLine(LossSupports):
         return [(int(leavers[k // problem.n]), int(k % problem.n)) for k in best if flat[k] > -np.inf]
 
     def _leavers(self, held: Any) -> Any:
-        """Return who may leave for a newcomer, −1 for nobody; under floors a newcomer may need somebody to leave."""
+        """Return who may leave for a newcomer, −1 for none; under floors a newcomer may need another to leave."""
         room = len(held) < self.s
         leavers = held[~self.must[held]] if self.ruled or not room else held[:0]
         return np.append(-1, leavers) if room else leavers
 
     def _averaged(self, z: Vector) -> Vector:
-        """Return the curvatures of φ, averaged over z ± a range."""
+        """Return the curvatures of φ, averaged over a range around z."""
         phi = self.problem.f.phi
         around = RANGE * math.sqrt(float(z @ z) / len(z))
         if around == 0.0:
@@ -107,7 +107,7 @@ class LossLine(LossSupports):
         return clipped
 
     def _shared(self, held: Any, slopes: Vector) -> Any:
-        """Return the slope that a newcomer must undercut: that of the held, of its own group if that holds any."""
+        """Return the slope that a newcomer must undercut: the largest of the held ones, in its own group if any."""
         if not self.problem.u.groups:
             return float(slopes.max())
         leaf = self.u.leaf
@@ -116,17 +116,17 @@ class LossLine(LossSupports):
         return np.where(np.isfinite(shared), shared, slopes.max())[leaf]
 
     def exchanged(self, x: Vector, leaves: int, enters: int, solved: float, below: float) -> Solved | None:
-        """Solve the support with one coordinate in the place of another."""
+        """Solve on the support with one coordinate in the place of another."""
         start = x.copy()
         start[enters] = x[leaves] if leaves >= 0 else self.problem.u.c / (self.s + 1)
         if leaves >= 0:
             start[leaves] = 0.0
         return self.solve(start, self._held(start), solved, below)
 
-    # What search and swap ask for.
+    # The interface of search and swap.
 
     def start(self, k: int, rng: np.random.Generator) -> Vector:
-        """Start from the optimum of upper bounds of f, later from random sets reduced on a model; then exchange."""
+        """Start from a good point of upper bounds of f, later from random sets reduced on a model; then exchange."""
         if k < MODEL_STARTS:
             return self._walked(self._reference, rng)
         n = self.problem.n
@@ -135,7 +135,7 @@ class LossLine(LossSupports):
 
     @cached_property
     def _reference(self) -> Vector:
-        """A good sparse point: the end of a chain of walks, each on the upper bound of f at the end of the last."""
+        """A good sparse point: the end of several walks, each on the upper bound of f at the end of the last."""
         problem, rng = self.problem, np.random.default_rng(0)
         x = problem.project(np.full(problem.n, problem.u.c / problem.n))
         for k in range(BOUNDS):
@@ -150,7 +150,7 @@ class LossLine(LossSupports):
         return self._walked(self._reduced(parents[0], np.union1d(held, more)), rng)
 
     def _reduced(self, x: Vector, members: Any) -> Vector:
-        """Return a point of s of the members, by backward elimination on a model of F at x."""
+        """Return a point with at most s of the members, by backward elimination on a model of F at x."""
         members = np.union1d(members, np.flatnonzero(self.must)).astype(np.int64)
         z, at = self.problem.f.residual(x), np.zeros(len(members))
         model = self._model(members, x, z, self._averaged(z))
@@ -213,7 +213,7 @@ class LossLine(LossSupports):
         return x if found is None else found.x
 
     def tolerance(self, x: Vector, tol: float) -> float:
-        """Return the least gain that counts: a share of f + h, without the terms of λ, and rounding."""
+        """Return the least gain that counts: a fraction of f + h, without the terms of λ, plus rounding error."""
         return tol * abs(self._sum(self.problem.separable, x, self.problem.f.residual(x))) + self.noise
 
     def advance(self, x: Vector, swaps: int, floor: float) -> tuple[Vector, int, float]:
@@ -239,12 +239,11 @@ class LossLine(LossSupports):
             found, made = look.best, made + 1
 
     def gap(self, x: Vector) -> tuple[float, float, int, int, float]:
-        """Return what the best weights on the support of an s-sparse x gain, and what an exchange gains beyond.
+        """Return (own, gain, leaves, enters, bound), as :func:`counterpoise.certificates.swap_gap` does.
 
-        Then who leaves (−1: nobody has to) and who enters (−1: no exchange gains), and a bound of what both together
-        can gain. All exchanges are verified, one by one.
+        All exchanges are verified, one by one.
         """
-        if not x.any():  # the only feasible point, for bounds are at least 0
+        if not x.any():  # the only feasible point, because bounds are at least 0
             return 0.0, 0.0, -1, -1, 0.0
         count = self._exchanges(x)
         if count > PROVED:
@@ -261,11 +260,11 @@ class LossLine(LossSupports):
         return own, look.gain, look.leaves, look.enters, own + look.bound
 
     def _exchanges(self, x: Vector) -> int:
-        """Return how many exchanges there are."""
+        """Return the number of possible exchanges."""
         return int(self.problem.n - np.count_nonzero(x)) * len(self._leavers(self._held(x)))
 
     def _verified(self, at: Solved) -> _Look:
-        """Solve the support of every exchange far enough to find the one that gains most."""
+        """Solve on the support of every exchange far enough to find the one that gains most."""
         held, h = self._held(at.x), self.problem.separable
         floored = h.floor > h.lo
         outside = np.flatnonzero((at.x == 0.0) & (h.hi > 0.0) & ~self.must)
@@ -278,7 +277,7 @@ class LossLine(LossSupports):
                 continue
             members = np.append(held[held != leaves], enters)
             if (floored[members] & (found.x[members] == 0.0)).any():
-                continue  # the floors do not fit, and another member had to leave
+                continue  # the floors do not fit, and another member would have to leave
             look = look._replace(bound=max(look.bound, at.value - found.value + found.gap))
             if at.value - found.value > look.gain:
                 look = look._replace(gain=at.value - found.value, leaves=leaves, enters=int(enters), best=found)
@@ -286,7 +285,7 @@ class LossLine(LossSupports):
 
 
 class _Look(NamedTuple):
-    """The best exchange: its gain, who leaves and enters, a bound on any gain, and the point that it leads to."""
+    """The best exchange: its gain, who leaves and enters, a bound on all gains, and its point."""
 
     gain: float
     leaves: int

@@ -1,9 +1,8 @@
 """Newton's method on a support of the line, for an f = Σφ(Ax − y) that is not quadratic.
 
 A step minimises a model of F with the local curvatures over the held coordinates, by the kernel for quadratic f, which
-handles bounds, floors, groups and kinks. A line search on the true F follows. Where that fails, the next model is
-closer to the upper bound of the curvatures. F is convex on a support, so the Frank–Wolfe gap bounds what is left to
-gain.
+handles bounds, floors, groups and kinks. A line search on the true F follows. If that fails, the next model is closer
+to the upper bound of the curvatures. F is convex on a support, so the Frank–Wolfe gap bounds the remaining gain.
 """
 
 from __future__ import annotations
@@ -21,18 +20,18 @@ from counterpoise.supervision import Limits
 from counterpoise.terms.losses import SMALLEST_MIX
 from counterpoise.terms.separable import is_gapped, one_sided_slopes, separable_value, take
 
-# Newton steps on a support, at most; the share of its promise that a full step has to bring; steps along a line.
+# The most Newton steps on a support; the fraction of its predicted decrease that a full step must reach; line steps.
 NEWTON_STEPS, ACCEPTED, LINE_STEPS = 60, 0.25, 40
-# If a step promises less than this share of the distance to ``below``, the gap may prove that it is out of reach.
+# If a predicted decrease is below this fraction of the distance to ``below``, the gap may prove that out of reach.
 NEAR = 0.1
-# The least curvature of a first model, as a share of the bound.
+# The least curvature of a first model, as a fraction of the bound.
 LEAST_CURVATURE = 1e-3
 # Stands for 0 in kernels that drop zeros.
 TINY = 1e-250
 
 
 class Solved(NamedTuple):
-    """The best point found on a support, f + h there relative to h(0), and a bound on what it can still gain."""
+    """The best point found on a support, f + h there relative to h(0), and a bound on the remaining gain."""
 
     x: Vector
     value: float
@@ -55,7 +54,7 @@ class LossSupports:
         self._unused = np.empty(5)
 
     def _model(self, held: Any, x: Vector, z: Vector, curvature: Vector) -> swap_line.Support:
-        """Return the model of F at x with the given curvatures, of the held coordinates alone."""
+        """Return the model of F at x with the given curvatures, over the held coordinates only."""
         h, f = take(self.problem.separable, held), self.problem.f
         rows = self.columns[held]
         Q = (rows * f.weighted(curvature)) @ rows.T
@@ -66,7 +65,7 @@ class LossSupports:
         return swap_line.Support(Q, b, h._replace(weight=nothing, bend=nothing), u, 0.0, self.ruled)
 
     def solve(self, x: Vector, held: Any, solved: float, below: float = math.inf) -> Solved | None:
-        """Minimise f + h over the held coordinates, from weights x that need not be feasible; None if none are.
+        """Minimise f + h over the held coordinates from weights x, feasible or not; None if no weights are feasible.
 
         It stops early once the gap proves that the value cannot reach ``below``.
         """
@@ -87,7 +86,7 @@ class LossSupports:
             bent = float(f.weighted(f.phi.slope(z)) @ along + 0.5 * f.weighted(curvature) @ (along * along))
             promised, last, t = separable_value(own, w) - separable_value(own, end) - bent, value, 1.0
             value = self._sum(own, end, z + along) - at_zero
-            # Below the rounding error of F its slopes are still accurate: the last steps are judged by the gap.
+            # When F changes only by rounding, its slopes are still accurate: the last steps are judged by the gap.
             by_gap = promised <= self.noise and math.isfinite(last)
             if not by_gap and last - value < ACCEPTED * promised:
                 t = self._lowest(own, w, step, z, along)
@@ -99,7 +98,7 @@ class LossSupports:
             before = x, w, z, gap
             x, w, z = x.copy(), end, z + t * along
             x[held] = w
-            # The gap costs as much as a step, so it is computed only where it may end the iteration.
+            # The gap costs as much as a step, so it is computed only if it may end the iteration.
             enough = solved * abs(value) + self.noise
             gap = math.inf
             if by_gap or promised <= max(enough, NEAR * (value - below)):
@@ -123,13 +122,13 @@ class LossSupports:
         return float(f.weighted(f.phi.value(z)).sum()) + separable_value(own, w)
 
     def _left(self, x: Vector, members: Any, z: Vector) -> float:
-        """Return a bound on the gain of better weights of the members."""
+        """Return a bound on the gain of better weights on the members."""
         gradient = np.zeros(len(x))
         gradient[members] = self.columns[members] @ self.problem.f.weighted(self.problem.f.phi.slope(z))
         return linear_gap(self.problem, x, members, gradient)
 
     def _lowest(self, own: Any, w: Vector, step: Vector, z: Vector, along: Vector) -> float:
-        """Return where F is lowest between w (0) and w + step (1), by bisection of its slope."""
+        """Return the t ∈ [0, 1] at which F is lowest along w + t·step, by bisection on its slope."""
         f = self.problem.f
 
         def falls(t: float) -> bool:

@@ -51,22 +51,22 @@ def path(
     callback: Callable[[str, float, Result], Any] | None = None,
     **options: Any,
 ) -> Path:
-    """Minimise for every s, or for every λ, never worse than one by one.
+    """Minimise for every s, or for every λ; no result is worse than that of a single run.
 
     Each value is solved from the method's own start; then once from the point of the next smaller value, in ascending
-    order, and once from that of the next larger, in descending order. The best of the three is kept. After Ctrl-C the
-    path holds the values solved by then, with a warning.
+    order, and once from that of the next larger one, in descending order. The best of the three is kept. After Ctrl-C
+    the path holds the values solved by then, with a warning.
 
     Parameters
     ----------
     problem : Problem
-        Its other constants stay as they are.
+        Its other constants are not changed.
     s : sequence of int, or lam : sequence of float
         One of the two.
     method, **options
         As in :func:`counterpoise.minimize`.
     callback : callable, optional
-        Called with "cold", "up" or "down", the value and the best result so far of it.
+        Called with "cold", "up" or "down", the value, and the best result for it so far.
     """
     if (s is None) == (lam is None):
         raise ValueError("give either s or lam, a list of values.")

@@ -1,4 +1,4 @@
-"""What a search asks of a strategy, and the strategy for a λ at which the best points need not be sparse or binary."""
+"""The interface of search strategies, and the strategy for a λ at which best points need not be sparse or binary."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Penalised:
 
     Starts come in turn from the strategy for sparse or binary points, from a random point and, if g is smooth, from a
     direction in which f hardly grows: −λ‖x‖ rewards length, so minimisers lie near such directions. A child exchanges
-    the values of some coordinates of one point, or mixes two points. All end with BCD-g. Most starts first take steps
-    on all coordinates at once.
+    the values of some coordinates of one point, or averages two points. All are followed by BCD-g. Most starts first
+    take steps on all coordinates at once.
     """
 
     def __init__(self, problem: Problem, exact: Strategy | None, limits: Limits) -> None:
@@ -61,7 +61,7 @@ class Penalised:
         return self.descend(self.glide(x))
 
     def child(self, parents: list[Vector], rng: np.random.Generator) -> Vector:
-        """Exchange the values of a few random pairs of the first parent, or mix both, and descend."""
+        """Exchange the values of a few random pairs of the first parent, or average both, and descend."""
         x = parents[0].copy()
         if rng.random() < 0.3:
             x = self.problem.project(0.5 * (parents[0] + parents[-1]))
@@ -75,8 +75,8 @@ class Penalised:
         return self.descend(x)
 
     def descend(self, x: Vector) -> Vector:
-        """Return the end of BCD-g from x; if g is smooth and pairs do not converge, step on all coordinates instead."""
-        # The closed forms on a support may miss the constraint by more than the rounding that is allowed.
+        """Return the end of BCD-g from x; if g is smooth and pairs do not converge, then step on all coordinates."""
+        # The closed forms on a support may violate the constraint by more than the allowed rounding error.
         x = x if self.problem.is_feasible(x) else self.problem.project(x)
         end = bcd_g(self.problem, x, max_iter=PAIRS_EACH * self.problem.n, max_time=self.seconds())
         found: Vector = end.x
@@ -90,7 +90,7 @@ class Penalised:
     def glide(self, x: Vector) -> Vector:
         """Step on all coordinates at once: by the DC method and, if g is smooth, by Newton steps on faces.
 
-        The DC method does not handle kinks of h, nor a set that is not convex; there x is returned as it is.
+        The DC method does not handle kinks of h, nor bounds that are not convex; then x is returned unchanged.
         """
         x = x if self.problem.is_feasible(x) else self.problem.project(x)
         if (len(self.problem.separable.centre) and not self.problem.u.signed) or not self.problem.is_convex_set:
@@ -99,7 +99,7 @@ class Penalised:
         return found if self.has_corners else walk_on_faces(self.problem, found, FACES, self.limits)
 
     def _flat_direction(self, rng: np.random.Generator) -> Vector:
-        """Return a draw from N(0, Q⁻¹), as long as a binary point, projected."""
+        """Draw from N(0, Q⁻¹), scale to the length of a binary point, and project."""
         values, vectors = self._spectrum
         along = rng.standard_normal(len(values)) / np.sqrt(np.maximum(values, 1e-8 * values[-1]))
         x = vectors @ along

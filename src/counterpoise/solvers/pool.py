@@ -1,7 +1,7 @@
-"""Price many columns: a pool of the most promising ones, with its small Gram matrix, is certified against all.
+"""Price many columns: solve on a pool of the best ones, with its small Gram matrix, and certify against all.
 
-Only products with A are taken over all columns, in blocks; nothing of the size of A is copied. On the sphere a pool
-does not copy sparse columns either, as the most frequent ones may hold half of the data: their Gram matrix suffices.
+Over all columns only products with A are computed, in blocks; nothing of the size of A is copied. On the sphere a pool
+does not copy sparse columns either, because its densest ones may hold half of the data: their Gram matrix suffices.
 """
 
 from __future__ import annotations
@@ -24,15 +24,15 @@ from counterpoise.terms import columns as data_columns
 from counterpoise.terms.separable import as_term, is_gapped, one_sided_slopes, take
 from counterpoise.terms.smooth import LeastSquares, Quadratic
 
-# How many columns enter a pool by their slopes, by their gains and by their promises.
+# How many columns enter a pool by their slopes, by their gains and by their promises (estimated gains of exchanges).
 PRICED, GAINING, PROMISING = 384, 128, 1024
-# On the sphere fewer enter by their promises: those above 0 are gains, the others proposals rather than bounds.
+# On the sphere fewer enter by their promises, which are gains if above 0, and otherwise not bounds.
 TURNING = 128
-# How many enter by slopes that λ leaves negative; then hundreds of coordinates are held and all gains are expensive.
+# How many enter by negative slopes if λ is small; then hundreds of coordinates are held and all gains are expensive.
 DESCENDING = 512
-# Sparse columns that are made dense at a time.
+# Number of sparse columns that are made dense at a time.
 DENSE = 16
-# Below this, what remains of ‖x‖² without a coordinate is rounding.
+# If ‖x‖² without a coordinate is below this, it is rounding error.
 NOTHING = 1e-12
 
 
@@ -55,7 +55,7 @@ def _by_columns(problem: Problem) -> bool:
 
 
 class Pool:
-    """A problem on some of its columns, the others at 0."""
+    """A problem solved on some of its columns, with the others at 0."""
 
     verified_at_a_time, promises_are_bounds = PROMISING, True
 
@@ -66,7 +66,7 @@ class Pool:
         self.seen: tuple[Vector, Vector] | None = None
 
     def start(self) -> Vector:
-        """Return a sparse start: the coordinate that is best alone, or as many as the bounds ask for."""
+        """Return a sparse start: the best single coordinate, or as many as the bounds require."""
         h, x, left = self.problem.separable, np.zeros(self.problem.n), self.c
         worth = self.f.p + self.zero_slopes + 0.5 * self.c * self.f.diagonal
         few = largest(-worth, PRICED)
@@ -75,13 +75,13 @@ class Pool:
             left -= x[i]
             if left <= 0.0:
                 break
-        # More may be needed to hold the sum than may be held.
+        # The sum may need more coordinates than may be held.
         return x if self.problem.is_feasible(x) else self.problem.project(x)
 
     def slopes(self, x: Vector) -> Vector:
-        """Return ∇f + the right slope of h at 0 of every column; those of the last x are kept.
+        """Return ∇f + the right slope of h at 0 for every column, cached for the last x.
 
-        They only choose columns; certificates do not use them, so data in single precision is multiplied as it is.
+        They only choose columns; certificates do not use them, so single-precision data are not converted.
         """
         if self.seen is None or (self.seen[0] != x).any():
             r = self.f.residual(x).astype(self.f.A.dtype)
@@ -95,19 +95,19 @@ class Pool:
         return Problem(f, terms, p.g.of(len(pool)), p.u, p.offset + constant, p.name)
 
     def _restricted_f(self, pool: Any) -> tuple[LeastSquares | Quadratic, float]:
-        """Return f on the pool's columns, and what it leaves out."""
+        """Return f on the pool's columns, and the constant that it omits."""
         return LeastSquares(self.f.A[:, pool], self.f.y, self.f.scale, gram=True), 0.0
 
     def gains(self, x: Vector) -> Vector:
-        """Return for every column at 0 what taking mass from a held one gains at most; 0 for those that are held.
+        """Return for every column at 0 a bound on the gain of taking mass from a held one; 0 for held columns.
 
-        Kinks of h between 0 and the end of a move are left out, which can only raise a gain.
+        Kinks of h between 0 and the end of a move are ignored, which can only raise a gain.
         """
         h, held = self.problem.separable, np.flatnonzero(x)
         A, r, scale = self.f.dense(held), self.f.residual(x), self.f.scale
         held_slope = scale * (A.T @ r) + one_sided_slopes(h, x)[0][held]
         rests, old_top = self._rests(x[held])
-        if math.isinf(self.lam):  # there is a place to spare, or there is none
+        if math.isinf(self.lam):  # whether one more may be non-zero
             old_top = float(len(held) < self.s)
         out, slopes = np.zeros(self.problem.n), np.empty(self.problem.n)
         dense, diagonal, room = scale * np.column_stack([A, r]), self.f.diagonal, x[held] - h.lo[held]
@@ -124,7 +124,7 @@ class Pool:
         return out
 
     def promises(self, x: Vector) -> Vector:
-        """Return for every column at 0 what an exchange for a held one gains at most, eq. of ``kernels.swap_line``."""
+        """Return for every column at 0 a bound on the gain of an exchange for a held one; see ``kernels.swap_line``."""
         h, held = self.problem.separable, np.flatnonzero(x)
         A, r, scale, m = self.f.dense(held), self.f.residual(x), self.f.scale, len(held)
         if not m:  # x = 0 is the only feasible point
@@ -157,24 +157,24 @@ class Pool:
         return out
 
     def descending(self, x: Vector, tolerance: float) -> Any:
-        """Return columns that gain by their slopes alone; on the line pricing finds them."""
+        """Return columns that gain by their slopes alone; none on the line, where pricing finds them."""
         return np.flatnonzero(x)[:0]
 
     def to_verify(self, x: Vector, verified: Any, tolerance: float) -> Any:
-        """Return columns whose exchange may gain and that were in no pool yet, the most promising first."""
+        """Return columns whose exchange may gain and that were in no pool yet, those with the largest promises."""
         promises = np.where(verified, 0.0, self.promises(x))
         best = largest(promises, PROMISING)
         return best[promises[best] > tolerance]
 
     def exchange_bound(self, x: Vector, floor: float) -> float:
-        """Return what an exchange gains at most; on the line the promises of all columns bound it."""
+        """Return a bound on the gain of an exchange; on the line :meth:`to_verify` has already bounded it."""
         return floor
 
     def gap(self, x: Vector) -> tuple[float, float, int, int, float]:
-        """Return what ``gap`` of the strategy returns; all columns are priced, the promising ones verified in a pool.
+        """Return the same as ``gap`` of the strategy; all columns are priced, and the best ones verified in a pool.
 
-        On the sphere promises are attained, so one pool of the most promising columns is enough, and eigenvalues bound
-        the gain of all others.
+        On the sphere promises are attained, so one pool of the columns with the largest promises suffices, and
+        eigenvalues bound the gain of all others.
         """
         held, at = np.flatnonzero(x), np.zeros(self.problem.n)
         few = np.union1d(held, largest(-self.slopes(x), 2))
@@ -202,7 +202,7 @@ class Pool:
         return own, best, leaves, enters, bound
 
     def _rests(self, values: Vector) -> tuple[Vector, float]:
-        """Return, for each held coordinate, its value and the sums of the s, s − 1 and s − 2 largest others."""
+        """Return for each held coordinate its value and the sums of the s, s − 1, s − 2 largest others; and ‖x‖_[s]."""
         order = np.sort(values)[::-1]
         rows = np.empty((len(values), 4))
         for k, value in enumerate(values):
@@ -214,12 +214,12 @@ class Pool:
         return rows, float(order[: self.s].sum())
 
     def _products(self, first: int, last: int, dense: Vector) -> Vector:
-        """Return DᵀA for these columns."""
+        """Return DᵀA for columns ``first`` to ``last`` − 1."""
         return np.ascontiguousarray(self.f.products(slice(first, last), dense).T)
 
 
 class ArcPool(Pool):
-    """The same on the sphere, f = −½‖Ax‖²: the columns of the largest Gx, G = AᵀA, are the promising ones."""
+    """A pool on the sphere, f = −½‖Ax‖²: the best columns have the largest entries of Gx, G = AᵀA."""
 
     verified_at_a_time, promises_are_bounds = TURNING, False
 
@@ -236,12 +236,12 @@ class ArcPool(Pool):
         return x
 
     def slopes(self, x: Vector) -> Vector:
-        """Return the slopes of f + h at 0, with signs of the steeper way out of 0."""
+        """Return the slopes of f + h at 0; with signs, those in the steeper direction away from 0."""
         slopes = super().slopes(x)
         return np.minimum(slopes, 2.0 * self.zero_slopes - slopes) if self.signed else slopes
 
     def gains(self, x: Vector) -> Vector:
-        """Return for every column at 0 what turning a held one towards it gains at most; 0 for those that are held."""
+        """Return for every column at 0 the largest gain of turning a held one towards it; 0 for held columns."""
         out, slopes = np.zeros(self.problem.n), self._gradient(x)
         self.seen = x.copy(), slopes + self.zero_slopes
         held, outside = np.flatnonzero(x), int(np.argmin(np.abs(x)))
@@ -269,9 +269,9 @@ class ArcPool(Pool):
         return (gap, int(members[i]), int(members[j]), di, dj) if i >= 0 else (0.0, -1, -1, 0.0, 0.0)
 
     def descending(self, x: Vector, tolerance: float) -> Any:
-        """Return the columns of the least slopes where these are negative, because λ is too small to keep them out.
+        """Return the columns with the least slopes if these are negative, because λ is too small to keep them out.
 
-        Towards eₖ, the others in proportion, F falls at the rate bₖ and about ½λ_max of [[xᵀGx, bₖ], [·, G_kk]] is won.
+        Towards eₖ, with the others in proportion, F falls at the rate bₖ, to about −½λ_max of [[xᵀGx, bₖ], [·, G_kk]].
         """
         rate = -self.slopes(x) + (self.lam if np.count_nonzero(x) < self.s else 0.0)
         rate[x != 0.0] = 0.0
@@ -281,9 +281,9 @@ class ArcPool(Pool):
         return best[(rate[best] > 0.0) & (promise[best] > tolerance)]
 
     def promises(self, x: Vector) -> Vector:
-        """Return for every column what it gains in the place of a held one, the others kept in proportion.
+        """Return for every column its gain in the place of a held one, with the others kept in proportion.
 
-        Without j, x̂ = (x − xⱼeⱼ)/‖·‖; the best angle between x̂ and eₖ is worth ½λ_max of [[x̂ᵀGx̂, (Gx̂)ₖ], [·, G_kk]].
+        Without j, x̂ = (x − xⱼeⱼ)/‖·‖; the best angle between x̂ and eₖ gives ½λ_max of [[x̂ᵀGx̂, (Gx̂)ₖ], [·, G_kk]].
         """
         held, Gx, diagonal = np.flatnonzero(x), -self._gradient(x), -self.f.diagonal
         value, out = float(x @ Gx), np.full(self.problem.n, -np.inf)
@@ -305,11 +305,11 @@ class ArcPool(Pool):
         return out
 
     def _reach(self, products: Vector) -> Vector:
-        """Return the products with columns that may enter with either sign, or only with a positive one."""
+        """Return |products| if columns may enter with either sign, otherwise their positive part."""
         return np.abs(products) if self.signed else np.maximum(products, 0.0)
 
     def to_verify(self, x: Vector, verified: Any, tolerance: float) -> Any:
-        """Return the most promising columns that were in no pool yet; promises are no upper bounds here.
+        """Return the columns with the largest promises that were in no pool yet; promises are not upper bounds here.
 
         Exchanges are defined for at most s held coordinates.
         """
@@ -319,7 +319,7 @@ class ArcPool(Pool):
         return best[~verified[best]]
 
     def exchange_bound(self, x: Vector, floor: float) -> float:
-        """Return a bound of what an exchange for any column gains, by eigenvalues."""
+        """Return a bound on the gain of an exchange for any column, by eigenvalues."""
         return components.exchange_bound(self.blocks, x, self.s, floor, self.signed)[0]
 
     def _bounded(
@@ -332,7 +332,7 @@ class ArcPool(Pool):
         return own, best, leaves, enters, own + max(bound, best)
 
     def blocks(self, held: Any) -> Iterator[tuple[int, Vector, Vector]]:
-        """Yield (first column, rows of G that are held, diagonal of G) for all columns."""
+        """Yield (first column, held rows of G, diagonal of G) for blocks of all columns."""
         dense = self.f.dense(held)
         for first in range(0, self.problem.n, data_columns.BLOCK):
             last = min(first + data_columns.BLOCK, self.problem.n)
@@ -345,7 +345,7 @@ class ArcPool(Pool):
         return NegativeGram(self.f.scale * self._gram(pool), p), self.f.value_at_zero
 
     def _gram(self, which: Any) -> Vector:
-        """Return AᵀA for some columns, a few of them spread out at a time."""
+        """Return AᵀA for the given columns, of which a few are made dense at a time."""
         gram = np.empty((len(which), len(which)))
         for first in range(0, len(which), DENSE):
             last = first + DENSE
@@ -354,7 +354,7 @@ class ArcPool(Pool):
         return gram
 
     def _gradient(self, x: Vector) -> Vector:
-        """Return ∇f; unlike :meth:`slopes` in double precision, because certificates use it."""
+        """Return ∇f, unlike :meth:`slopes` in double precision, because certificates use it."""
         r = self.f.residual(x)[:, None]
         gradient, dense = np.empty(self.problem.n), self.f.scale * r
 
@@ -365,7 +365,7 @@ class ArcPool(Pool):
         return gradient
 
     def _rows(self, held: Any, which: Any) -> Iterator[tuple[int, Any, Vector]]:
-        """Yield (begin, some columns k of ``which``, Q_kj for them and some held j from ``begin`` on)."""
+        """Yield (begin, a block of columns k of ``which``, Q_kj for them and a few held j from ``begin`` on)."""
         for begin in range(0, len(held), DENSE):
             dense = self.f.dense(held[begin : begin + DENSE])
             for first in range(0, len(which), data_columns.BLOCK):
@@ -374,12 +374,12 @@ class ArcPool(Pool):
 
 
 def largest(values: Vector, count: int) -> Any:
-    """Return the places of the ``count`` largest values."""
+    """Return the indices of the ``count`` largest values."""
     return np.argpartition(-values, min(count, len(values) - 1))[:count]
 
 
 def _larger_eigenvalue(a: float, b: Vector, d: Vector) -> Vector:
-    """Return that of [[a, b], [b, d]]."""
+    """Return the larger eigenvalue of [[a, b], [b, d]]."""
     larger: Vector = 0.5 * (a + d) + np.sqrt(0.25 * (a - d) ** 2 + b * b)
     return larger
 

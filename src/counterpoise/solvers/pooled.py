@@ -13,14 +13,14 @@ from counterpoise.solvers import pool as pools
 from counterpoise.solvers.pool import Pool, largest
 from counterpoise.solvers.run import Epoch, Run
 
-# A round that lowers F by less than this share of it has not helped.
+# A round that lowers F by less than this fraction of F has not helped.
 HELPS = 1e-3
 
 
 def pooled(
     run: Run, pool: Pool, descend: Callable[[Problem, Vector, float | None], Result], given: bool, ending: Status
 ) -> Result:
-    """Run a method on pools until no column outside gains, by a look at all of them.
+    """Run a method on pools until pricing all columns shows that none outside gains.
 
     Parameters
     ----------
@@ -29,15 +29,15 @@ def pooled(
     descend : callable
         ``descend(problem on the pool, x there, seconds left)`` returns a result of the method.
     given : bool
-        Whether the run's start is the user's; otherwise a sparse one is taken.
+        Whether the user gave the start; otherwise a sparse one is used.
     ending : {Status.CERTIFIED, Status.SWAP_OPTIMAL}
-        What a descent on the pool must end with, and what is looked for outside: gains of pairs, or promises of
-        exchanges. A promise is an upper bound, which is verified in a pool that includes its column.
+        The status with which a descent on the pool must end. Columns outside are priced by gains of pairs and, for
+        SWAP_OPTIMAL, by estimated gains of exchanges, which are verified in a pool that includes the column.
     """
     if not given:
         run.begin(pool.start())
     x = run.start
-    # Columns of pools that had no better pair, nor exchange, at this x, and the largest gap these pools had.
+    # The columns of pools that had no better pair or exchange at this x, and the largest gap of these pools.
     wanted, verified, verified_gap = np.flatnonzero(x)[:0], np.zeros(run.problem.n, dtype=bool), 0.0
     swaps = ending is Status.SWAP_OPTIMAL
 
@@ -51,14 +51,14 @@ def pooled(
         x[members], wanted = found.x, wanted[:0]
         run.objective, run.noise = run.measure(x)
         tried, accepted = max(1, found.nit), found.nacc
-        # Where λ is too small to keep a point sparse, exchanges end where pairs do.
+        # If λ is too small to keep a point sparse, exchanges end as CERTIFIED.
         if found.status not in (ending, Status.CERTIFIED):
             return Epoch(x, tried, accepted, found.status)
         # A point that moved within rounding is the same one; otherwise the rounds might not end.
         if run.objective < reached - run.tolerance:
             verified[:], verified_gap = False, 0.0
         verified[members], verified_gap = True, max(verified_gap, found.cws_gap)
-        # All gains cost several times as much as all slopes; slopes suffice as long as they bring columns that help.
+        # Gains cost several times as much as slopes, which suffice as long as they find columns that help.
         if fresh and run.objective < reached - HELPS * abs(reached):
             return Epoch(x, tried, accepted)
         if run.objective < reached - run.tolerance:

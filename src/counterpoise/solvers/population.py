@@ -1,4 +1,4 @@
-"""Jobs on a population of points: performed by one or several workers, with the same results for any number of them."""
+"""Jobs on a population of points, performed by one or several workers with the same results for any number of them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ class Population(NamedTuple):
     """How a search spends its jobs.
 
     ``first`` starts seed the population, which holds ``size`` points; after ``stale`` jobs in a row without an
-    improvement it is replaced by a new one. Job k depends on the results of jobs up to k − ``batch`` alone, so that
+    improvement it is replaced by a new one. Job k depends only on the results of jobs up to k − ``batch``, so that
     results do not depend on the number of workers. ``work`` is the number of jobs of a call without limits. If
-    ``eager`` a child's first parent is more often one of the best. Of two points that have at least the share ``alike``
-    of their non-zeros in common only the better one stays, so that one family does not fill the population; ∞ for none.
+    ``eager``, a child's first parent is more often one of the best. If two points have at least a fraction ``alike`` of
+    their non-zeros in common, only the better one is kept, so that similar points do not fill the population; ∞ turns
+    this off.
     """
 
     first: int = 8
@@ -35,22 +36,22 @@ class Population(NamedTuple):
 
 
 class Window(Generic[Job, Found]):
-    """Performs jobs in threads, or by another backend of joblib, and hands over their results in order.
+    """Performs jobs in threads, or by another backend of joblib, and returns their results in order.
 
-    At most ``size`` jobs wait or run at a time: job k is made when the result of job k − ``size`` has been taken.
+    At most ``size`` jobs wait or run at a time: job k is created when the result of job k − ``size`` has been taken.
     Threads begin the next job as soon as they are free. Other backends perform all waiting jobs at once.
 
     Parameters
     ----------
     size : int
     perform : callable
-        Takes a job and returns its result; picklable for backends of other processes.
+        Takes a job and returns its result; must be picklable for backends that use processes.
     n_jobs : int or None
-        Number of workers, as of joblib; None performs jobs in the calling thread, each when its result is taken.
+        Number of workers, as in joblib; None performs jobs in the calling thread, each when its result is taken.
     is_over : callable
-        Returns whether time is up; a job that has not begun by then is left out.
+        Returns whether time is up; a job that has not begun by then is skipped.
     offer : callable
-        Called with every result of this process as soon as it is there.
+        Called with every result computed in this process as soon as it is known.
     """
 
     def __init__(
@@ -72,11 +73,11 @@ class Window(Generic[Job, Found]):
 
             self.workers = effective_n_jobs(n_jobs)
             if self.workers > 1 and type(get_active_backend(prefer="threads")[0]).__name__ == "ThreadingBackend":
-                # joblib would start its threads again for every call, which takes as long as a job.
+                # joblib would start new threads for every call, which takes as long as a job.
                 self.threads = ThreadPoolExecutor(min(self.workers, size))
 
     def push(self, job: Job) -> None:
-        """Let a job wait; a thread begins it when one is free."""
+        """Add a job to the queue; a thread begins it when one is free."""
         begun = None if self.threads is None else self.threads.submit(self._in_time, job, supervision())
         self.waiting.append((job, begun))
 
@@ -115,7 +116,7 @@ class Window(Generic[Job, Found]):
             self.waiting.append((job, done))
 
     def close(self) -> None:
-        """Leave out jobs that have not begun; those that have end by themselves."""
+        """Cancel jobs that have not begun; running ones end by themselves."""
         self.waiting.clear()
         if self.threads is not None:
             self.threads.shutdown(wait=False, cancel_futures=True)

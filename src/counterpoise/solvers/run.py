@@ -18,7 +18,7 @@ from counterpoise.problem import Problem, Result, Status
 from counterpoise.supervision import Limits, supervision, warn
 from counterpoise.terms.separable import nearest_admitted
 
-# Iterations of the first epoch, and seconds that later ones may last, so that limits and progress are checked often.
+# Iterations of the first epoch, and seconds of later ones, so that limits and progress are checked often.
 FIRST_EPOCH, EPOCH_SECONDS = 16, 0.05
 # A start whose projection is farther away than this, relative to the size of x, is refused.
 FAR = 0.5
@@ -33,7 +33,7 @@ STALLED_EACH, STALLED, MOST_ITERATIONS = 200, 100_000, 10**10
 
 
 class Progress(NamedTuple):
-    """What a callback sees; returning True from the callback stops the run.
+    """The argument of a callback, which stops the run by returning True.
 
     ``gap`` is the largest decrease that any pair offers; NaN until a scan of all pairs, which ends most runs.
     """
@@ -48,7 +48,7 @@ class Progress(NamedTuple):
 class Epoch(NamedTuple):
     """Report of one slice: the point, steps tried and accepted, and the status if the method has ended.
 
-    ``scored`` is F and its noise there, where the method has followed F from step to step and measuring takes long.
+    ``scored`` is F and its noise at x, if the method has updated F from step to step because evaluating it takes long.
     """
 
     x: Vector
@@ -60,7 +60,7 @@ class Epoch(NamedTuple):
 
 
 class Kept(NamedTuple):
-    """A point, its objective, and the decrease of F that cannot be told from rounding."""
+    """A point, its objective, and the largest decrease of F that may be rounding error."""
 
     objective: float
     x: Vector
@@ -107,7 +107,7 @@ class Run:
         self.limits = Limits(self.max_time, None if supervisor is None else supervisor.limits)
         self.setup = paused_seconds()
         self.done = self.accepted = self.stalled = 0
-        self.follows = False  # whether an objective was followed instead of measured
+        self.follows = False  # whether an objective was updated instead of evaluated
         self.begin(problem.start(seed) if x0 is None else feasible_start(problem, x0))
         if supervisor is not None:
             supervisor.attach(self)
@@ -132,7 +132,7 @@ class Run:
         return self.kept.objective
 
     def measure(self, x: Vector) -> tuple[float, float]:
-        """Return F(x) and the decrease of F that cannot be told from rounding."""
+        """Return F(x) and the largest decrease of F that may be rounding error."""
         objective, resolution = self.problem.value_and_resolution(x)
         return objective, 64.0 * resolution
 
@@ -209,7 +209,7 @@ class Run:
             ) from None
 
     def finish(self, report: Epoch, more: dict[str, Any] | None = None) -> Result:
-        """Return the point for which a claim was made, with ``more`` claims about it, or else the best point."""
+        """Return the point for which a claim was made, with ``more`` claims about it, or the best point otherwise."""
         status, gap, more = report.status, report.gap, more or {}
         assert status is not None
         kept = self.kept
@@ -230,10 +230,10 @@ class Run:
     def result(self, status: Status, kept: Kept, gap: float = math.nan, **more: Any) -> Result:
         """Return the result for a kept point; ``more`` holds further claims about it.
 
-        No BLAS is called here: it could block until an abandoned thread leaves BLAS.
+        No BLAS is called here, because it could block until an abandoned thread leaves BLAS.
         """
         history = list(self.history)
-        if kept.objective < history[-1][2]:  # a point that a nested run has handed over since
+        if kept.objective < history[-1][2]:  # a nested run has passed on a better point since
             history.append((self.done, working_seconds() - self.clock, kept.objective))
         return Result(
             x=np.array(kept.x),
@@ -253,7 +253,7 @@ class Run:
         )
 
     def abandoned(self, status: Status) -> Result:
-        """Stop a run that is still going in its thread, and return its best point without waiting for it."""
+        """Ask a run in another thread to stop, and return its best point without waiting for it."""
         self.limits.stopped = status
         return self.result(status, self.kept)
 
@@ -294,7 +294,7 @@ def in_sums(problem: Problem, x0: Any, solve: Callable[[Problem, Any], Result]) 
     """Call ``solve(problem, x0)`` in z = a∘x, where the sum has no weights a, and return its result in x."""
     a = problem.u.weights
     result = solve(problem.unweighted, None if x0 is None else a * vector(x0, "x0", problem.n))
-    # Dividing by a may leave a bound by one rounding.
+    # Dividing by a may violate a bound by rounding.
     result.x = nearest_admitted(problem.separable, result.x / a)
     if result.status not in (Status.TIME_LIMIT, Status.INTERRUPTED):  # BLAS may still be busy there
         result.objective = problem.objective(result.x)

@@ -1,4 +1,4 @@
-"""Search under a budget, by starts, exchanges and recombination, for much better points than one descent finds."""
+"""Search under a budget, by starts, exchanges and recombination, for much better points than a single descent finds."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from counterpoise.solvers.run import Epoch, Progress, Run
 from counterpoise.solvers.swap import swap
 from counterpoise.supervision import Limits, supervised, warn
 
-# A search among many columns takes this many by slope and this many by promise.
+# A search among many columns selects this many by slope and this many by the estimated gain of an exchange.
 POOLED = 600
-# The best points of earlier populations that are kept, and how often one of them is the second parent.
+# How many of the best points of earlier populations are kept, and how often one of them is the second parent.
 ELITE, ELITE_SHARE = 8, 0.2
 # Share of the time reserved for the last descent and the certificate, below and above the exactness threshold.
 LAST_SHARE, LAST_SHARE_EXACT = 0.15, 0.03
@@ -43,7 +43,7 @@ class Member(NamedTuple):
 
 
 class Job(NamedTuple):
-    """The k-th start of a strategy, or a child of two parents; for the population of this number."""
+    """The k-th start of a strategy, or a child of two parents, for the population with the given number."""
 
     strategy: Strategy
     k: int
@@ -67,20 +67,21 @@ def search(
     """Search for the best point that a budget allows, then certify it.
 
     Starts are local optima over exchanges of single coordinates; a small population of the best is recombined. For
-    large λ all points are s-sparse or binary by construction. For small λ the penalised objective itself is searched as
-    well, by BCD-g from many starts. If the minimum without g is s-sparse, on ``Sum`` with a quadratic f, it is the
+    large λ all points are s-sparse or binary by construction. For small λ the penalised objective itself is also
+    searched, by BCD-g from many starts. If the minimum without g is s-sparse, on ``Sum`` with a quadratic f, it is the
     answer, and the status is OPTIMAL; ``convex_gap`` is then a bound over all coordinates.
 
     Parameters
     ----------
     problem : Problem
-        With ``TopSum`` on ``Sum`` or ``Sphere``, or ``Norm2`` or ``ConcaveQuadratic`` on ``Sum`` with bounds ±b.
+        With ``TopSum`` or ``AtMost`` on ``Sum`` or ``Sphere``, or ``Norm2`` or ``ConcaveQuadratic`` on ``Sum`` with
+        bounds ±b.
     x0 : array of length n, optional
-        One more start.
+        An additional start.
     work : int, optional
-        Number of starts and children. By default 128; for ``TopSum`` on ``Sum``, where each takes longer, 4 to 80,
-        depending on how many may be held. Without limit if ``max_time`` is given. The same work and seed give the same
-        point for any number of workers.
+        Number of starts and children. By default 128; for ``TopSum`` or ``AtMost`` on ``Sum``, where each takes longer,
+        4 to 80, depending on how many may be held; unlimited if ``max_time`` is given. The same work and seed give the
+        same point for any number of workers.
     n_jobs : int, optional
         Number of workers; -1 for one per core. Threads, or the joblib backend chosen by ``joblib.parallel_config``.
     tol : float
@@ -98,7 +99,7 @@ def search(
     n_jobs = worker_count(n_jobs)
     f = getattr(problem.f, "by_columns", problem.f)
     if f is not problem.f:
-        # Pairs can do with a sparse AᵀA, but supports need a pool.
+        # A sparse AᵀA suffices for pairs, but supports need a pool.
         problem = Problem(f, problem.h, problem.g, problem.u, problem.constant, problem.name)
     run = Run(problem, x0, tol, None, max_time, seed, callback)
     columns = pool_for(problem)
@@ -110,7 +111,7 @@ def search(
 
 
 def _on_pool(run: Run, columns: Any, work: int | None, n_jobs: int | None, given: bool) -> Result:
-    """Search among the columns that promise most at a certified point, then exchange among all columns."""
+    """Search among the best columns at a certified point, by slopes and promises; then exchange among all columns."""
     problem, x, tol = run.problem, run.start, run.tol
     first = bcd_g(problem, x if given else None, tol=tol, seed=run.seed)
     status = run.record(Epoch(first.x, first.nit, first.nacc, None, first.cws_gap))
@@ -142,7 +143,7 @@ def strategy_of(problem: Problem, method: str) -> Any:
 
 
 class _Search:
-    """A search: jobs on a population, some of them a slice of the run."""
+    """A search: jobs on a population, performed in slices of the run."""
 
     def __init__(self, run: Run, exact: Strategy | None, work: int | None, n_jobs: int | None, given: bool) -> None:
         self.run, self.problem, self.work = run, run.problem, work
@@ -157,9 +158,9 @@ class _Search:
         self.limits = Limits(None if run.max_time is None else (1.0 - share) * run.max_time, run.limits)
         self.penalised = Penalised(self.problem, self.exact, self.limits)
         if run.max_time is not None:
-            # The first job may take longer than the time limit, so a short descent comes first.
+            # The first job may take longer than the time limit, so a short descent precedes it.
             if self.problem.u.is_sphere and not self.is_exact:
-                # Pair steps from few coordinates to a point that holds all of them are slow.
+                # Pair steps are slow from few coordinates to a point that holds all of them.
                 points.append(self.penalised.glide(run.start))
             else:
                 points += _first_points(run, getattr(exact, "is_swift", False))
@@ -205,7 +206,7 @@ class _Search:
         return self.run.finish(end, {"convex_gap": last.convex_gap} if certified else None)
 
     def _gaps(self, x: Vector) -> tuple[float, float | None] | None:
-        """Return the pair gap and the convex gap of a point where they certify it and need no pair kernels."""
+        """Return the pair gap and the convex gap of a point if they certify it and need no pair kernels, or None."""
         pair_gap, (objective, noise) = getattr(self.exact, "pair_gap", lambda x: None), self.run.measure(x)
         tolerance, gap = self.run.tol * abs(objective) + noise, pair_gap(x)
         if gap is None or gap > tolerance:
@@ -219,7 +220,7 @@ class _Search:
         return min((*self.elite, *self.population), key=lambda member: member.objective)
 
     def _slice(self) -> Epoch:
-        """Take the results of some jobs; after each, make the next job."""
+        """Take the results of some jobs; before each, create the next jobs."""
         window = self.window
         size = self.plan.batch if self.work is None else min(self.plan.batch, self.work - self.done)
         before, taken = self.population[0].objective if self.population else math.inf, 0
@@ -248,7 +249,7 @@ class _Search:
         return Epoch(best.x, taken, int(better), status)
 
     def _next_job(self) -> Job:
-        """Return the next job; it depends on the seed, its number and the population alone."""
+        """Return the next job, which depends only on the seed, its number and the population."""
         number, here = self.made, self.made_here
         self.made, self.made_here = number + 1, here + 1
         rng = np.random.default_rng([self.root, number])
@@ -256,7 +257,7 @@ class _Search:
         if here < self._opening() or len(self.population) < 3:
             self.begun += 1
             return Job(strategy, (self.begun - 1) // len(self.strategies), None, rng, self.current)
-        # The first parent may be more often one of the best; the second may be the best of an earlier population.
+        # If ``eager``, the first parent is more often one of the best; the second may be from an earlier population.
         first = int(rng.integers(len(self.population), size=2 if self.plan.eager else 1).min())
         second = self.population[int(rng.integers(len(self.population)))]
         if self.elite and rng.random() < ELITE_SHARE:
@@ -274,11 +275,11 @@ class _Search:
         self.current += 1
 
     def _is_late(self) -> bool:
-        """Return whether a job as long as the longest so far would end after the time for jobs."""
+        """Return whether a job as long as the longest so far would exceed the time for jobs."""
         return self.limits.reached() is not None or self.limits.left() < self.window.longest
 
     def _offer(self, x: Vector | None) -> None:
-        """Offer a point to the run before its turn comes, in case the time limit comes first."""
+        """Offer a point to the run as soon as it is known, in case time runs out before it is taken."""
         if x is not None and self.run.max_time is not None:
             self.run.keep(x, self.problem.objective(x))
 
@@ -293,9 +294,10 @@ class _Search:
                 self._add(self.penalised.descend(best.x))
 
     def _add(self, x: Vector, is_here: bool = True) -> None:
-        """Add a feasible point to the population unless its objective or a better one alike is there; drop the worst.
+        """Add a feasible point to the population, unless one of equal objective, or similar and better, is in it.
 
-        A child of an earlier population would lead the new one back there; it is put among the best of earlier ones.
+        The worst point is dropped. A child of an earlier population would lead the new one back; it is added to the
+        best points of earlier ones instead.
         """
         members, most = (self.population, self.plan.size) if is_here else (self.elite, ELITE)
         objective = self.problem.objective(x)
@@ -315,9 +317,9 @@ class _Search:
 
 
 def _first_points(run: Run, is_swift: bool) -> list[Vector]:
-    """Return the start, or for TopSum the best single coordinate, and the end of a short descent from it.
+    """Return the start, or if g has an s the best single coordinate, and the end of a short descent from it.
 
-    Where the first job is swift, and ends in time by itself, there is no such descent.
+    If the first job is fast (``is_swift``), the descent is omitted.
     """
     problem, x = run.problem, run.start
     if hasattr(problem.g, "s"):
@@ -331,7 +333,7 @@ def _first_points(run: Run, is_swift: bool) -> list[Vector]:
 
 
 def _exact_strategy(problem: Problem) -> Strategy | None:
-    """Return the strategy for sparse or binary points; None where supports are no simpler than the whole problem."""
+    """Return the strategy for sparse or binary points; None if it refuses to work on supports of the problem."""
     strategy = strategy_for(problem)
     if strategy is not None and strategy.has_supports and strategy.refusal(problem) is not None:
         return None
@@ -340,7 +342,7 @@ def _exact_strategy(problem: Problem) -> Strategy | None:
 
 
 def perform(job: Job) -> Vector | None:
-    """Return the local optimum that a job leads to; None if its worker fails, so that the other jobs are not lost."""
+    """Return the local optimum of a job; None if its worker fails, so that other jobs are not lost."""
     try:
         return job.strategy.start(job.k, job.rng) if job.parents is None else job.strategy.child(job.parents, job.rng)
     except (OSError, MemoryError):

@@ -1,8 +1,8 @@
-"""Local optima over exchanges on the sphere: starts, and children of points that were found before.
+"""Local optima over exchanges on the sphere: starts, and children of points found before.
 
-In the exact regime a problem with ``TopSum`` and ``Sphere`` is max ½xᵀGx over ‖x‖ = 1 with at most s non-zeros, and
-x ≥ 0 unless it is signed; G = −Q: at such points the terms of λ cancel. This module proposes points; the caller keeps
-the best ones.
+Above the exactness threshold a problem with ``TopSum`` and ``Sphere`` is max ½xᵀGx, G = −Q, over ‖x‖ = 1 with at most s
+non-zeros, and x ≥ 0 unless it is signed, because the terms of λ cancel at such points. This module proposes points; the
+caller keeps the best ones.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from counterpoise.solvers.population import Population
 from counterpoise.supervision import Limits
 from counterpoise.terms.smooth import LeastSquares, Quadratic
 
-# An exchange must gain this share of the value; smaller gains are rounding, and could make equal columns cycle.
+# An exchange must gain this fraction of the value; smaller gains are rounding error and could make equal columns cycle.
 TOLERANCE = 1e-10
 # Values of an enumeration that are closer than this, relative to themselves, are equal.
 MARGIN = 1e-12
@@ -33,26 +33,27 @@ MARGIN = 1e-12
 MOST_SWAPS = 100_000
 # Exchanges between two checks of the clock, times sn.
 SLICE = 10_000_000
-# How many exchanges a gap polishes beside the closed form.
+# The number of exchanges that a gap polishes besides scoring all in closed form.
 TRIES = 16
 # The shares of children that start from a column, and that unite two parents; the rest are kicks.
 FRESH, UNITED = 0.3, 0.35
-# What a kick takes out at random, as shares of the support.
+# The range of the fraction of the support that a kick removes at random.
 LEAST_KICK, LARGEST_KICK = 0.1, 0.5
-# How many columns at random a child is offered beside those of its parents.
+# The number of random columns that a child gets besides those of its parents.
 STRANGERS = 4
 
 
 class SparseArc:
-    """Starts and children for search on TopSum and Sphere.
+    """Starts and children for search on TopSum or AtMost and Sphere.
 
-    Every point returned is feasible, has at most s non-zeros, and none of the exchanges that were tried
-    gains. The same generator state gives the same point.
+    Every returned point is feasible, has at most s non-zeros, and none of the exchanges that were tried gains. The same
+    generator state gives the same point.
 
     Parameters
     ----------
     problem : Problem
-        With g = ``TopSum``, u = ``Sphere`` and a quadratic f without linear term, such as ``NNSPCA`` and ``SPCA``.
+        With g = ``TopSum`` or ``AtMost``, u = ``Sphere`` and a quadratic f without linear term, such as ``NNSPCA`` and
+        ``SPCA``.
 
     Attributes
     ----------
@@ -75,7 +76,7 @@ class SparseArc:
 
     @staticmethod
     def refusal(problem: Problem) -> str | None:
-        """Return why supports do not serve a problem, or None."""
+        """Return why a problem cannot be solved on supports, or None."""
         if serves(problem):
             return None
         return (
@@ -101,9 +102,9 @@ class SparseArc:
         self.starts = max(int(np.count_nonzero(lengths)), 1)
 
     def start(self, k: int, rng: Generator) -> Vector:
-        """Descend from the s largest entries of the k-th longest column of G, later of two columns at random.
+        """Descend from the s largest entries of the k-th longest column of G, later of the sum of two random columns.
 
-        A column is what a power step makes of a single coordinate.
+        A column of G is a power step from a single coordinate.
         """
         if k < self.starts:
             return self.descend(self._G[self._order[k]])
@@ -113,7 +114,7 @@ class SparseArc:
     def child(self, parents: Sequence[Vector], rng: Generator) -> Vector:
         """Return a point from the union of two parents' supports, from one parent after a kick, or from a column.
 
-        Without fresh columns among the children a population may settle around the wrong points.
+        Without children from columns a population may settle around the wrong points.
         """
         drawn = rng.random()
         if drawn < FRESH:
@@ -124,7 +125,7 @@ class SparseArc:
         return self._kicked(parents[int(rng.integers(len(parents)))], rng)
 
     def descend(self, x: Any) -> Vector:
-        """Exchange from the s largest coordinates of x until no exchange that is tried gains; return the point."""
+        """Exchange from the s largest coordinates of x until no exchange tried gains; return the point."""
         point = vector(x, "x", self.n)
         point = point.copy() if self.signed else np.maximum(point, 0.0)
         swaps = max(1, SLICE // (self.s * self.n)) if math.isfinite(self.limits.left()) else MOST_SWAPS
@@ -137,18 +138,18 @@ class SparseArc:
         return int(swap_arc.descend(self._G, point, self.s, TOLERANCE, swaps, self.signed))
 
     def tolerance(self, x: Vector, tol: float) -> float:
-        """Return what an exchange has to gain: a share of |f|, without the shift of G, and rounding."""
+        """Return the least gain that counts: a fraction of |f|, without the shift of G, plus rounding error."""
         return float(tol * abs(self._f.value(x)) + self.noise)
 
     def weighted(self, x: Any) -> Vector:
-        """Return the best weights on the support of x; if x ≥ 0, the best that eigenvectors of its parts give."""
+        """Return the best weights on the support of x; if x ≥ 0, the best that polishing and eigenvectors give."""
         return self._best_weights(vector(x, "x", self.n))[0]
 
     def _best_weights(self, x: Vector) -> tuple[Vector, float]:
-        """Return them, and λ_max of the parts that were left open, −∞ if none was."""
+        """Return the best weights, and the largest λ_max of supports left undecided, −∞ if there are none."""
         held, at, opened = np.flatnonzero(x), self._polished(x), -np.inf
         inner = self._G[np.ix_(held, held)]
-        # Polishing is local: eigenvectors of parts of the support may be better.
+        # Polishing is local: eigenvectors on parts of the support may be better.
         for _ in range(len(held)):
             ceiling = float(at @ self._G @ at) + 2.0 * self.noise
             better, opened = components.better_weights(inner, ceiling, self.signed)
@@ -168,27 +169,26 @@ class SparseArc:
     def advance(self, x: Vector, swaps: int, floor: float) -> tuple[Vector, int, float]:
         """Make at most ``swaps`` exchanges; return the point, their number, and the bound that :meth:`gap` proves.
 
-        The bound is NaN if there may be more exchanges. An exchange that only the proof finds is made, too.
+        The bound is NaN if there may be more exchanges. An exchange that only the proof finds is also made.
         """
         point = np.array(x)
         made = self._exchange(point, swaps)
         if made >= swaps:
             return point, made, math.nan
-        # Slightly below the floor: polishing moves x within rounding, which changes the tolerance of the caller.
+        # Slightly below the floor: polishing moves x by rounding, which changes the caller's tolerance.
         bound, better = components.exchange_bound(self._blocks, point, self.s, (1.0 - 1e-6) * floor, self.signed)
         if better is not None:
             return self.weighted(better), made + 1, math.nan
         return point, made, bound
 
     def gap(self, x: Any) -> tuple[float, float, int, int, float]:
-        """Return what polishing an s-sparse x on its support gains, and what an exchange gains beyond.
+        """Return (own, gain, leaves, enters, bound), as :func:`counterpoise.certificates.swap_gap` does.
 
-        Then what leaves (−1: nothing need) and what enters (−1: no exchange gains), and a bound of what both can gain.
-        Every exchange is scored in closed form, the most promising ones are polished, and eigenvalues bound all.
+        Every exchange is scored in closed form, those with the best scores are polished, and eigenvalues bound all.
         """
         at, opened = self._best_weights(vector(x, "x", self.n))
         value = 0.5 * float(at @ self._G @ at)
-        own = max(float(self._f.value(x) - self._f.value(at)), 0.0)  # without the shift of G, which rounding would see
+        own = max(float(self._f.value(x) - self._f.value(at)), 0.0)  # without the shift of G, which would add rounding
         gain, leaves, enters = swap_arc.swap_gap(self._G, at, self.s, TRIES, self.signed)
         if gain <= self.noise:
             gain, leaves, enters = 0.0, -1, -1
@@ -199,12 +199,12 @@ class SparseArc:
         return own, float(gain), int(leaves), int(enters), own + bound
 
     def _blocks(self, held: Any) -> Iterator[tuple[int, Vector, Vector]]:
-        """Yield (first column, rows of G that are held, diagonal of G) for all columns."""
+        """Yield (first column, held rows of G, diagonal of G) once, for all columns."""
         yield 0, self._G[held], np.diag(self._G)
 
     def enumeration(self) -> tuple[str, int, Callable[[Vector], Iterator[int]]]:
-        """Return what is enumerated, how many there are, and what goes through them, improving x in place."""
-        # With signs the largest supports are enough, because they contain the others.
+        """Return what is enumerated, how many there are, and the function that enumerates, improving x in place."""
+        # With signs the largest supports suffice, because they contain the others.
         sizes = range(self.s if self.signed else 1, self.s + 1)
         return "components", sum(math.comb(self.n, k) for k in sizes), self._all_components
 
@@ -216,7 +216,7 @@ class SparseArc:
             yield int(solved)
 
     def _united(self, first: Vector, second: Vector, rng: Generator) -> Vector:
-        """Polish on both supports and a few columns more, eliminate down to s, then descend."""
+        """Polish on both supports and a few more columns, eliminate down to s, then descend."""
         if self.signed:
             # x and −x are the same component; entries of both must not cancel.
             x = np.where(first == 0.0, second if first @ second >= 0.0 else -second, first)
@@ -229,7 +229,7 @@ class SparseArc:
         return self.descend(x)
 
     def _kicked(self, parent: Vector, rng: Generator) -> Vector:
-        """Exchange a random share of the support for columns at random, then descend."""
+        """Exchange a random part of the support for random columns, then descend."""
         x = parent.copy()
         held = np.flatnonzero(x)
         count = max(int(rng.uniform(LEAST_KICK, LARGEST_KICK) * len(held)), 1)
@@ -239,7 +239,7 @@ class SparseArc:
 
 
 def serves(problem: Problem) -> bool:
-    """Return whether F = ½xᵀQx at every s-sparse point, so that a support has nothing but f to minimise."""
+    """Return whether F = ½xᵀQx up to a constant at every s-sparse point, so that only f is minimised on a support."""
     if problem.f.quadratic is None:
         return False
     return not np.any(problem.f.p) and bool(problem.u.cancels(problem.separable, problem.g.lam))
@@ -255,19 +255,19 @@ class NegativeGram(Quadratic):
         self.diagonal = np.ascontiguousarray(np.diag(Q))
 
     def _product(self, x: Vector) -> Vector:
-        """Return Qx from the rows where x is not 0, which are few as a rule."""
+        """Return Qx, from the rows of the non-zeros of x if these are few."""
         held = np.flatnonzero(x)
         return np.asarray(x[held] @ self.Q[held]) if 4 * len(held) <= self.n else super()._product(x)
 
     @functools.cached_property
     def reach(self) -> Vector:
-        """Numbers wᵢ with |Q_ij| ≤ wᵢwⱼ: the roots of the diagonal, as Q is semidefinite."""
+        """Numbers wᵢ with |Q_ij| ≤ wᵢwⱼ: the square roots of the |diagonal|, because Q is semidefinite."""
         roots: Vector = np.sqrt(np.abs(self.diagonal))
         return roots
 
 
 def _semidefinite(f: LeastSquares | Quadratic) -> Vector:
-    """Return −Q + σI, semidefinite because only then do power steps climb; σ is a constant on the sphere."""
+    """Return −Q + σI, semidefinite so that power steps never descend; ½σ‖x‖² is constant on the sphere."""
     G = -f.Q
     if not f.is_concave:
         least = float(np.linalg.eigvalsh(G)[0])

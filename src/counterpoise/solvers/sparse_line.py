@@ -1,4 +1,4 @@
-"""Sparse points on the line: where a search on ``TopSum`` and ``Sum`` starts, and what it makes of two points."""
+"""Sparse points on the line: starts, children and exchanges for a search on ``TopSum`` or ``AtMost`` with ``Sum``."""
 
 from __future__ import annotations
 
@@ -20,41 +20,41 @@ from counterpoise.solvers.population import Population
 from counterpoise.supervision import Limits
 from counterpoise.terms.separable import is_gapped, one_sided_slopes, separable_size, separable_value, take
 
-# Exchanges verified before a support is taken for the end of the way: many for a claim, and several times as many if
-# their promises leave it open; few in a search.
+# The most exchanges that are verified before a support counts as locally optimal: for a claim, the factor by which they
+# grow while the claim is not proved, and in a search.
 CLAIM_TRIES, MORE_TRIES, SEARCH_TRIES = 4096, 8, 8
 # Values of an enumeration that are closer than this, relative to the size of F's parts, are equal.
 MARGIN = 1e-12
 MOST_SWAPS = 10_000
-# Exchanges between two looks at the clock, times sn.
+# Exchanges between two checks of the clock, times sn.
 SLICE = 2_000_000
-# Starts from one coordinate; the others reduce a random set of so many times s coordinates, or so many more than s.
+# The number of starts from one coordinate; others reduce a random set of min(RANDOM_SHARE·s, s + MOST_RANDOM).
 FORWARD_STARTS, RANDOM_SHARE, MOST_RANDOM = 1, 3, 120
-# New coordinates that a child gets besides those of its parents, as a share of s, and at least.
+# The number of new coordinates that a child gets besides those of its parents: as a fraction of s, and at least.
 FRESH_SHARE, LEAST_FRESH = 0.5, 3
 # The share of children that lose a part of one parent instead of joining two.
 KICKS = 0.25
-# Steps of the walk of every start and child, times the sn exchanges that each scores; limits of the steps, and how many
-# there may be for each coordinate.
+# Steps of the walk of every start and child, times the sn exchanges that each scores; limits on the steps, in all and
+# per coordinate.
 WALK_WORK, LEAST_STEPS, MOST_STEPS, STEPS_EACH = 3_500_000, 60, 250, 4
-# Where more than FEW may be held, valleys are few and deep: walks have STEPS_HELD steps for each that may be held, as
-# far as LONG_WORK goes, and every child is one of three points without a share of its names between LOST.
+# If more than FEW may be held, good regions are few and deep: walks have STEPS_HELD·s steps, as far as LONG_WORK
+# allows, and a child is a parent without a random part of its coordinates, whose fraction is drawn from the range LOST.
 STEPS_HELD, LONG_WORK, LOST = 7, 24_000_000, (0.15, 0.35)
-# Where more than FAMILIES may be held, a population is replaced after STALE jobs in vain, and points with a share ALIKE
-# of their names in common count as one.
+# If more than FAMILIES may be held, a population is replaced after STALE jobs without an improvement, and points with a
+# fraction ALIKE of their coordinates in common count as one.
 FAMILIES, STALE, ALIKE = 60, 12, 0.8
-# Exchanges that are scored in all jobs of a search without limits, what small programs count as, times s³, and the
-# fewest and most jobs.
+# Exchanges scored in all jobs of a search without limits, the number of them that small programs count as, over s³, and
+# the fewest and most jobs.
 WORK, SOLVED, LEAST_JOBS, MOST_JOBS = 1_500_000_000, 16, 4, 80
-# The share of these jobs where every step of a walk solves a small program.
+# The fraction of these jobs that is used if every step of a walk solves a small program.
 SLOW_SHARE = 0.58
-# Floors are tight if fewer than so many times s names fit into the sum. Then a job is ANNEALED // s² random moves, or
-# so many for each name, in slices, at temperatures that fall from HOT to COLD, in units of the mean rise of a move.
+# Floors are tight if fewer than TIGHT·s of them fit into the sum. Then a job is ANNEALED // s² random moves, at most
+# ANNEAL_EACH·n, in slices, at temperatures that fall from HOT to COLD, in units of the mean rise of a move.
 TIGHT, ANNEALED, ANNEAL_EACH, ANNEAL_SLICE, HOT, COLD = 2, 7_000_000, 200, 1024, 0.15, 0.003
 
 
 class SparseLine:
-    """Supports of at most s coordinates, f + h minimised on each: the problem of ``TopSum`` with a large λ."""
+    """Supports of at most s coordinates, f + h minimised on each, for ``AtMost``, or ``TopSum`` with a large λ."""
 
     plan = Population(first=4, size=6, stale=24, batch=4, work=56)
 
@@ -64,7 +64,7 @@ class SparseLine:
 
     @staticmethod
     def refusal(problem: Problem) -> str | None:
-        """Return why supports do not serve a problem, or None."""
+        """Return why a problem cannot be solved on supports, or None."""
         lo, s = problem.separable.lo, int(problem.g.s)
         if (lo < 0.0).any():
             return "supports on the line need lower bounds of at least 0; method 'bcd-g' takes any."
@@ -87,7 +87,7 @@ class SparseLine:
     def __init__(self, problem: Problem) -> None:
         h = problem.separable
         self.problem, self.limits = problem, Limits()
-        # No more can be held than have floors that fit into the sum.
+        # No more coordinates can be held than floors fit into the sum.
         fits = int((np.cumsum(np.sort(np.maximum(h.floor, h.lo))) <= problem.u.c * (1.0 + MARGIN)).sum())
         self.s = min(int(problem.g.s), problem.n, max(fits, 1))
         self.tight = is_gapped(h) and fits < TIGHT * self.s
@@ -95,14 +95,14 @@ class SparseLine:
         if h.bend.any():
             Q = Q + np.diag(h.bend)
         diagonal, nothing = np.diag(Q), np.zeros(problem.n)
-        # What the value of any point on a support adds up, at most.
+        # A bound on the magnitudes that add up to the value of any point on a support.
         size = float(0.5 * c * c * np.abs(diagonal).max() + c * np.abs(b).max()) + separable_size(h, nothing)
         noise = 64.0 * float(np.finfo(float).eps) * size
         self._knots = h._replace(weight=nothing, bend=nothing)
         self.ruled = is_gapped(h) or bool(problem.u.groups)
         self.support = swap_line.Support(Q, b, self._knots, problem.u.kernel(h), noise, self.ruled)
         self._unused = np.empty(5)
-        # Where bounds are in the way, and with few names under kinks, a step of a walk solves a small program.
+        # If bounds matter, or there are kinks and s is at most FEW, every step of a walk solves a small program.
         slow = not is_plain(straightened(self.support, nothing) if self.s > FEW else self.support)
         self.is_swift = not slow
         self.plan, self.steps = plan_of(self.s, problem.n), (short_steps if slow else steps_of)(self.s, problem.n)
@@ -111,12 +111,12 @@ class SparseLine:
         if self.tight:
             self.plan = self.plan._replace(work=LEAST_JOBS)
             self.steps = max(min(ANNEALED // self.s**2, ANNEAL_EACH * problem.n), ANNEAL_SLICE)
-        # The minimiser without a limit on the number of names, where a search has found it.
+        # The minimiser without a limit on the non-zeros, if a search has found it.
         self.dense: Vector | None = None
         self.order = np.argsort(0.5 * c * c * diagonal + c * self.support.b, kind="stable")
 
     def start(self, k: int, rng: np.random.Generator) -> Vector:
-        """Begin with the best single coordinate, then reduce the dense minimiser, then random sets; walk from there."""
+        """Walk from the best single coordinate; for later k, from the dense minimiser or random sets, reduced to s."""
         n, x = self.problem.n, np.zeros(self.problem.n)
         if k < FORWARD_STARTS:
             x[self.order[k % n]] = self.problem.u.c
@@ -132,7 +132,7 @@ class SparseLine:
     def child(self, parents: list[Vector], rng: np.random.Generator) -> Vector:
         """Take the union of the parents' supports, or a part of one, and a few more; reduce it to s, then walk.
 
-        Where many may be held, take a part of one; the walk fills it up.
+        If many may be held, take a part of one parent, and let the walk fill it up.
         """
         n, must = self.problem.n, np.flatnonzero(self.problem.separable.lo > 0.0)
         if self.s > FEW:
@@ -146,19 +146,19 @@ class SparseLine:
         return self._walked(self._feasible(x) if x.any() else parents[0], rng)
 
     def _feasible(self, x: Vector) -> Vector:
-        """Return x, or a point near it under floors or groups that x does not keep."""
+        """Return x, or a feasible point near it if x violates floors or group limits."""
         return near_point(self.problem, x) if self.ruled and not self.problem.is_feasible(x) else x
 
     def descend(self, x: Vector) -> Vector:
-        """Return the point of a support that no exchange improves, reached from x."""
+        """Descend from x by exchanges; return the point of a support that none improves."""
         return self._descended(x, CLAIM_TRIES)
 
     def near(self, x: Vector, seed: int) -> Vector:
-        """Return the end of a walk from x; much sooner than :meth:`descend`, which verifies all that promises leave."""
+        """Return the end of a walk from x; much faster than :meth:`descend`, which verifies all possible gains."""
         return self._walked(x, np.random.default_rng(seed))
 
     def advance(self, x: Vector, swaps: int, floor: float) -> tuple[Vector, int, float]:
-        """Make at most so many exchanges that gain more than ``floor``.
+        """Make at most ``swaps`` exchanges that gain more than ``floor``.
 
         Return the point, their number, and the bound that :meth:`gap` proves, NaN if there may be more exchanges.
         """
@@ -174,7 +174,7 @@ class SparseLine:
             tries *= MORE_TRIES
 
     def tolerance(self, x: Vector, tol: float) -> float:
-        """Return what an exchange has to gain: a share of f + h, of which λ is no part, and rounding."""
+        """Return the least gain that counts: a fraction of |f + h|, without the terms of λ, plus rounding error."""
         value = float(self.problem.f.value(x)) + separable_value(self.problem.separable, x)
         return tol * abs(value) + self.support.noise
 
@@ -185,12 +185,8 @@ class SparseLine:
         return at
 
     def gap(self, x: Vector) -> tuple[float, float, int, int, float]:
-        """Return what the best weights on the support of an s-sparse x gain, and what an exchange gains beyond.
-
-        Then who leaves (−1: nobody has to) and who enters (−1: no exchange gains), and a bound of what both together
-        can gain.
-        """
-        if not x.any():  # the only feasible point, for bounds are at least 0
+        """Return (own, gain, leaves, enters, bound), as :func:`counterpoise.certificates.swap_gap` does."""
+        if not x.any():  # the only feasible point, because bounds are at least 0
             return 0.0, 0.0, -1, -1, 0.0
         tries, found = CLAIM_TRIES, np.empty(5)
         while True:
@@ -205,10 +201,10 @@ class SparseLine:
             tries *= MORE_TRIES
 
     def pair_gap(self, x: Vector) -> float | None:
-        """Return the largest decrease that a pair offers at a sparse x; None where only the pair kernels can tell.
+        """Return the largest decrease that a pair offers at a sparse x; None if only the pair kernels can compute it.
 
-        If g is a constraint and h has bounds alone, F is a quadratic on each pair (newcomer or member, member). Where s
-        are held, a newcomer takes all that the member has.
+        If g is a constraint and there are no knots, floors or groups, F is quadratic on each pair (newcomer or member,
+        member). If s are held, a newcomer takes all that the member has.
         """
         h, Q = self.problem.separable, self.support.Q
         if math.isfinite(self.problem.g.lam) or self.ruled or len(h.centre):
@@ -224,7 +220,7 @@ class SparseLine:
         return max(float(-(eta * (beta + 0.5 * alpha * eta)).min(initial=0.0)), 0.0)
 
     def enumeration(self) -> tuple[str, int, Callable[[Vector], Iterator[int]]]:
-        """Return what is enumerated, how many there are, and what goes through them, improving x in place."""
+        """Return what is enumerated, how many there are, and the function that enumerates, improving x in place."""
         if is_gapped(self.problem.separable):
             raise ValueError(
                 "method 'exact' does not know SemiContinuous: it enumerates supports of s coordinates, and fewer may "
@@ -241,17 +237,17 @@ class SparseLine:
             yield int(solved)
 
     def _minorant(self) -> tuple[Vector, Vector]:
-        """Return Q and b of a quadratic that is nowhere above f + h for x ≥ 0, relative to 0: knots become tangents."""
+        """Return Q and b of a quadratic nowhere above f + h for x ≥ 0, relative to 0; kinks become tangents at 0."""
         h, Q, b = self._knots, self.support.Q, self.support.b
         if not len(h.centre):
             return Q, b
-        # Second derivatives may fall at a knot, by no more than what Q has of h.
+        # Second derivatives may fall at a knot, by no more than the part of h in Q.
         order = np.argsort(h.centre, axis=0, kind="stable")
         falls = np.minimum(np.cumsum(np.take_along_axis(h.curve, order, axis=0), axis=0).min(axis=0), 0.0)
         return Q + np.diag(falls), b + one_sided_slopes(h, np.zeros(len(b)))[1]
 
     def _value(self, x: Vector) -> float:
-        """Return f + h relative to 0."""
+        """Return f + h relative to its value at 0."""
         held, Q, b = np.flatnonzero(x), self.support.Q, self.support.b
         h = take(self._knots, held)
         z = x[held]
@@ -268,7 +264,7 @@ class SparseLine:
         return self._descended(at, SEARCH_TRIES)
 
     def _annealed(self, x: Vector, rng: np.random.Generator) -> Vector:
-        """Return the best point of random moves from x, at temperatures that fall from slice to slice."""
+        """Return the best point of random moves from x, at falling temperatures."""
         best_x, slices = np.array(x), -(-self.steps // ANNEAL_SLICE)
         best, rise = anneal(self.support, x, best_x, np.inf, self.s, ANNEAL_SLICE // 8, 0.0, 0.0, rng)
         cooling = (COLD / HOT) ** (1.0 / slices)
@@ -293,7 +289,7 @@ class SparseLine:
 
 
 def plan_of(s: int, n: int) -> Population:
-    """Return how a search spends its jobs: few, because a walk takes long and ends at a good point."""
+    """Return how a search spends its jobs; there are few, because a walk takes long and ends at a good point."""
     if s <= FEW:
         return SparseLine.plan
     each = steps_of(s, n) * s * n + SOLVED * s**3
@@ -303,7 +299,7 @@ def plan_of(s: int, n: int) -> Population:
 
 
 def steps_of(s: int, n: int) -> int:
-    """Return the steps of a walk."""
+    """Return the number of steps of a walk."""
     if s <= FEW:
         return short_steps(s, n)
     return min(STEPS_HELD * s, max(LONG_WORK // (s * n), LEAST_STEPS), STEPS_EACH * n)
@@ -315,15 +311,15 @@ def random_size(s: int) -> int:
 
 
 def short_steps(s: int, n: int) -> int:
-    """Return the steps of a walk among few names, or on a model of f."""
+    """Return the number of steps of a walk if s is small, if steps are slow, or on a model of f."""
     return min(max(WALK_WORK // (s * n), LEAST_STEPS), MOST_STEPS, STEPS_EACH * n)
 
 
 def reduce_to(support: swap_line.Support, s: int, chosen: Any, x: Vector) -> int:
     """Reduce the chosen coordinates to s by backward elimination, solve on these, write x; return how many are held.
 
-    Bounds are left out until the end: negative coordinates go first, all at once, then half of what is too much, one by
-    one, each time the one that costs least, xⱼ²/(2M_jj) with M of :mod:`counterpoise.kernels.swap_line`.
+    Bounds are ignored until the end. Each round drops all negative coordinates at once, or if there are none, half of
+    the surplus, one by one: the one that costs least, xⱼ²/(2M_jj) with M of :mod:`counterpoise.kernels.swap_line`.
     """
     h: Any = support.h
     u: Any = support.u
@@ -335,7 +331,7 @@ def reduce_to(support: swap_line.Support, s: int, chosen: Any, x: Vector) -> int
             break
         keeps = (z > 0.0) | must
         if not keeps.all():
-            # As long as more than s are left.
+            # Keep at least s.
             keeps[np.flatnonzero(~keeps)[: max(0, s - int(keeps.sum()))]] = True
         else:
             for _ in range(max(1, (len(held) - s + 1) // 2)):
@@ -358,7 +354,7 @@ def reduce_to(support: swap_line.Support, s: int, chosen: Any, x: Vector) -> int
 
 
 def joined(parents: list[Vector], s: int, n: int, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Return what a child may hold: the union of the parents' supports, or a part of one, and fresh coordinates."""
+    """Return what a child may hold: the union of the parents' supports or a part of one, and new coordinates."""
     fresh = max(LEAST_FRESH, int(FRESH_SHARE * s))
     held = np.unique(np.concatenate([np.flatnonzero(parent) for parent in parents]))
     if rng.random() < KICKS:

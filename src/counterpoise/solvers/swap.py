@@ -48,9 +48,9 @@ def swap(
     x0 : array of length n, optional
     tol, max_iter, max_time, seed, callback
         As in :func:`counterpoise.solvers.bcd.bcd_g`; ``max_iter`` counts exchanges. SWAP_OPTIMAL means a proof that no
-        exchange gains more than ``tol``·|f + h| plus rounding error, at a point that is CWS as well. On ``Sphere()``
-        the best weights on a support are not a convex problem; where the proof would take too long, the status is
-        CERTIFIED. On ``Sphere(signed=True)`` they are a leading eigenvector, and the proof is quick.
+        exchange gains more than ``tol``·|f + h| plus rounding error, at a point that is also CWS. On ``Sphere()``
+        finding the best weights on a support is not a convex problem; if the proof would take too long, the status is
+        CERTIFIED. On ``Sphere(signed=True)`` they are a leading eigenvector, and the proof is fast.
     """
     strategy = serving(problem, "swap")
     run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
@@ -63,8 +63,8 @@ def swap(
 def _on_supports(run: Run, supports: Any) -> Result:
     """Alternate exchanges and descents by pairs until neither gains; F falls from round to round.
 
-    For large λ a point that no exchange improves is CWS as well. For small λ the pairs may lead to a point with more
-    than s non-zeros, about which nothing is claimed over exchanges. The best of all certified points is returned.
+    For large λ a point that no exchange improves is also CWS. For small λ the pairs may lead to a point with more than
+    s non-zeros, for which nothing is claimed about exchanges. The best of all certified points is returned.
     """
     at, claims, supports.limits = run.start, [], run.limits
     report, more = _pairs(run, at)
@@ -73,7 +73,7 @@ def _on_supports(run: Run, supports: Any) -> Result:
         report = run.stage(_exchanges(run, supports, at))
         if report.status is not Status.SWAP_OPTIMAL:
             break
-        # On a support rounding may exceed that of F(x), and with it the tolerance that the result states.
+        # On a support the rounding error may exceed that of F(x), and the tolerance that the result states.
         allowed = supports.tolerance(at, run.tol) if supports.tolerance(at, 0.0) <= run.tolerance else run.tolerance
         proved = report.gap <= allowed
         bound, reached = report.gap, run.objective
@@ -101,7 +101,7 @@ def _pairs(run: Run, at: Vector) -> tuple[Epoch, dict[str, Any]]:
 
 
 class _Claim(NamedTuple):
-    """A certified point with its objective and what is claimed about it."""
+    """A certified point with its objective and the claims about it."""
 
     objective: float
     report: Epoch
@@ -115,7 +115,7 @@ def _exchanges(run: Run, supports: Any, at: Vector) -> Callable[[int], Epoch]:
         floor = supports.tolerance(at, run.tol)
         x, made, bound = supports.advance(at, min(trials, EPOCH_SWAPS), floor)
         if made == 0 and math.isnan(bound):
-            # The support of x cannot reach the sum within its bounds: start from another, if one can.
+            # The support of x cannot reach the sum within its bounds: try another start.
             x, made, bound = supports.advance(supports.start(0, run.rng), MOST_SWAPS, floor)
             if made == 0 and math.isnan(bound):
                 return Epoch(at, 1, 0, Status.SWAP_OPTIMAL, math.inf)
