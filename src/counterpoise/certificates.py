@@ -23,7 +23,7 @@ MOST_ENUMERATED = 6
 
 @dataclasses.dataclass(frozen=True)
 class Certificate:
-    """What is known about a point.
+    """Measures of how far a point is from optimality.
 
     Attributes
     ----------
@@ -32,9 +32,9 @@ class Certificate:
         replaced by ``problem.model(x)``, an upper bound with the same value and slopes at x, here and in ``block_gap``.
         The decrease of F itself may then be larger.
     worst_pair : tuple of int, or None
-        The pair that brings it.
+        The pair with that decrease.
     worst_step : tuple of float, or None
-        By how much the two coordinates then move.
+        The changes of its two coordinates.
     critical_residual : float
         The first-order residual; 0 at a critical point. NaN for a constraint of your own.
     violation : float
@@ -46,23 +46,24 @@ class Certificate:
         Whether the problem's λ is above ``exact_lam``.
     objective : float
     block_gap : float or None
-        The largest decrease that any of the blocks tried can bring, if blocks of more than two were asked for.
+        The largest decrease over the blocks tried; None if ``k`` is 2.
     blocks_tried, blocks_in_all : int
-        0 if none were asked for.
+        0 if ``k`` is 2.
     convex_gap : float or None
         An upper bound on F(x) − F*. If F is convex (f convex and no g, on ``Sum``), F* is the minimum of F. With
         ``AtMost``, or ``TopSum`` and bounds of at least 0, and an x of at most s non-zeros, F* is the least F over
-        points whose non-zeros are among those of x. Semicontinuous coordinates stay 0, or at or above their floors.
+        points whose non-zeros are among those of x. Semicontinuous coordinates at 0 stay 0; the others stay at or above
+        their floors.
         None otherwise.
     swap_gap : float or None
-        With ``level="swap"``: the largest decrease of f + h that was found, by better weights on the support of x and
-        then the exchange of one held coordinate for one outside. On ``Sphere`` it comes from eigenvalues and is exact
-        to the rounding error of the largest one.
+        With ``level="swap"``: the largest decrease of f + h that was found, by better weights on the support of x
+        followed by the exchange of one held coordinate for one outside. On ``Sphere`` it comes from eigenvalues and is
+        exact up to the rounding error of the largest one.
     swap_bound : float or None
         With ``level="swap"``: a proved upper bound on the decrease of f + h by the best weights on the support of x
-        and then one exchange; a coordinate to which these weights give 0 leaves room for another. On ``Sum`` and
-        ``Sphere(signed=True)`` it differs from ``swap_gap`` only by rounding. On ``Sphere()``, where the best weights
-        on a support are not a convex problem, it may be larger, because eigenvalues only bound them.
+        followed by one exchange; a coordinate whose best weight is 0 makes room for another. On ``Sum`` and
+        ``Sphere(signed=True)`` it differs from ``swap_gap`` only by rounding. On ``Sphere()``, where finding the best
+        weights is not a convex problem, it may be larger, because eigenvalues only bound them.
     worst_swap : tuple of int, or None
         The coordinate that leaves (−1 if there is room for another) and the one that enters; None if no exchange
         gains beyond better weights.
@@ -96,7 +97,7 @@ def certify(
     seed: int | None = 0,
     level: str = "pair",
 ) -> Certificate:
-    """Examine a point.
+    """Compute the certificates of a point.
 
     Parameters
     ----------
@@ -104,14 +105,14 @@ def certify(
     x : array of length n
         It may violate the constraints by at most 1e-6 times the largest |xᵢ| of any feasible point.
     theta : float
-        The proximal weight of the definition of CWS; 0 is the strongest claim.
+        The proximal weight in the definition of CWS; 0 gives the strongest claim.
     scan : {"pruned", "all"}
         "pruned" bounds most pairs instead of solving them, "all" solves every one; the gaps agree.
     k, n_blocks, seed : int
         With k from 3 to 6, solve blocks of k coordinates as well: all of them if there are no more than ``n_blocks``,
-        otherwise so many random ones, half of each drawn from the coordinates above their lower bound.
+        otherwise ``n_blocks`` random ones, half of each drawn from the coordinates above their lower bound.
     level : {"pair", "swap"}
-        "swap" looks at exchanges of members of the support as well, for ``TopSum`` and an x of at most s non-zeros.
+        "swap" also examines exchanges of held coordinates, for ``TopSum`` or ``AtMost`` and at most s non-zeros in x.
     """
     if not isinstance(problem, Problem):
         raise TypeError(f"problem is of type {type(problem).__name__}; it must be a counterpoise.Problem.")
@@ -133,7 +134,7 @@ def certify(
     blocks: dict[str, Any] = {}
     pool = pool_for(problem)
     if scan == "pruned" and theta == 0.0 and k == 2 and hasattr(pool, "best_pair"):
-        # Very many columns on the sphere are scanned by products with them.
+        # On the sphere, very many columns are scanned by products with them instead of by kernels.
         at[:] = problem.project(at)
         gap, i, j, di, dj = pool.best_pair(at)
     else:
@@ -166,10 +167,11 @@ def certify(
 
 
 def swap_gap(problem: Problem, x: Vector, pool: Any = None) -> tuple[float, float, int, int, float]:
-    """Return what the best weights on the support of an s-sparse x gain, and what an exchange gains beyond.
+    """Return (own, gain, leaves, enters, bound) for exchanges at an s-sparse x.
 
-    Then who leaves (−1: nobody has to) and who enters (−1: no exchange gains), and a proved bound of what both together
-    can gain. With a ``pool`` the columns are priced without the Gram matrix.
+    ``own`` is the gain of the best weights on the support of x, ``gain`` that of an exchange in addition, and ``bound``
+    a proved bound on their sum. ``leaves`` is −1 if there is room for another coordinate, ``enters`` is −1 if no
+    exchange gains. With a ``pool`` the columns are priced without the Gram matrix.
     """
     strategy = serving(problem, "swap")
     if not strategy.has_supports:
@@ -226,15 +228,15 @@ def convex_members(problem: Problem, x: Vector) -> Any:
 def convex_gap(problem: Problem, x: Vector) -> float | None:
     """Return an upper bound on F(x) − F*, F* the least F if only :func:`convex_members` move; None without members.
 
-    By convexity F(x) − F(z) ≤ ⟨∇f(x), x − z⟩ + h(x) − h(z) (the Frank–Wolfe gap), where the smooth part of h counts to
-    f. The z that maximises the right side is found by filling the pieces of h in the order of their slopes.
+    By convexity F(x) − F(z) ≤ ⟨∇f(x), x − z⟩ + h(x) − h(z) (the Frank–Wolfe gap), where f includes the smooth part of
+    h. The z that maximises the right side is found by filling the pieces of h in the order of their slopes.
     """
     members = convex_members(problem, x)
     return None if members is None else linear_gap(problem, x, members, problem.f.gradient(x))
 
 
 def linear_gap(problem: Problem, x: Vector, members: Any, gradient: Vector) -> float:
-    """Return the bound of :func:`convex_gap` for given members, from the gradient of f at theirs."""
+    """Return the bound of :func:`convex_gap` for given members; ``gradient`` is that of f, used at members only."""
     slopes, h, tree = gradient + smooth_slopes(problem.separable, x), problem.separable, problem.u.tree(problem.n)
     lo, hi, centre, cost = np.maximum(h.lo, h.floor), h.hi, h.centre, h.cost
     if not np.isfinite(lo[members]).all():
@@ -245,7 +247,7 @@ def linear_gap(problem: Problem, x: Vector, members: Any, gradient: Vector) -> f
     cost, centre = cost[:, members], centre[:, members]
     kinked = np.where(edges[:-1, None, :] >= centre[None], cost[None], -cost[None]).sum(axis=1)
     pieces = (slopes[members] + kinked).ravel()
-    # No piece can hold more than what the sum leaves.
+    # A piece can take at most what is left of the sum.
     lengths = np.minimum((edges[1:] - edges[:-1]).ravel(), max(total - float(base.sum()), 0.0))
     z = tree.cheapest(pieces, lengths, np.tile(members, len(edges) - 1), base, total)
     used = pieces[(z > base)[np.tile(members, len(edges) - 1)]]
@@ -259,10 +261,10 @@ def linear_gap(problem: Problem, x: Vector, members: Any, gradient: Vector) -> f
 def critical_residual(problem: Problem, x: Vector) -> float:
     """Return how far 0 is from ∇f + ∂h + ∂g + N_Ω at x.
 
-    On Sum: the largest left slope of a coordinate that can fall minus the smallest right slope of one that
-    can rise at its cost (0 if none). On Sphere: the largest component of G − (xᵀG)x that xᵢ = 0 does not excuse.
-    Where ∂g has several vertices the best one is used, so 0 proves criticality. Zeros that ``AtMost`` keeps at 0, and
-    semicontinuous coordinates at 0, cannot rise.
+    On Sum: the largest left slope of a coordinate that can fall minus the smallest right slope of one that can rise in
+    exchange (0 if there is no such pair). On Sphere: the largest |component| of G − (xᵀG)x, G the slope of F; where
+    xᵢ = 0, only negative components count. Where ∂g has several vertices, the best one is used, so that 0 proves
+    criticality. Zeros that ``AtMost`` keeps at 0, and semicontinuous coordinates at 0, cannot rise.
     """
     h = problem.separable
     gradient = problem.f.gradient(x)
@@ -286,7 +288,7 @@ def critical_residual(problem: Problem, x: Vector) -> float:
 
 
 def _signed_residual(problem: Problem, x: Vector, gradient: Vector, left: Vector, right: Vector, full: bool) -> float:
-    """Return it on the sphere with signs; at xᵢ = 0 the slopes of h, and of −λ|xᵢ| in g, excuse what they can."""
+    """Return the residual on the sphere with signs; at xᵢ = 0 it is less the slopes of h, and of −λ|xᵢ| in g."""
     free, even, zero = gradient + 0.5 * (left + right), 0.5 * (right - left), x == 0.0
     concave = problem.g.subgradient(x, np.where(zero, np.abs(free), free))
     total = np.where(zero, 0.0, gradient + right + concave)
@@ -305,8 +307,8 @@ def exactness_threshold(problem: Problem, theta: float = 0.0) -> float | None:
     * Norm2 on Sum with −b ≤ x ≤ b: ½·max α·√n·b.
     * AtMost: 0, because sparsity is a constraint.
 
-    Here α = Q_ii + Q_jj − 2Q_ij. Without a Gram matrix the maxima are replaced by bounds from column norms. Where f is
-    not quadratic, Q is that of its upper bound, and the slopes are bounded row by row. None where no theorem covers the
+    Here α = Q_ii + Q_jj − 2Q_ij. Without a Gram matrix the maxima are replaced by bounds from column norms. If f is
+    not quadratic, Q is that of its upper bound, and the slopes are bounded row by row. None if no theorem covers the
     problem.
     """
     if problem.g.lam == math.inf:
@@ -317,7 +319,7 @@ def exactness_threshold(problem: Problem, theta: float = 0.0) -> float | None:
 
 
 def check_blocks(problem: Problem) -> None:
-    """Refuse what block steps do not know."""
+    """Refuse terms that block steps do not support."""
     kernel_type = type(problem.g.kernel(problem.separable.lo, problem.separable.hi))
     if not has_body(block_states.propose, kernel_type):
         raise TypeError(

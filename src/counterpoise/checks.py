@@ -1,4 +1,4 @@
-"""Input checks: one sentence that says what is wrong, where, and what would be right."""
+"""Input checks; each error is one sentence that says what is wrong, where, and what would be right."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy.typing as npt
 
 Vector = npt.NDArray[np.float64]
 
-# Data, and with them bounds and totals, lie between these, so that Q = AᵀA, its products and its inverse are far from
-# the ends of double precision. Single precision is kept in a narrower range, in which squares are safe there too.
+# Data, bounds and totals must lie in this range, so that Q = AᵀA, its products and its inverse neither overflow nor
+# underflow. Single-precision data outside the narrower range, where its squares are safe, become double.
 LARGEST, SMALLEST = 1e40, 1e-40
 LARGEST_SINGLE, SMALLEST_SINGLE = 1e15, 1e-15
-# The same for a matrix Q that is given itself, for slopes, costs and λ: the sizes of squares, with room for sums.
+# The range for a given Q and for slopes, costs and λ, which have the size of squares; it leaves room for sums.
 LARGEST_SQUARE, SMALLEST_SQUARE = 1e90, 1e-90
 
 
@@ -79,7 +79,7 @@ def refuse_masked(values: Any, name: str) -> None:
 
 def refuse_non_finite(array: npt.NDArray[Any], name: str) -> None:
     """Name the first NaN or infinity."""
-    # One fast pass; only if the sum of squares overflows are entries checked one by one.
+    # One fast pass; entries are checked one by one only if the sum of squares is not finite.
     if np.isfinite(_sum_of_squares(array)):
         return
     bad = ~np.isfinite(array)
@@ -92,7 +92,7 @@ def refuse_non_finite(array: npt.NDArray[Any], name: str) -> None:
 
 
 def refuse_extreme(array: npt.NDArray[Any], name: str, largest: float = LARGEST, smallest: float = 0.0) -> None:
-    """Refuse non-finite entries, and a largest |entry| outside the range; zeros alone are allowed."""
+    """Refuse non-finite entries, and a largest |entry| outside the range; all zeros are allowed."""
     if _lies_between(array, smallest, largest):
         return
     refuse_non_finite(array, name)
@@ -110,7 +110,7 @@ def refuse_extreme(array: npt.NDArray[Any], name: str, largest: float = LARGEST,
 
 
 def _lies_between(array: npt.NDArray[Any], smallest: float, largest: float) -> bool:
-    """Whether the largest |entry| is surely inside the range; one pass, so False may be wrong."""
+    """Whether one pass proves that the largest |entry| is inside the range; False proves nothing."""
     squares = _sum_of_squares(array)
     return 0.0 < squares <= largest**2 and squares >= array.size * smallest**2
 
@@ -138,7 +138,7 @@ def vector(values: Any, name: str, length: int) -> Vector:
 
 
 def spread(values: Any, name: str, length: int) -> Vector:
-    """Return a finite float vector of the given length from a vector or one number for all."""
+    """Return a finite float vector of the given length from a vector, or from one number for all entries."""
     array = real_array(values, name)
     if array.ndim == 0:
         return np.full(length, float(array))
@@ -154,7 +154,7 @@ def is_sparse(values: Any) -> bool:
 def matrix(values: Any, name: str) -> Any:
     """Return a finite float matrix with at least one row and two columns; CSR and CSC become sorted CSC.
 
-    Numbers whose squares would overflow or vanish are refused; single precision that is near that becomes double.
+    Numbers whose squares would overflow or underflow are refused; single precision close to that becomes double.
     """
     if is_sparse(values):
         import scipy.sparse as sp
@@ -243,7 +243,7 @@ def flag(value: Any, name: str) -> bool:
 
 
 def choice(value: Any, name: str, options: Iterable[str], quoted: bool = True) -> str:
-    """Return one of the words ``options``; a command lists them without quotes."""
+    """Return ``value`` if it is one of ``options``; errors list these without quotes if not ``quoted``."""
     if not isinstance(value, str) or value not in options:
         raise ValueError(f"{name} is {value!r}; it must be one of {', '.join(map(repr if quoted else str, options))}.")
     return value

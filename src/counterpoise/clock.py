@@ -1,6 +1,6 @@
-"""The clock of all runs, which is stopped while kernels are compiled and while AᵀA is formed for the first time.
+"""The clock of all runs, which stops while kernels are compiled and while AᵀA is formed for the first time.
 
-It also notices when the compilation of kernels takes long enough to tell the user.
+This module also tells the user when compiling kernels takes noticeably long.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ UNNOTICED = 1.0
 
 
 class _Pauses(event.Listener):  # type: ignore[misc]
-    """Adds up the time in which at least one thread pauses the clock, or holds or waits for Numba's compiler lock."""
+    """Adds up the time during which any thread pauses the clock, or holds or waits for Numba's compiler lock."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
         self._depth, self._since, self._total = 0, 0.0, 0.0
 
     def on_start(self, event: object) -> None:
-        """Note the outermost of nested pauses; those of several threads are one while they overlap."""
+        """Start timing at the outermost pause; overlapping pauses of several threads count once."""
         with self._guard:
             if self._depth == 0:
                 self._since = time.perf_counter()
             self._depth += 1
 
     def on_end(self, event: object) -> None:
-        """Add the interval when the last one ends."""
+        """Add the interval when the last open pause ends."""
         with self._guard:
             self._depth -= 1
             if self._depth == 0:
@@ -53,9 +53,9 @@ class _Pauses(event.Listener):  # type: ignore[misc]
 
 
 class _Compilations(event.Listener):  # type: ignore[misc]
-    """Adds up the time in which kernels of this package are compiled, and tells the user when it gets noticeable.
+    """Adds up the time spent compiling kernels of this package, and tells the user when it gets noticeable.
 
-    Numba reports every inner function, so that this is asked often; its lock lets one thread compile at a time.
+    Numba also reports every inner function. Its lock lets one thread compile at a time, so none is needed here.
     """
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class _Compilations(event.Listener):  # type: ignore[misc]
         self._since, self._total = 0.0, 0.0
 
     def on_start(self, event: Any) -> None:
-        """Note the outermost kernel; kernels inside it find out how long it takes."""
+        """Record the outermost kernel; at each kernel inside it, check how long it has taken."""
         dispatcher = event.data["dispatcher"]
         if not dispatcher.py_func.__module__.startswith("counterpoise."):
             return
@@ -85,10 +85,10 @@ event.register("numba:compile", _Compilations())
 
 
 def working_seconds() -> float:
-    """Return seconds since some fixed moment, without those of compilation and of the first AᵀA.
+    """Return seconds since some fixed moment, excluding compilation and the first computation of AᵀA.
 
-    A limit such as ``max_time=1`` is thus the same on the first call after installation, which compiles, as on the
-    second. Only differences between two readings mean anything.
+    A limit such as ``max_time=1`` thus means the same on the first call after installation, which compiles, as on the
+    second. Only differences between two readings are meaningful.
     """
     return _pauses.reading()
 

@@ -1,4 +1,4 @@
-"""The sentence that tells users, once a process, why the first result takes long; Numba is not needed to listen."""
+"""Tell users, once per process, that kernels are being compiled; this module does not import Numba."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import multiprocessing
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-# Roughly what the first fit of a tracker compiles for, by benchmarks/startup.py.
+# Approximate compile time of a tracker's first fit, measured by benchmarks/startup.py.
 SECONDS = 10
 
 logger = logging.getLogger("counterpoise")
@@ -16,15 +16,15 @@ _told: list[bool] = []
 
 
 def tell(cached: bool) -> None:
-    """Say that kernels are being compiled, unless that was said before or by the parent of this process.
+    """Announce that kernels are being compiled, once per process and never in a worker process.
 
-    Without a listener it is a logged warning, which Python prints to stderr if logging is not configured; to silence
-    it, use ``logging.getLogger("counterpoise").setLevel("ERROR")``.
+    Without a listener the message is a logged warning, which Python prints to stderr if logging is not configured; to
+    silence it, use ``logging.getLogger("counterpoise").setLevel("ERROR")``.
 
     Parameters
     ----------
     cached : bool
-        Whether the machine code is kept on disk, so that the next process need not compile.
+        Whether the machine code is saved to disk, so that the next process need not compile.
     """
     if _told or multiprocessing.current_process().name != "MainProcess":
         return
@@ -38,7 +38,7 @@ def tell(cached: bool) -> None:
 
 @contextmanager
 def listening(listener: Callable[[str], object]) -> Iterator[None]:
-    """Call ``listener`` with the sentence instead of logging it."""
+    """Pass the message to ``listener`` instead of logging it."""
     _listeners.append(listener)
     try:
         yield

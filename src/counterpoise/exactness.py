@@ -9,12 +9,12 @@ import numpy as np
 
 from counterpoise.terms.separable import is_gapped, is_linear
 
-# Rows of Q per block, where all rows are read.
+# Rows of Q that are read at a time.
 ROWS = 512
 
 
 def binary_on_line(problem: Any, theta: float = 0.0) -> float | None:
-    """Return the threshold of a g that presses towards the bounds; None where no theorem covers the problem."""
+    """Return the threshold of a g that pushes x to its bounds; None if no theorem covers the problem."""
     h = problem.separable
     if not is_linear(h) or is_gapped(h) or problem.u.groups:
         return None
@@ -36,15 +36,16 @@ def _largest_alpha(problem: Any) -> float:
 
 
 def sparse_on_line(problem: Any, theta: float = 0.0) -> float | None:
-    """Return the threshold of TopSum on the line; None where bounds may block the move of the proof."""
+    """Return the threshold of TopSum on the line; None if bounds may block the move that the proof makes."""
     h, u = problem.separable, problem.u
     s = problem.g.kernel(h.lo, h.hi).s
-    # The receiver must have room: with one common upper bound and s·hi ≥ c one of the s largest has it.
+    # The coordinate that receives mass must have room: if all have the same bound hi and s·hi ≥ c, one of the s
+    # largest has room.
     common = (h.hi == h.hi[0]).all() and s * float(h.hi[0]) >= u.c
     if (h.lo != 0.0).any() or not common or is_gapped(h) or u.groups:
         return None
     slope = h.weight[None, :]
-    # Slopes of h differ by this much at most, on its kinks and on its curved pieces up to x = c.
+    # Slopes of h differ by at most this much, at its kinks and on its curved pieces up to x = c.
     kinks: float = 2.0 * float(h.cost.sum(axis=0).max(initial=0.0))
     kinks += float(u.c) * float((h.bend + np.maximum(h.curve, 0.0).sum(axis=0)).max())
     if problem.f.quadratic is None:
@@ -62,13 +63,13 @@ def sparse_on_line(problem: Any, theta: float = 0.0) -> float | None:
 
 
 def sparse_on_arc(problem: Any, theta: float = 0.0) -> float | None:
-    """Return a multiple of max‖Qx‖∞ over feasible x, by the norms of Q's rows, or for x ≥ 0 of their two parts.
+    """Return a multiple of a bound on ‖Qx‖∞: the largest norm of a row of Q, or for x ≥ 0 of its ± parts.
 
-    It holds for h = λ‖x‖₁, which cancels the pull of g on the s largest. Let i be the least of too many non-zeros and j
-    one of the s largest. Turning i into j up to xᵢ = 0 takes λ|xᵢ| off. If f is concave it adds at most
-    |∇ᵢf||xᵢ| + |∇ⱼf|(√2 − 1)|xᵢ|, so that λ > √2·max‖Qx‖∞ suffices; with signs the second term is not positive, because
-    xⱼ would change its sign otherwise, and λ > max‖Qx‖∞ suffices. For other f the first instant of the turn adds at
-    most |∇ᵢf||xⱼ| + |∇ⱼf||xᵢ| and takes λ|xⱼ| off: 2·max‖Qx‖∞.
+    It holds for h = λ‖x‖₁, which cancels g on the s largest. Let i be the smallest non-zero if there are more than s,
+    and j one of the s largest. Rotating i into j until xᵢ = 0 lowers h + g by λ|xᵢ|. If f is concave it raises f by at
+    most |∇ᵢf||xᵢ| + |∇ⱼf|(√2 − 1)|xᵢ|, so that λ > √2·max‖Qx‖∞ suffices; with signs the second term is not positive,
+    because otherwise xⱼ would change its sign, and λ > max‖Qx‖∞ suffices. For other f the rate of change at the start
+    of the rotation is at most |∇ᵢf||xⱼ| + |∇ⱼf||xᵢ| for f and −λ|xⱼ| for h + g: λ > 2·max‖Qx‖∞ suffices.
     """
     signed = problem.u.signed
     if problem.f.quadratic is None or problem.f.value_at_zero != 0.0:

@@ -1,4 +1,4 @@
-"""Note Ctrl-C: methods catch it to return their best point so far, and callers of several methods must know."""
+"""Record Ctrl-C: a method catches it to return its best point, and callers of several methods must know of it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 
 @contextlib.contextmanager
 def noting_interrupts(pressed: list[int] | None = None, delayed: bool = False) -> Iterator[list[int]]:
-    """Note Ctrl-C in a list, a new one by default, and pass it on: at once, or ``delayed`` at the end of the block.
+    """Record Ctrl-C in a list, a new one by default, and pass it on: at once, or if ``delayed`` at the block's end.
 
     Outside the main thread, where Python delivers no signals, the list stays empty.
     """

@@ -1,4 +1,4 @@
-"""Problem = f + h + g with u(x) = 0, and what a run returns."""
+"""Problems F = f + h + g with u(x) = 0, and the results of runs."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class Problem:
     Parameters
     ----------
     f : LeastSquares, Quadratic, Huber, Downside, HuberDownside, Logistic or Loss
-        Where f is not quadratic, steps and certificates are those of :meth:`model`.
+        If f is not quadratic, steps and certificates use its quadratic :meth:`model`.
     h : Bounds, Linear, Ridge, AbsoluteDeviation, SemiContinuous, a term of your own, or a sum of them, optional
     g : TopSum, AtMost, Norm2, ConcaveQuadratic or a term of your own, optional
     u : Sum, Sphere or a constraint of your own
     constant : float
-        Added to the objective, never to the steps.
+        Added to the objective; it does not affect steps.
     name : str
 
     Examples
@@ -94,7 +94,7 @@ class Problem:
         self.n, self.constant, self.name = f.n, number(constant, "constant"), name
         self.separable, self._separable_constant = compile_separable(h, self.n)
         if g is None and is_gapped(self.separable):
-            self.g = AtMost(self.n)  # for its exchanges, which know that coordinates may be 0
+            self.g = AtMost(self.n)  # its exchanges know that coordinates may be 0
         if self.u.weights is not None:
             _ = self.unweighted
             return
@@ -103,7 +103,7 @@ class Problem:
 
     @property
     def offset(self) -> float:
-        """What F adds to the values of its terms: ``constant`` and the constant of h."""
+        """The constant part of F: ``constant`` plus the constant of h."""
         return float(self.constant + self._separable_constant)
 
     @cached_property
@@ -157,26 +157,26 @@ class Problem:
         return self.value_and_resolution(vector(x, "x", self.n))[0]
 
     def violation(self, x: Any) -> float:
-        """Return the distance from feasibility: the larger of that to the bounds and |u|."""
+        """Return the distance from feasibility: the largest violation of the bounds, of u(x) = 0 and of g."""
         x = vector(x, "x", self.n)
         if self.u.weights is not None:
             return max(distance_to_bounds(self.separable, x), self.unweighted.violation(self.u.weights * x))
         missed = max(distance_to_bounds(self.separable, x), self.u.violation(x))
-        # A g that is a constraint says how far x is from keeping it.
+        # Only a g that is a constraint has a violation.
         return float(max(missed, self.g.violation(x))) if hasattr(self.g, "violation") else missed
 
     @cached_property
     def most_nonzeros(self) -> int:
-        """How many coordinates may be non-zero: n, or fewer if g is a constraint on their number."""
+        """The largest allowed number of non-zeros: n, or fewer if g limits it."""
         return int(min(self.g.s, self.n)) if hasattr(self.g, "violation") else self.n
 
     @cached_property
     def is_convex_set(self) -> bool:
-        """Whether the bounds and a g that is a constraint leave a convex part of {u(x) = 0}."""
+        """Whether the bounds, and g if it is a constraint, are convex constraints; u is not considered."""
         return self.most_nonzeros == self.n and not is_gapped(self.separable)
 
     def project(self, x: Any) -> Vector:
-        """Return the feasible point nearest to x, or with ``AtMost``, ``SemiContinuous`` or weights a nearby one."""
+        """Return the nearest feasible point to x; with ``AtMost``, ``SemiContinuous`` or weights, a nearby one."""
         if self.u.weights is not None:
             return np.asarray(self.unweighted.project(self.u.weights * vector(x, "x", self.n)) / self.u.weights)
         x = vector(x, "x", self.n)
@@ -187,7 +187,7 @@ class Problem:
             return near
         from counterpoise.rules import near_point
 
-        near[(x == 0.0) & (np.abs(near) <= FEASIBLE * self.scale)] = 0.0  # rounding is no reason to hold a coordinate
+        near[(x == 0.0) & (np.abs(near) <= FEASIBLE * self.scale)] = 0.0  # do not hold a coordinate because of rounding
         return near_point(self, near)
 
     def start(self, seed: int | None = 0) -> Vector:
@@ -204,13 +204,13 @@ class Problem:
         """
         h = self.separable
         f, g = self.f.value(x), self.g.value(x)
-        # The last term is the effect of rounding x itself, which does not vanish with x.
+        # The last term is the effect of rounding x itself, which does not vanish as x → 0.
         size = self.f.size(x) + separable_size(h, x) + abs(g) + abs(self.constant) + self._least_size
         return f + separable_value(h, x) + g + self.offset, float(np.finfo(float).eps) * size
 
     @cached_property
     def _least_size(self) -> float:
-        """Change of f by rounding of x, over 64 ε: 2·max|Q_ij|·(what bringing x back onto u(x) = 0 may move)²."""
+        """Change of f due to rounding x, over 64 ε: 2·max|Q_ij|·d², if restoring u(x) = 0 moves x by up to d."""
         bend = float((self.f.reach**2 + self.separable.bend).max())
         change = math.sqrt(bend) * ROUNDED * (32 + self.n) * self.scale
         return float(change * change / (32.0 * np.finfo(float).eps))
@@ -224,10 +224,10 @@ class Problem:
 
     def is_feasible(self, x: Vector) -> bool:
         """Return whether x is within its bounds and u(x) = 0, up to the rounding error of a sum of n terms."""
-        # What has to be 0 is 0, not small.
+        # Coordinates that must be 0 are exactly 0, not small.
         if np.count_nonzero(x) > self.most_nonzeros or not keeps_floors(self.separable, x):
             return False
-        # A sum of n terms rounds by about √n·ε of their total: 4e-16 of it is far above what exact steps leave.
+        # Rounding of a sum grows with its terms: 4e-16 of Σ|xᵢ| is far above the error that exact steps leave.
         return self.violation(x) <= FEASIBLE * max(self.scale, 4e-4 * float(np.abs(x).sum()))
 
     def variant(self, **changes: float) -> Problem:
@@ -253,10 +253,10 @@ class Problem:
         return g
 
     def model(self, x: Vector, mix: float = 1.0) -> Problem:
-        """Return the problem with the quadratic model of f at x in the place of f; itself if f is quadratic.
+        """Return the problem with f replaced by its quadratic model at x; itself if f is quadratic.
 
-        Both have the same F and the same slopes at x. With mix = 1 the model is nowhere below F, so that a step which
-        lowers it lowers F by at least as much; with mix = 0 it has the curvature of f at x.
+        Both have the same F and the same slopes at x. With mix = 1 the model is nowhere below F, so that a step that
+        lowers the model lowers F by at least as much; with mix = 0 the model has the curvature of f at x.
         """
         if self.f.quadratic is self.f:
             return self
@@ -272,7 +272,7 @@ class Problem:
             raise ValueError(f"method {method!r} needs a quadratic f, which {type(self.f).__name__} is not.")
 
     def terms(self) -> Terms:
-        """Return the problem for kernels, with state of its own; bring it to a point with ``sweep.start``."""
+        """Return the problem for kernels, with its own state; ``sweep.start`` initialises the state at a point."""
         g = self.g.kernel(self.separable.lo, self.separable.hi)
         room = np.empty((WORK_ROWS, self.n)), np.empty(2 * self.n, dtype=np.int64)
         return Terms(self.f.kernel(), self.separable, g, self.u.kernel(self.separable), *room)
@@ -292,14 +292,14 @@ class Status(enum.Enum):
 
 
 class Result(dict[str, Any]):
-    """A dictionary whose keys are attributes, as SciPy's ``OptimizeResult`` is, which it does not import.
+    """A dictionary with attribute access, like SciPy's ``OptimizeResult`` but without importing SciPy.
 
     Attributes
     ----------
     x : array
         The best point found.
     objective : float
-        ``problem.objective(x)``; after a time limit or an interrupt up to its rounding error.
+        ``problem.objective(x)``; after a time limit or an interrupt, equal to it up to rounding error.
     status : Status
     success : bool
         Whether the point is certified.
@@ -313,8 +313,8 @@ class Result(dict[str, Any]):
     history : array
         Rows (iteration, seconds, objective of the best point so far).
     cws_gap : float
-        The largest decrease that any pair offers at x; NaN if the run ended before a scan. Where f is not quadratic it
-        is the decrease of ``problem.model(x)``, an upper bound of F: pairs may lower F itself by more.
+        The largest decrease that any pair offers at x; NaN if the run ended before a scan. If f is not quadratic, it is
+        the decrease of ``problem.model(x)``, an upper bound of F; pairs may lower F itself by more.
     tolerance : float
         The value that ``cws_gap`` was compared with.
     convex_gap : float or None
@@ -345,7 +345,7 @@ class Result(dict[str, Any]):
         return [*super().__dir__(), *self]
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write a page about the run, one HTML file that loads nothing; see :func:`counterpoise.report.run_report`."""
+        """Write a self-contained HTML page about the run; see :func:`counterpoise.report.run_report`."""
         from counterpoise.report import run_report
 
         return run_report(self, **options).write(path)

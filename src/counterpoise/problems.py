@@ -1,6 +1,6 @@
-"""The paper's four problems and sparse PCA with signs, each naming its f, h, g and u.
+"""The paper's four problems, and sparse PCA with signs.
 
-``objective`` is the paper's tabulated value.
+For the former, ``objective`` is the value in the paper's tables.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from counterpoise.terms.smooth import LeastSquares
 
 
 class _Preset(Problem):
-    """A problem whose constant or h depends on λ too, so that a variant is built anew around the same f."""
+    """A problem whose constant or h also depends on λ, so that a variant rebuilds every term except f."""
 
     def _build(self, f: Any, g: Any, c: float) -> None:
         raise NotImplementedError
 
     def variant(self, **changes: float) -> Problem:
-        """Return the same problem with other s or lam; f and its AᵀA are shared."""
+        """Return the same problem with another s or lam; f and its AᵀA are shared."""
         other = object.__new__(type(self))
         other._build(self.f, self._other_g(changes), getattr(self.u, "c", 0.0))
         return other
@@ -74,7 +74,7 @@ class SPCA(_Preset):
     Parameters
     ----------
     A : array or sparse matrix, samples × variables
-        Centred, and scaled if correlations are meant: AᵀA is the matrix whose sparse components are wanted.
+        Centred, and also scaled if correlations are meant: AᵀA is the matrix whose sparse components are wanted.
     s : int
         How many loadings are free of the penalty.
     lam : float
@@ -128,7 +128,7 @@ def _check_total(c: float, n: int) -> float:
 
 
 def _warn_of_parity(problem: Problem, c: float) -> None:
-    """Say what happens when no binary point has the sum c although the penalty asks for one."""
+    """Warn if λ is large enough to force binary points but no binary point has the sum c."""
     if c == int(c) and (int(c) - problem.n) % 2 == 0:
         return
     threshold = exactness_threshold(problem)

@@ -1,15 +1,15 @@
-"""Which strategy serves a pair (g, u): solvers and certificates ask here instead of testing for types.
+"""Registry of strategies by the types of g and u, used by solvers and certificates instead of type tests.
 
-A *strategy* is a class whose instances are made from a problem. What it must have depends on what is asked of it:
+A *strategy* is a class whose instances are made from a problem. Which of these it needs depends on its use:
 
-``refusal(problem)``           a sentence why it cannot serve a problem, or None (static)
-``pool_for(problem)``          what prices columns where there are very many, or None (static)
+``refusal(problem)``           a sentence saying why it cannot serve a problem, or None (static)
+``pool_for(problem)``          an object that prices columns if there are very many, or None (static)
 ``has_supports``               whether its points have at most ``s`` non-zeros, which exchanges are defined for
 ``threshold(problem, theta)``  λ above which every CWS point is sparse or binary, or None (static)
 ``plan``, ``limits``, ``start``, ``child``, ``descend``   for ``search``, see :mod:`counterpoise.solvers.search`
 ``advance``, ``tolerance``, ``weighted``, ``gap``         for ``swap`` and ``certify(level="swap")``
-``for_losses``                 the class that takes its place where f is not quadratic, with ``takes_losses = True``
-``enumeration()``              for ``exact``: what there is to enumerate, how many, and the function that does it
+``for_losses``                 the class that replaces it if f is not quadratic, with ``takes_losses = True``
+``enumeration()``              for ``exact``: what is enumerated, how many there are, and the function that does it
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _strategies: dict[tuple[type, type], Any] = {}
 
 
 def register(g: type, u: type, strategy: Any) -> None:
-    """Let ``strategy`` serve problems whose terms are of the types g and u; it is a class, or "module:name"."""
+    """Register ``strategy``, a class or "module:name", for problems whose terms have the types g and u."""
     _strategies[g, u] = strategy
 
 
@@ -48,13 +48,13 @@ def _imported(strategy: Any) -> Any:
 
 
 def pool_for(problem: Any) -> Any:
-    """Return what prices the columns of a problem with very many of them, or None."""
+    """Return the object that prices the columns of a problem with very many of them, or None."""
     strategy = strategy_for(problem)
     return None if strategy is None else strategy.pool_for(problem)
 
 
 def serving(problem: Any, method: str) -> Any:
-    """Return the strategy class that serves a problem, or refuse in a sentence that names the method."""
+    """Return the strategy class that serves a problem, or raise an error that names the method."""
     strategy = strategy_for(problem)
     if strategy is None:
         g = f"g is {type(problem.g).__name__}" if problem.g.lam > 0.0 else "there is no g"

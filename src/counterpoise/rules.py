@@ -1,8 +1,8 @@
-"""Feasible points under floors, a number of non-zeros and groups, or the proof that there is none.
+"""Find feasible points under floors, a limit on non-zeros and group limits, or prove that there are none.
 
-``SemiContinuous`` and ``AtMost`` leave a set that is not convex. Once it is known which coordinates are held, that is
-may be non-zero, only a box, a sum and limits of groups remain. Simple orders of the coordinates find such a set in most
-cases; otherwise an integer program finds one or proves that there is none.
+``SemiContinuous`` and ``AtMost`` make the feasible set non-convex. Once it is known which coordinates are *held*, that
+is, may be non-zero, only a box, a sum and group limits remain. Taking coordinates in simple orders finds a held set in
+most cases; otherwise an integer program finds one or proves that there is none.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from counterpoise.terms.constraint import Sum
 
 # Tolerance of limits for rounding, relative to the size of x.
 ROUNDING = 1e-12
-# Up to this many sets of coordinates are all tried; beyond that the integer program decides.
+# Up to this many sets of coordinates, all are tried; beyond that the integer program decides.
 FEW_SETS = 500
-# Seconds of the integer program, and of each attempt to find out which rule is in the way.
+# Time limits in seconds: of the integer program, and of each attempt to find the rule that is in the way.
 PROOF_SECONDS, REASON_SECONDS = 60.0, 1.0
 # x is scaled to this size for the integer program, whose tolerances are absolute and around 1e-6.
 PROGRAM_SCALE = 1e3
-# Sets that the integer program may propose although they miss a limit by less than its tolerance.
+# How many infeasible sets the integer program may propose, because its tolerance is wider than ours.
 NEAR_MISSES = 50
 
 
 class Rules(NamedTuple):
-    """What a point must keep: x is 0 or in [least, most], at most s are non-zero, and u(x) = 0 with its groups."""
+    """Constraints on a point: xᵢ is 0 or in [least, most], at most s are non-zero, and u(x) = 0 with its groups."""
 
     least: Vector
     most: Vector
@@ -45,7 +45,7 @@ class Rules(NamedTuple):
 
     @property
     def n(self) -> int:
-        """How many coordinates there are."""
+        """The number of coordinates."""
         return len(self.least)
 
     def can_hold(self, held: Any) -> bool:
@@ -71,7 +71,7 @@ class Rules(NamedTuple):
         return free
 
     def names_near(self, x: Vector) -> list[int] | None:
-        """Return coordinates that can keep all rules, the largest of x first; None if simple orders find none."""
+        """Return a held set that allows a feasible point, preferring large |xᵢ|; None if simple orders find none."""
         if int(self.must.sum()) > self.s:
             return None
         by_size = np.argsort(-np.abs(x), kind="stable")
@@ -83,7 +83,7 @@ class Rules(NamedTuple):
         return None
 
     def _choose(self, order: Any, x: Vector) -> list[int] | None:
-        """Take coordinates in order: those that must be, those that groups need, then the others, up to s."""
+        """Hold up to s coordinates: those that must be held, then those that groups need, then others in order."""
         held = [int(i) for i in np.flatnonzero(self.must)]
         taken = set(held)
         order = [int(i) for i in order if self._open[i] and not self.must[i]]
@@ -124,14 +124,14 @@ class Rules(NamedTuple):
         return held if enough else None
 
     def any_names(self, seconds: float) -> list[int] | None:
-        """Return coordinates that can keep all rules, None if there are none; refuse what takes too long to decide."""
+        """Return a held set that allows a feasible point, None if there is none; raise an error if time runs out."""
         sets = list(itertools.islice(self.all_sets(), FEW_SETS + 1))
         if len(sets) <= FEW_SETS:
             return next((held for held in sets if self.can_hold(held)), None)
         return _IntegerProgram(self).names(seconds)
 
     def in_the_way(self) -> str:
-        """Return which kind of rule, if it alone were dropped, would make the problem feasible."""
+        """Say which kind of rule, if dropped alone, would make the problem feasible."""
         n, nothing = self.n, np.zeros(self.n)
         for what, other in (
             ("without the limits of the groups", self._replace(u=Sum(self.u.c)) if self.u.groups else None),
@@ -151,7 +151,7 @@ class Rules(NamedTuple):
 
 
 class InfeasibleError(ValueError):
-    """No point keeps all rules together; ``reason`` says which kind of rule is in the way."""
+    """No point satisfies all rules; ``reason`` says which kind of rule is in the way."""
 
     def __init__(self, s: int, reason: str) -> None:
         super().__init__(
@@ -199,8 +199,8 @@ def sparse_unit(problem: Any, x: Vector) -> Vector:
 class _IntegerProgram:
     """Find x and binary z with leastᵢzᵢ ≤ xᵢ ≤ mostᵢzᵢ, Σz ≤ s, Σx = c and the groups' limits, by HiGHS.
 
-    Its tolerances are wider than ours: a set that misses a rule by less than they allow is cut off, and the program is
-    solved again.
+    HiGHS has wider tolerances than ours: a proposed set that misses a rule by less than they allow is cut off, and the
+    program is solved again.
     """
 
     def __init__(self, rules: Rules) -> None:
@@ -228,7 +228,7 @@ class _IntegerProgram:
         )
 
     def names(self, seconds: float) -> list[int] | None:
-        """Return coordinates that can keep all rules, None if there are none."""
+        """Return a held set that allows a feasible point, None if there is none."""
         for _ in range(NEAR_MISSES):
             found = _in_a_thread(self._solve, seconds)
             if found.status == 2:
@@ -260,7 +260,7 @@ class _IntegerProgram:
         )
 
     def _cut_off(self, held: list[int]) -> None:
-        """Ask for another set: Σ_{i∈held} zᵢ − Σ_{i∉held} zᵢ ≤ |held| − 1."""
+        """Exclude this set by Σ_{i∈held} zᵢ − Σ_{i∉held} zᵢ ≤ |held| − 1."""
         from scipy.optimize import LinearConstraint
 
         signs = np.full(self.rules.n, -1.0)
@@ -270,7 +270,7 @@ class _IntegerProgram:
 
 
 def _in_a_thread(solve: Any, seconds: float) -> Any:
-    """Return ``solve(seconds)``; Ctrl-C ends the wait for it, which a call of a C library would not notice."""
+    """Return ``solve(seconds)``, run in a thread so that Ctrl-C takes effect while a C library is busy."""
     found: Future[Any] = Future()
 
     def work() -> None:

@@ -48,7 +48,7 @@ def some(names: Iterable[Any], most: int = 5) -> str:
 
 
 def suggest(name: Any, known: Iterable[Any], otherwise: str = "there are {}", quoted: bool = False) -> str:
-    """Return "did you mean …" with up to three names like a word, in any case, or list the known names.
+    """Return "did you mean …" with up to three similar names, ignoring case, or list the known names.
 
     Examples
     --------
@@ -129,7 +129,7 @@ def percent(share: float, digits: int | None = None) -> str:
 
 
 def rounded_up(bound: float) -> str:
-    """Format a bound with two digits, rounded up so that a sentence with it stays true."""
+    """Format an upper bound with two digits, rounded up so that it stays a bound."""
     return f"{decimal.Context(prec=2, rounding=decimal.ROUND_CEILING).create_decimal_from_float(bound):.1e}"
 
 
@@ -149,9 +149,9 @@ def as_seconds(seconds: float) -> str:
 
 
 def lacking(need: str, *packages: str) -> ImportError:
-    """Return an error that says what needs which packages, and how to install them.
+    """Return an error that says which packages are needed for what, and how to install them.
 
-    The hint names packages and no extra of counterpoise: pip finds packages anywhere, an extra only in a clone.
+    The hint names packages, not an extra of counterpoise, which pip would find only in a clone.
 
     Examples
     --------
@@ -169,7 +169,7 @@ def require(need: str, *packages: str) -> Any:
     Raises
     ------
     ImportError
-        If some are not installed; ``need`` opens its sentence, such as "A plot needs".
+        If some are not installed; its message begins with ``need``, such as "A plot needs".
     """
     found, absent = [], []
     for name in packages:

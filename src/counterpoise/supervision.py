@@ -35,7 +35,7 @@ _LOOK_AGAIN = object()
 
 
 class Supervised(Protocol):
-    """What a supervisor requires of a run."""
+    """The part of a run that a supervisor uses."""
 
     max_time: float | None
     limits: Limits
@@ -91,7 +91,7 @@ def under(supervisor: Supervisor | None) -> Iterator[None]:
 
 @contextmanager
 def inline() -> Iterator[None]:
-    """Let one supervised function run in this thread, for work so short that a thread would be a large part of it.
+    """Run supervised functions in this thread, for work so short that starting a thread would cost as much.
 
     Ctrl-C then waits for the kernel that is running and raises KeyboardInterrupt; warnings and callbacks are dropped.
     """
@@ -108,7 +108,7 @@ class Supervisor:
         self.limits = Limits()
         self.run: Any = None  # the outermost run, a Supervised
         self.requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
-        # Set when the caller has left the method behind.
+        # True once the caller no longer waits for the method.
         self.gone = False
 
     def attach(self, run: Supervised) -> None:
@@ -170,7 +170,7 @@ def _supervise(work: Callable[[], Any]) -> Any:
             outcome.put((None, error))
         supervisor.requests.put(None)
 
-    # joblib stores ``parallel_config`` per thread, so it is copied to the new one; not imported, it holds none.
+    # joblib stores ``parallel_config`` per thread, so it is copied to the new one; nothing to copy if not imported.
     backend = getattr(sys.modules.get("joblib.parallel"), "_backend", None)
     configured = getattr(backend, "config", None)
     if sys.is_finalizing():
@@ -229,7 +229,7 @@ def _interrupted(supervisor: Supervisor, outcome: Any) -> Any:
 
 
 def warn(message: str) -> None:
-    """Warn the user, at the place outside this package that called it, from whichever thread."""
+    """Warn from any thread, attributing the warning to the caller outside this package."""
     supervisor = supervision()
     if supervisor is not None:
         supervisor.ask(_warn_here, message)

@@ -1,8 +1,7 @@
 """Compile all kernels in advance, for ``counterpoise compile``.
 
 A recipe runs the methods and estimators of one kind of problem on tiny data, so that every entry point is called with
-the types that users' data has. Recipes share few kernels, and each is run by one process; processes take the next one
-when they are done, the longest first.
+the types of users' data. Recipes share few kernels. Processes take them one by one, the longest first.
 """
 
 from __future__ import annotations
@@ -23,20 +22,20 @@ import numpy as np
 
 import counterpoise as cp
 
-# Asks a process for its report, instead of another recipe.
+# Sent to a process instead of a recipe's name to ask for its report.
 REPORT = "report"
 RULES = ("hybrid", "cyclic", "random", "greedy", "semi-greedy")
 
 
 def _table(columns: int = 30) -> tuple[Any, Any]:
-    """Return A and y; with few columns searches enumerate all supports and leave kernels out."""
+    """Return A and y; with few columns a search would enumerate all supports and skip kernels."""
     rng = np.random.default_rng(0)
     A = rng.standard_normal((20, columns))
     return A, A[:, :4].mean(axis=1) + 0.1 * rng.standard_normal(len(A))
 
 
 def _pairs(problem: cp.Problem) -> None:
-    """Run pair steps by all rules, all scans, and the single step that plots take."""
+    """Run pair steps with all rules, all scans, and the single step that plots use."""
     from counterpoise.kernels import sweep
 
     for rule in RULES:
@@ -48,7 +47,7 @@ def _pairs(problem: cp.Problem) -> None:
 
 
 def _beyond_pairs(problem: cp.Problem) -> None:
-    """Run the methods and the certificate that look at more than pairs."""
+    """Run the methods and the certificate that go beyond pairs."""
     cp.minimize(problem, method="search")
     x = cp.minimize(problem, method="swap").x
     if hasattr(problem.g, "s"):
@@ -63,7 +62,7 @@ def _tracking() -> None:
     _pairs(problem)
     _beyond_pairs(problem)
     cp.minimize(SIT(*_table(8), s=3, lam=1e3), method="exact")
-    # Below the exactness threshold a search goes another way.
+    # Below the exactness threshold a search uses other kernels.
     cp.minimize(problem.variant(lam=1e-3), method="search")
     tracker = cp.IndexTracker(3, random_state=0).fit(A / 100.0, y / 100.0)
     assert tracker.problem_ is not None
@@ -71,7 +70,7 @@ def _tracking() -> None:
 
 
 def _rules() -> None:
-    """Portfolios with floors, groups and costs."""
+    """Fit portfolios with floors, groups and costs."""
     A, y = (values / 100.0 for values in _table())
     even = np.full(30, 1.0 / 30.0)
     groups, limits = ["a"] * 15 + ["b"] * 15, {"a": (0.2, 0.8)}
@@ -132,7 +131,7 @@ def _blocks() -> None:
 
 
 def _columns() -> None:
-    """Data of many columns, for which AᵀA is not kept, or only where it is sparse."""
+    """Run methods as with many columns: AᵀA is not stored, or stored as a sparse matrix."""
     from scipy.sparse import csc_array
 
     A, y = _table()
@@ -161,19 +160,19 @@ RECIPES: dict[str, Callable[[], None]] = {
 
 
 class Prepared(NamedTuple):
-    """What :func:`compile_kernels` did.
+    """Result of :func:`compile_kernels`.
 
     Attributes
     ----------
     kernels : int
-        Compiled functions, by function and types, that are ready.
+        Number of compiled functions that are ready, counted once per argument types.
     compiled : int
-        Those of them that were not in the cache before.
+        Number of those that were not in the cache before.
     seconds : float
     folder : Path or None
-        Where the cache is; None if no folder for it can be written.
+        The folder of the cache; None if no folder is writable.
     lost : list of str
-        Functions that were compiled but did not reach the cache, for example because the disk is full.
+        Functions that were compiled but not saved to the cache, for example because the disk is full.
     """
 
     kernels: int
@@ -184,14 +183,14 @@ class Prepared(NamedTuple):
 
 
 def compile_kernels(jobs: int | None = None, progress: Callable[[str, int], object] | None = None) -> Prepared:
-    """Compile all kernels that methods, problems and estimators use, in processes of their own, into the cache.
+    """Compile all kernels that methods, problems and estimators use into the cache, in separate processes.
 
     Parameters
     ----------
     jobs : int, optional
-        Processes at a time; by default one per core.
+        Number of processes; by default one per core.
     progress : callable, optional
-        Called with the name of a recipe that has begun and the number of those that are done.
+        Called with the name of each recipe when it begins and the number of recipes that are done.
 
     Raises
     ------
@@ -216,7 +215,7 @@ def compile_kernels(jobs: int | None = None, progress: Callable[[str, int], obje
         workers = [stack.enter_context(_Worker()) for _ in range(count)]
         for each in [threads.submit(work, worker) for worker in workers]:
             each.result()
-        # One after the other, now that no other process writes to the cache.
+        # One after the other, because a report may write to the cache.
         reports = [worker.ask(REPORT) for worker in workers]
     ready = {kernel: False for report in reports for kernel in report["loaded"]}
     ready |= {kernel: True for report in reports for kernel in report["compiled"]}
@@ -247,7 +246,7 @@ class _Worker:
         self.process.communicate()
 
     def ask(self, name: str) -> Any:
-        """Let the process run a recipe, or report, and return its answer."""
+        """Make the process run a recipe or report, and return its answer."""
         assert self.process.stdin is not None and self.process.stdout is not None
         print(name, file=self.process.stdin, flush=True)
         line = self.process.stdout.readline()
@@ -258,9 +257,9 @@ class _Worker:
 
 
 def _report() -> dict[str, Any]:
-    """Return which kernels this process compiled or loaded, and where they are kept; keep those that got lost.
+    """Return which kernels this process compiled or loaded, and the cache's folder; save missing kernels again.
 
-    Of two processes that write to the index of a function at the same moment, one loses its entry.
+    If two processes write to the index of a function at the same time, one of them loses its entry.
     """
     from numba.core.dispatcher import Dispatcher
 
@@ -286,13 +285,13 @@ def _report() -> dict[str, Any]:
 
 
 def _is_kept(function: Any, types: Any) -> bool:
-    """Return whether the index on disk has a function for these types."""
+    """Return whether the index on disk has an entry for these types."""
     key = function._cache._index_key(types, function.targetctx.codegen())
     return key in function._cache._cache_file._load_index()
 
 
 def _serve() -> None:
-    """Answer what comes in."""
+    """Run the recipes named on standard input and print their answers."""
     from counterpoise import compiling
 
     warnings.simplefilter("ignore")

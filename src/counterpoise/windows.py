@@ -18,13 +18,13 @@ from counterpoise.tables.prices import check_labels, only_column
 
 Rows = npt.NDArray[np.intp]
 
-# By default a portfolio is held for this part of the rows that it was fitted on.
+# By default a portfolio is held for window // STEPS_PER_WINDOW rows.
 STEPS_PER_WINDOW = 4
 PREVIOUS = "previous_weights"
 
 
 class Split(NamedTuple):
-    """Rows to fit on, and the rows start, …, stop − 1 to hold."""
+    """The rows to fit on, and the rows start, …, stop − 1 during which the portfolio is held."""
 
     train: Rows
     start: int
@@ -32,7 +32,7 @@ class Split(NamedTuple):
 
 
 class Data:
-    """Checked returns and index on the same rows; gives results the labels of the input."""
+    """Validated returns and index on the same rows; labels results like the input."""
 
     def __init__(self, returns: Any, index: Any) -> None:
         returns, self.native = to_pandas(returns, dated=True)
@@ -57,7 +57,7 @@ class Data:
     def _numbers(self, values: Any, name: str, dimensions: int) -> Vector:
         refuse_unusable(name, values)
         if is_pandas(values, "DataFrame") or is_pandas(values, "Series"):
-            # Keep missing values, which are reported with their row; nullable numbers become objects.
+            # Keep missing values, which are reported with their row; nullable dtypes become objects.
             numeric = all(getattr(kind, "kind", "O") in "biuf" for kind in np.atleast_1d(values.dtypes))
             values = values if numeric else values.astype(object).where(values.notna(), np.nan)
         array = float_array(values, name)
@@ -91,16 +91,16 @@ class Data:
         return f"row {row}, column {where[1] if self.names is None else self.names[where[1]]}"
 
     def row_label(self, row: int) -> str:
-        """Return a row's day, or its number."""
+        """Return the day of a row, or its number if there are no labels."""
         return str(row) if self.labels is None else day_label(self.labels[row])
 
     def part(self, rows: Rows) -> tuple[Any, Any]:
-        """Return some rows in the types of the input."""
+        """Return the returns and the index of some rows, in the types of the input."""
         returns = self.R[rows] if self.frame is None else self.frame.iloc[rows]
         return returns, self.y[rows] if self.series is None else self.series.iloc[rows]
 
     def labelled(self, values: Vector, name: str | None = None, rows: Any = None) -> Any:
-        """Return weights, or values or weights of some rows, with their labels if the returns are a DataFrame."""
+        """Return weights by name, or values or weights by row, labelled if the returns are a DataFrame."""
         if self.frame is None:
             return values
         import pandas
@@ -111,7 +111,7 @@ class Data:
 
 
 def splits_of(data: Data, window: Any, step: Any, expanding: bool, splitter: Any) -> list[Split]:
-    """Return the windows, checked."""
+    """Return the validated windows."""
     if splitter is not None:
         if window is not None or step is not None or expanding:
             raise ValueError("Both a splitter and window, step or expanding are given; give one or the other.")
@@ -199,9 +199,9 @@ def own_weights(tracker: Any, data: Data) -> tuple[Vector, float]:
 
 
 def weights_of(values: Any, names: Any, n: int, what: str) -> Vector:
-    """Return n finite weights from a Series or mapping of names, an array, one number for all, or None for nothing.
+    """Return n finite weights from a Series or mapping by name, an array, one number for all, or None for zeros.
 
-    Names that are not mentioned have the weight 0.
+    Names that are not mentioned get the weight 0.
     """
     if values is None:
         return np.zeros(n)
@@ -247,7 +247,7 @@ def weights_after(fitted: Any, names: Any, n: int) -> Vector:
 def fits_of(
     tracker: Any, data: Data, splits: list[Split], held: Callable[[], Vector] | None, n_jobs: int | None
 ) -> Generator[Any, None, None]:
-    """Yield the fitted trackers in order; each gets the weights held by then, if those are given."""
+    """Yield the fitted trackers in order; if ``held`` is given, each after the first gets the weights held by then."""
     import joblib
 
     if held is not None or joblib.effective_n_jobs(n_jobs) == 1 or len(splits) == 1:
@@ -279,7 +279,7 @@ def _fit(tracker: Any, data: Data, split: Split, parameters: dict[str, Any]) -> 
     if parameters:
         fitted.set_params(**{str(_previous_key(tracker)): parameters[PREVIOUS]})
     try:
-        # Some estimators return nothing.
+        # Do not use the return value: fit of some estimators returns None.
         fitted.fit(*data.part(split.train))
     except Exception as error:
         first, last = (data.row_label(int(split.train[k])) for k in (0, -1))
