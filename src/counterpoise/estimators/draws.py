@@ -144,7 +144,7 @@ class Split:
 
     @property
     def reference(self) -> Labels:
-        """All splits that ``labels`` was drawn from, with equal probability: ``draws``, and mirror images if mirrored."""
+        """All splits that ``labels`` was drawn from with equal probability: ``draws``, and any mirror images."""
         return np.vstack([self.draws, 1 - self.draws]) if self.mirrored else self.draws
 
     def plot(self, ax: Axes | None = None) -> Axes:
