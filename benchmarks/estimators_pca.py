@@ -1,8 +1,8 @@
-"""Ten non-negative sparse components of digits and MNIST: adjusted variance and seconds, ours and the peers.
+"""Ten non-negative sparse components of digits and MNIST: adjusted variance and seconds, against peers.
 
-Every method is scored by one function, the QR-adjusted variance of its components on the centred data, and has the same
-number of non-zeros. Peers that work on a covariance are given it, formed on their clock. MNIST is found in the folder
-named by COUNTERPOISE_DATA.
+All methods have the same number of non-zeros and are scored by the same function, the QR-adjusted variance of their
+components on the centred data. Peers that need a covariance are timed including its computation. MNIST is read from the
+folder named by COUNTERPOISE_DATA.
 """
 
 from __future__ import annotations

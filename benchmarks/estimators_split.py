@@ -1,20 +1,21 @@
 """Balance of ``balanced_split`` against random splits and peers: ``python benchmarks/estimators_split.py``.
 
-Rerandomisation with a threshold on the Mahalanobis distance (Morgan and Rubin 2012) is the usual way to a balanced
-experiment: of so many random splits the one of least distance. The best of them by the largest standardised difference
-itself is harder to beat, and is what the ratio refers to. Seconds are those of a second call; the first may compile.
+Rerandomisation with a threshold on the Mahalanobis distance (Morgan and Rubin 2012) is the usual way to balance an
+experiment: draw many random splits and keep the one with the smallest distance. Keeping the one with the smallest
+maximum standardised difference is harder to beat, and is what the ratio refers to. Seconds are those of a second call;
+the first may compile.
 
-The second table has peers, written here from the published formulas:
+The second table compares peers, implemented here from the published formulas:
 
 * anticlustering (Papenberg and Klau 2021, the R package anticlust): exchanges of two units until none improves the
   criterion, from ten random splits. Criteria are the k-means criterion, the sum of squared distances to the group's
   mean; diversity, the sum of distances within groups; and k-plus (Papenberg 2024), k-means of the covariates and of
   their centred squares. All are maximised, on standardised covariates.
-* the Gram–Schmidt walk (Harshaw, Sävje, Spielman and Zhang 2024), a randomised design with a parameter φ between
-  balance, near 0, and robustness, at 1. A column of ones keeps its groups about equal; their sizes are not fixed.
+* the Gram–Schmidt walk (Harshaw, Sävje, Spielman and Zhang 2024), a randomised design with a parameter φ that trades
+  balance (near 0) for robustness (1). A column of ones keeps its groups about equal; their sizes are not fixed.
 
-Its columns are the largest |SMD| of covariates, and of covariates and their centred squares; medians over seeds, with
-CPU seconds. The peers are NumPy and not compiled, so seconds compare orders of magnitude at most.
+Its columns are the largest |SMD| of covariates, that of covariates and their centred squares, and CPU seconds, all as
+medians over seeds. The peers are uncompiled NumPy code, so only orders of magnitude of the seconds are comparable.
 """
 
 from __future__ import annotations

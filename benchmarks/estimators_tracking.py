@@ -1,11 +1,11 @@
-"""``IndexTracker`` against what a user would take instead: ``python benchmarks/estimators_tracking.py``.
+"""``IndexTracker`` against the alternatives of a user: ``python benchmarks/estimators_tracking.py``.
 
-Each portfolio of 30 stocks is fitted on all days of a set, for the objective ½‖Rw − r‖² in squared percent, and on the
-first three quarters, for the tracking error (root mean square, in percent a day) in the fourth. The peers: skfolio's
-``BenchmarkTracker`` with a cardinality, by SCIP under a time limit; forward selection, each name followed by the convex
-program on the names so far; and the convex program on all stocks, which is not sparse. skfolio tracks a variance, which
-ignores the mean: every day is given twice, once with its sign turned. Seconds are those of the fit on all days, the
-tracker's after one that compiles.
+Each portfolio of 30 stocks is fitted on all days of a set, to compare the objective ½‖Rw − r‖² in squared percent, and
+on the first three quarters, to compare the tracking error (root mean square, in percent per day) in the fourth. Peers
+are skfolio's ``BenchmarkTracker`` with a cardinality constraint, solved by SCIP under a time limit; forward selection,
+which solves the convex program on the names so far after adding each name; and the convex program on all stocks, which
+is not sparse. skfolio minimises a variance, which ignores the mean, so every day is passed twice, once with its sign
+flipped. Seconds are those of the fit on all days, for the tracker after a fit that compiles.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How fast the foundation is: a pair step, a run to a certified point, a certificate, a process.
+"""Speed of the foundation: a pair step, a run to a certified point, a certificate, a process.
 
-Run ``make bench``. All data is simulated. Figures stand beside their targets and nothing is asserted: a busy machine
-is slow, not wrong.
+Run ``make bench``. All data is simulated. Figures are printed next to their targets, but nothing is asserted, because
+a busy machine is slow, not wrong.
 """
 
 from __future__ import annotations

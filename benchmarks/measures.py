@@ -1,15 +1,16 @@
-"""Measures of tracking on the index sets, against the MM algorithm of Benidis, Feng and Palomar; times of losses.
+"""Tracking measures on the index sets, against the MM algorithm of Benidis, Feng and Palomar, and times of losses.
 
     python benchmarks/measures.py --data DIR [--quick] [--huber 0.0025] [--lam 5e-7]
 
-Returns are daily fractions, as in the files. Objectives are sums over the days in the unit of the literature, e² for an
-error e (twice the φ of the library), at most 0.5 a name; with as many names as the peer ends with. The peer is our own
-code after K. Benidis, Y. Feng and D. P. Palomar, "Optimization Methods for Financial Index Tracking" (2018): the
-sparsity penalty is replaced by its tangent, the measure by a quadratic with the largest eigenvalue, so that each step
-is in closed form (SLAIT), accelerated by SQUAREM, for a falling sequence of the penalty's p. It ends with the weights
-above 1e-9. ``refit`` is the peer's objective with the best weights on its names, which it does not compute itself.
+Returns are daily fractions, as in the files. Objectives are sums over days in the unit of the literature, e² for an
+error e (twice the φ of the library). Weights are at most 0.5, and we hold as many names as the peer ends with. The peer
+is our own implementation of K. Benidis, Y. Feng and D. P. Palomar, "Optimization Methods for Financial Index Tracking"
+(2018): the sparsity penalty is replaced by its tangent and the measure by a quadratic with the largest eigenvalue, so
+that each step has a closed form (SLAIT), accelerated by SQUAREM, for a decreasing sequence of the penalty's p. Its
+names are those with weights above 1e-9. ``refit`` is the objective with the best weights on the peer's names, a step
+that is not part of its algorithm.
 
-The second table compares the times to a point certified over all pairs (model), relative to least squares.
+The second table compares the times to a point certified over all pairs of a quadratic model, relative to least squares.
 """
 
 from __future__ import annotations

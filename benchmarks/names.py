@@ -1,12 +1,13 @@
 """Time and quality as the number of names grows: ``python benchmarks/names.py``.
 
-``--full`` takes all sets and ten hours, most of them for long runs and SCIP; with ``--runs 0 --scip 0`` half an hour.
+``--full`` uses all sets and takes ten hours, most of them for long runs and SCIP; half an hour with
+``--runs 0 --scip 0``.
 
-On the index sets: a default ``IndexTracker(s).fit`` and ``search`` under time limits, for s from 5 to all names, beside
-forward selection and the convex program cut to s names and solved again. Then convex problems: simplex least squares,
-BCD-g with hundreds of names, and the dual of a support vector machine beside LIBSVM. Gaps are relative to the best
-value of this run and of earlier ones (``BEST_SEEN``). Seconds are those of the clock and, in brackets, of the
-processor, which tell how busy the machine was. Sets are found in the folder named by COUNTERPOISE_DATA.
+The index sets compare a default ``IndexTracker(s).fit`` and ``search`` under time limits, for s from 5 to all names,
+with forward selection and with the convex program truncated to s names and solved again. The convex problems are
+simplex least squares, BCD-g with hundreds of names, and the dual of a support vector machine, compared with LIBSVM.
+Gaps are relative to the best value of this run and of earlier ones (``BEST_SEEN``). Seconds are wall-clock time and, in
+brackets, CPU time, which shows how busy the machine was. Sets are read from the folder named by COUNTERPOISE_DATA.
 """
 
 from __future__ import annotations

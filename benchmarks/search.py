@@ -1,8 +1,8 @@
-"""How near to the best value known a search comes, how soon, and against what else: ``make bench-search``.
+"""How close a search comes to the best known value, how soon, and compared with peers: ``make bench-search``.
 
-The best value known is the least over a long search of this run, all its other searches, all peers, and what earlier
-runs have seen (``BEST_SEEN``). Sets are found in the folder named by COUNTERPOISE_DATA. Peers that are not installed
-are left out with a line; one function scores all, and no clock runs while kernels are compiled.
+The best known value is the smallest of a long search in this run, all its other searches, all peers, and earlier runs
+(``BEST_SEEN``). Sets are read from the folder named by COUNTERPOISE_DATA. Peers that are not installed are skipped with
+a message. The same function scores all methods, and compilation is not timed.
 """
 
 from __future__ import annotations

@@ -1,19 +1,19 @@
-"""Sparse components with signs: published optima, and variance on data beside the peers.
+"""Signed sparse components: published optima, and variance on data compared with peers.
 
-``python benchmarks/sparse_pca.py [--parts optima data em]``. Data are found in the folder named by COUNTERPOISE_DATA.
+``python benchmarks/sparse_pca.py [--parts optima data em]``. Data are read from the folder named by COUNTERPOISE_DATA.
 
-optima: max xᵀCx over ‖x‖ = 1 with at most k non-zeros, C a matrix of correlations, see
+optima: max xᵀCx over ‖x‖ = 1 with at most k non-zeros, where C is a matrix of correlations; see
 ``counterpoise reproduce sparse-pca``. Peers are the truncated power method (Yuan and Zhang 2013), with the number of
 entries halved down to k, and GPower (Journée et al. 2010) with ℓ0, its penalty bisected until k entries are left.
 
-data: ten components of digits, MNIST, news words and simulated genes, every method with the same number of loadings and
-scored by one function, the QR-adjusted variance on the centred data. Peers find components one after the other on what
-the Schur complement leaves, which serves them better than the deflations of their papers. scikit-learn's SparsePCA, cut
-to as many loadings, and abess, if it is installed, have deflations of their own.
+data: ten components of digits, MNIST, news words and simulated genes. All methods have the same number of loadings and
+are scored by the same function, the QR-adjusted variance on the centred data. Peers find components one after the other
+on the Schur complement, which suits them better than the deflations of their papers. scikit-learn's SparsePCA,
+truncated to the same number of loadings, and abess, if installed, have their own deflations.
 
-em: non-negative components of digits, by default and by an EM with five starts.
+em: non-negative components of digits, by our default and by EM with five starts.
 
-Times are the least of three calls after a first one, which may compile.
+Times are the fastest of three calls, after a first one that may compile.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""What a user waits for before the first result: ``python benchmarks/startup.py [ROW …]``.
+"""Time until a user's first result: ``python benchmarks/startup.py [ROW …]``.
 
-Each row is a script that runs in a process of its own, first with an empty kernel cache and then with the cache that
-this left. Seconds are from the start of the process to its result and depend on the load of the machine. Compilations
-are counted, and timed by the processor's clock, which depends on it less. Names of rows select them; ``--top 10`` lists
-what takes longest to compile.
+Each row is a script that runs in its own process, first with an empty kernel cache and then with the cache left by that
+run. Seconds are from the start of the process to its result, and depend on the load of the machine. Compilations are
+counted, and timed in CPU seconds, which depend on it less. Pass names of rows to select them; ``--top 10`` lists what
+takes longest to compile.
 """
 
 from __future__ import annotations

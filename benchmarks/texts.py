@@ -1,9 +1,9 @@
-"""One non-negative sparse component of counted words: value, seconds, certificate and memory, ours and the peers.
+"""One non-negative sparse component of word counts: value, seconds, certificate and memory, against peers.
 
-The counts are simulated: documents mix a few of many topics, whose words follow Zipf's law. They are taken as they are,
-and as tf-idf in rows of length 1, where frequent words no longer decide. Every method has the same number of non-zeros,
-is scored by ½‖Ax‖² and certified by the same function; the clocks begin with the sparse columns in memory and the
-kernels compiled, and memory is the peak beside these columns, as a share of them.
+The counts are simulated: documents mix a few of many topics, whose words follow Zipf's law. They are used as counts,
+and as tf-idf with rows of length 1, where frequent words no longer dominate. All methods have the same number of
+non-zeros, are scored by ½‖Ax‖² and certified by the same function. Timing starts with the sparse columns in memory and
+the kernels compiled; memory is the peak in addition to these columns, relative to their size.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 Components of digits, as images
 ===============================
 
-Ordinary principal components use every pixel, with both signs. Non-negative sparse components use a few each, and are
-look like strokes: pixels that are dark together.
+Ordinary principal components use every pixel, with both signs. Non-negative sparse components use a few pixels each,
+and look like strokes: pixels that are dark together.
 """
 
 import matplotlib.pyplot as plt

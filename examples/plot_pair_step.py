@@ -3,8 +3,8 @@ The pair step in one picture
 ============================
 
 What one coordinate gives, another takes: x + η(eᵢ − eⱼ) keeps the sum of x for every η. Along that line the objective
-is a function P of one variable, and P is least where one of a few *breakpoints* lies. All of them are tried, so that
-the step is the best of any length. A gradient method uses the slope of P at one point only.
+is a function P of one variable, whose minimum is at one of a few *breakpoints*. All of them are tried, so the step is
+the best of any length. A gradient method uses only the slope of P at one point.
 """
 
 import matplotlib.pyplot as plt

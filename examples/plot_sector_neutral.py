@@ -2,8 +2,8 @@
 Sector weights and turnover
 ===========================
 
-A tracker of 25 names that has the sector weights of the index, on a simulated market of 150 stocks; and how the
-tracking error rises if less is traded.
+A tracker of 25 names with the sector weights of the index, on a simulated market of 150 stocks; and how the tracking
+error rises as turnover is reduced.
 """
 
 import matplotlib.pyplot as plt

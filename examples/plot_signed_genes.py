@@ -2,9 +2,9 @@
 Gene programmes that go up and down together
 ============================================
 
-In expression data a programme of the cell raises some genes and lowers others. An ordinary principal component mixes
-thousands of genes; a sparse component with signs names a few, and the sign says which way each goes. Beyond 2000 genes
-the fit works on a pool of columns, and checks what it finds against all.
+In expression data, a gene programme raises the expression of some genes and lowers that of others. An ordinary
+principal component mixes thousands of genes; a signed sparse component names a few, and the sign says which way each
+goes. With more than 2000 genes, the fit works on a pool of columns and checks the result against all of them.
 """
 
 import time

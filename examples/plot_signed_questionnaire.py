@@ -2,9 +2,9 @@
 A questionnaire, from its correlations alone
 ============================================
 
-Answers to a questionnaire move together by the traits that they measure, and items that are worded the other way round
-move against the others. Sparse components with signs name a few items of each trait, and the sign says which way round
-they are worded. A table of correlations is enough; the answers need not leave the institute.
+Answers to items that measure the same trait are correlated, negatively if an item is worded the other way round. Signed
+sparse components name a few items of each trait, and the sign says which way round they are worded. A table of
+correlations is enough; the answers need not leave the institute.
 """
 
 import matplotlib.pyplot as plt

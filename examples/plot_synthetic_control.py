@@ -2,8 +2,8 @@
 Synthetic control with five donors
 ==================================
 
-A law takes effect in one of 39 regions. What would have happened without it? A weighted mean of a few other regions,
-the donors, that agreed with it before the law continues the series. The data are SIMULATED, in the style of the panels
+A law takes effect in one of 39 regions. What would have happened without it? The answer is a weighted mean of a few
+other regions, the donors, that matched the region before the law. The data are SIMULATED, in the style of the panels
 that such studies use: sales per head over 30 years, the last 12 of them under the law, which lowers them by 1.5 more
 each year.
 """

@@ -1,9 +1,9 @@
-"""counterpoise: block coordinate descent for F = f + h + g under one nonseparable constraint, with proof."""
+"""counterpoise: certified block coordinate descent for F = f + h + g under one nonseparable constraint."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-# Imported eagerly: the module and the function share a name, and a later import would overwrite the function.
+# Imported eagerly: module and function share a name, and a later import of the module would overwrite the function.
 from counterpoise.backtest import Backtest, backtest
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ __all__ = [
     "to_returns",
 ]
 
-# Names are imported when they are first used: Numba, SciPy and scikit-learn take a second or two.
+# Names are imported on first use, because Numba, SciPy and scikit-learn take a second or two to import.
 _MODULES = {
     "certificates": ("Certificate", "certify"),
     "estimators.binary": ("BinaryLeastSquares",),

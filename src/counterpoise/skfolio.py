@@ -1,4 +1,4 @@
-"""Trackers as optimisers of skfolio, for its walk-forward tests, pipelines and portfolios; the extra ``skfolio``."""
+"""Trackers as skfolio optimisers, for its walk-forward tests, pipelines and portfolios; needs the extra ``skfolio``."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ try:
 except ImportError:
 
     class BaseOptimization:  # type: ignore[no-redef]
-        """Stands in where skfolio is missing, and says so when it is used."""
+        """A placeholder if skfolio is not installed, which says so when it is used."""
 
         def __init__(self, **_: Any) -> None:
             raise lacking("SkfolioTracker needs", "skfolio")
 
 
 class SkfolioTracker(BaseOptimization):  # type: ignore[misc]
-    """A tracker as a portfolio optimisation of skfolio.
+    """A tracker as a skfolio portfolio optimisation.
 
     ``fit(X, y)`` takes the returns of the assets and of the benchmark, as skfolio's ``BenchmarkTracker`` does, and
     ``predict(X)`` returns a skfolio ``Portfolio``.
@@ -35,19 +35,19 @@ class SkfolioTracker(BaseOptimization):  # type: ignore[misc]
     Parameters
     ----------
     tracker : estimator
-        Such as :class:`counterpoise.estimators.tracking.IndexTracker`: with ``fit(returns, index)`` and then
-        ``weights_`` or ``coef_``. It is not changed; ``fit`` fits a clone. Its own parameters are set as
-        ``tracker__n_assets`` and the like.
+        Such as :class:`counterpoise.estimators.tracking.IndexTracker`: any estimator whose ``fit(returns, index)`` sets
+        ``weights_`` or ``coef_``. It is not changed; ``fit`` fits a clone. Set its parameters as ``tracker__n_assets``
+        and so on.
     transaction_costs : float, mapping or array
-        Of the portfolios that skfolio makes: it charges them to every row of a holding period, so that ten basis
-        points over periods of 21 rows are 0.001/21. What the *choice* of a portfolio pays for turnover is the tracker's
-        own ``transaction_cost``.
+        Costs that skfolio charges to its portfolios. It charges them on every row of a holding period, so ten basis
+        points over periods of 21 rows are 0.001/21. The cost of turnover in the *choice* of a portfolio is the
+        tracker's own ``transaction_cost``.
     previous_weights : float, mapping or array, optional
-        What is held before. They go to the tracker's own parameter ``previous_weights`` if it has one; skfolio's
-        ``cross_val_predict`` sets them to the weights of the window before where costs, drifts or a fallback need it.
+        Weights held before the fit, passed to the tracker's parameter ``previous_weights`` if it has one. skfolio's
+        ``cross_val_predict`` sets them to the weights of the previous window if costs, drift or a fallback need them.
     portfolio_params, fallback, raise_on_failure
-        See skfolio's ``BaseOptimization``. ``portfolio_params={"weight_drift": True}`` lets weights drift in between,
-        as :func:`counterpoise.backtest.backtest` does.
+        See skfolio's ``BaseOptimization``. ``portfolio_params={"weight_drift": True}`` lets weights drift between
+        rebalances, as :func:`counterpoise.backtest.backtest` does.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class SkfolioTracker(BaseOptimization):  # type: ignore[misc]
         The fitted clone.
     n_features_in_ : int
     feature_names_in_ : array of str
-        If X has column names.
+        Only if X has column names.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class SkfolioTracker(BaseOptimization):  # type: ignore[misc]
         self.transaction_costs = transaction_costs
 
     def fit(self, X: Any, y: Any = None, **fit_params: Any) -> SkfolioTracker:
-        """Fit a clone of the tracker to returns X, observations × assets, and y of the benchmark.
+        """Fit a clone of the tracker to the returns X of assets, observations × assets, and y of the benchmark.
 
         ``fit_params``, such as sample weights, go to the tracker.
         """
@@ -95,7 +95,7 @@ class SkfolioTracker(BaseOptimization):  # type: ignore[misc]
         return self
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return − root mean square of (portfolio − y), so that more is better; without y skfolio's Sharpe ratio."""
+        """Return minus the root mean square of (portfolio − y): larger is better. Without y, skfolio's Sharpe ratio."""
         if y is None:
             return float(super().score(X))
         check_is_fitted(self, "weights_")
@@ -104,13 +104,13 @@ class SkfolioTracker(BaseOptimization):  # type: ignore[misc]
 
     @property
     def needs_previous_weights(self) -> bool:
-        """Whether the weights of one window must be handed to the next."""
+        """Whether the weights of one window must be passed to the next."""
         return bool(super().needs_previous_weights) or (
             has_previous_weights(self.tracker) and _positive(getattr(self.tracker, "transaction_cost", 0.0))
         )
 
     def _held(self, X: Any) -> Any:
-        """Return what is held, by name if there are names; skfolio hands over those of other assets too."""
+        """Return the previous weights, by name if columns have names; skfolio may include other assets."""
         names, values = self._names(X), self.previous_weights
         if names is not None and isinstance(values, Mapping):
             return dict(values)
@@ -123,7 +123,7 @@ class SkfolioTracker(BaseOptimization):  # type: ignore[misc]
 
 
 def _one_column(y: Any) -> Any:
-    """Return one value a row of what may be a table of one column."""
+    """Return y with one value per row; a table of one column is reduced to it."""
     if np.ndim(y) != 2:
         return y
     if np.shape(y)[1] != 1:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from counterpoise.solvers.run import Progress as RunProgress
 
 
-# Not empty once Ctrl-C was pressed, even if something else handled it.
+# Non-empty once Ctrl-C was pressed, even if something else handled it.
 _pressed: list[int] = []
 
 
@@ -58,7 +58,7 @@ class OneSentence(TyperGroup):
         except typer.Abort as error:
             return INTERRUPTED if isinstance(error.__cause__ or error.__context__, KeyboardInterrupt) else 1
         except Exception as error:
-            # Depending on its version, Typer uses Click or a copy of it, so usage errors have no common class.
+            # Depending on its version, Typer uses Click or its own copy, so usage errors have no common class.
             if not hasattr(error, "format_message"):
                 raise
             typer.echo(error.format_message(), err=True)
@@ -70,7 +70,7 @@ app = typer.Typer(cls=OneSentence, add_completion=True)
 
 # Exit code of a program ended by Ctrl-C.
 INTERRUPTED = 130
-# No time left is shown for shorter runs (seconds).
+# The time left is not shown for runs shorter than this (seconds).
 LONG = 1.0
 # Columns reserved for the spinner and the times.
 TIMES = 30
@@ -96,7 +96,7 @@ def main(
 
 @contextlib.contextmanager
 def quit_with(code: int, *errors: type[Exception], debug: bool = False) -> Iterator[None]:
-    """Print errors of these types and exit with a code; with ``debug`` they propagate."""
+    """Print errors of these types and exit with this code; with ``debug`` they propagate."""
     handled = () if debug else errors
     try:
         yield
@@ -106,7 +106,7 @@ def quit_with(code: int, *errors: type[Exception], debug: bool = False) -> Itera
 
 
 def sentence_of(error: BaseException) -> str:
-    """Return the message for an error; errors of Python and of the system are reworded."""
+    """Return the message for an error; errors raised by Python and the operating system are reworded."""
     said = " ".join([str(error), *getattr(error, "__notes__", [])])
     if isinstance(error, OSError):
         if error.errno is None:
@@ -126,9 +126,9 @@ def sentence_of(error: BaseException) -> str:
 
 @contextlib.contextmanager
 def answer(debug: bool) -> Iterator[None]:
-    """Map errors to one sentence and an exit code: 2 for bad input, 1 for a failure, 130 for Ctrl-C.
+    """Turn errors into one sentence and an exit code: 2 for bad input, 1 for a failure, 130 for Ctrl-C.
 
-    With ``debug`` errors propagate with their traceback. Compilation is reported by the progress line only.
+    With ``debug`` errors propagate with their traceback. Only the progress line reports compilation.
     """
     try:
         with compiling.listening(lambda said: None):
@@ -148,7 +148,7 @@ def answer(debug: bool) -> Iterator[None]:
 
 
 def _exit_code(error: BaseException) -> int:
-    """Return 2 for bad input and 1 for a failure; errors of the system have an error number."""
+    """Return 2 for bad input and 1 for a failure; operating system errors have an error number."""
     if isinstance(error, typer.Exit):
         return int(error.exit_code)
     if isinstance(error, OSError):
@@ -157,16 +157,16 @@ def _exit_code(error: BaseException) -> int:
 
 
 def _give_up_stdout() -> None:
-    """Redirect stdout that cannot be written to null, or Python would complain at exit."""
+    """Redirect an unwritable stdout to the null device; otherwise Python would report an error at exit."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def command(register: Callable[[Callable[..., Any]], Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return a decorator that registers a command, by ``app.command()`` and the like.
+    """Return a decorator that registers a command with ``register``, such as ``app.command()``.
 
-    A parameter whose type is a dataclass stands for the options that are its fields; the command gets an instance of
-    it. Errors become one sentence and an exit code, see :func:`answer`.
+    A parameter whose type is a dataclass stands for one option per field; the command receives an instance. Errors
+    become one sentence and an exit code, see :func:`answer`.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
@@ -201,7 +201,7 @@ def command(register: Callable[[Callable[..., Any]], Any]) -> Callable[[Callable
 
 @contextlib.contextmanager
 def in_options(options: Mapping[str, str]) -> Iterator[None]:
-    """Replace parameter names in error messages by options, such as n_assets by --assets."""
+    """Replace parameter names in error messages with option names, such as n_assets with --assets."""
     try:
         yield
     except (ValueError, TypeError) as error:
@@ -222,7 +222,7 @@ def kept_warnings() -> Iterator[list[str]]:
 
 
 class Line:
-    """The progress line: current step, objective, certificate gap once known, and time left.
+    """The progress line: current step, objective, certificate gap if known, and time left.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ class Line:
             self.until = (time.perf_counter() - self.began) / min(share, 1.0)
 
     def left(self) -> str:
-        """Return the time left of a longer step whose end is known or estimated."""
+        """Return the time left, if the step is long enough and its end is known or estimated."""
         elapsed = time.perf_counter() - self.began
         if self.until is None or elapsed < LONG:
             return ""
@@ -299,5 +299,5 @@ def warn(sentences: Iterable[str]) -> None:
 
 
 def tell(console: Console, sentence: str) -> None:
-    """Print a sentence, wrapped at words on a terminal and on one line otherwise."""
+    """Print a sentence, word-wrapped on a terminal and on one line otherwise."""
     console.print(Text(sentence), soft_wrap=not console.is_terminal)

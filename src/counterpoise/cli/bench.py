@@ -32,7 +32,7 @@ def bench(
     seconds: Annotated[float, typer.Option(help="Limit of a run.")] = 1.0,
     manners: options.Manners,
 ) -> None:
-    """Measure every method on three problems made here, from the same starts, one thread each.
+    """Measure every method on three simulated problems, from the same starts, with one thread each.
 
     Example: counterpoise bench --size 200 --starts 5
     """
@@ -89,7 +89,7 @@ def _measure(name: str, problem: cp.Problem, starts: int, seconds: float) -> lis
 
 
 def _timed(problem: cp.Problem, method: str, seed: int, seconds: float) -> tuple[cp.Result, float]:
-    """Run a method from a start; return its result and the time it took. Ctrl-C ends all runs."""
+    """Run a method from a random start; return its result and seconds. Ctrl-C ends all runs."""
     clock = time.perf_counter()
     result = cp.minimize(problem, problem.start(seed), method, max_time=seconds, seed=seed)
     if result.status is cp.Status.INTERRUPTED:

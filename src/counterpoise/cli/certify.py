@@ -1,4 +1,4 @@
-"""``counterpoise certify``: what can be proved about a point of a problem whose data is in a file."""
+"""``counterpoise certify``: say what can be proved about a point, for a problem whose data is in a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from counterpoise.sentences import by_more_than, counted
 from counterpoise.tables.arrays import read_point
 
 LEVELS = ("pair", "swap")
-# A smaller decrease, relative to the objective, is rounding.
+# A decrease below this, relative to the objective, is rounding error.
 ROUNDING = 1e-9
 
 

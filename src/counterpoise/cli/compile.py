@@ -1,4 +1,4 @@
-"""``counterpoise compile``: all kernels in advance, so that no first call waits for them."""
+"""``counterpoise compile``: compile all kernels in advance, so that no first call waits for the compiler."""
 
 from __future__ import annotations
 

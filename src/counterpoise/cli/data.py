@@ -38,7 +38,7 @@ def data(
     folder: Folder = None,
     manners: options.Manners,
 ) -> None:
-    """List the sets, whether each is here, and where it may come from."""
+    """List the data sets, whether each is available, and where to get it."""
     if context.invoked_subcommand is not None:
         _refuse_misplaced(context, context.invoked_subcommand)
         return
@@ -56,7 +56,7 @@ def data(
 
 
 def _refuse_misplaced(context: typer.Context, command: str) -> None:
-    """Refuse options before a subcommand, which would be ignored silently."""
+    """Refuse options given before a subcommand, which would be silently ignored."""
     for parameter in context.command.params:
         source = context.get_parameter_source(str(parameter.name))
         if source is not None and source.name == "COMMANDLINE":
@@ -64,7 +64,7 @@ def _refuse_misplaced(context: typer.Context, command: str) -> None:
 
 
 def _describe(name: str, place: Path | None) -> dict[str, Any]:
-    """Return a set's row: here, absent or damaged, its sizes, and where it comes from or what is wrong."""
+    """Return a set's row: whether it is here, absent or damaged, its sizes, and its origin or what is wrong."""
     m = n = None
     try:
         found = sets.load(name, place)
@@ -97,7 +97,7 @@ def prepare(
     seed: Annotated[int | None, typer.Option(help="Of the rows and columns; by default the one of our tables.")] = None,
     manners: options.Manners,
 ) -> None:
-    """Draw blocks and write them with their seed, rows and columns.
+    """Draw random blocks of data and write them with their seed, rows and columns.
 
     Example: counterpoise data prepare MNIST-a --seed 7
     """
@@ -136,7 +136,7 @@ def add(
     force: Annotated[bool, typer.Option("--force", help="Replace a set of this name.")] = False,
     manners: options.Manners,
 ) -> None:
-    """Make a tracking set of a file of prices; counterpoise reproduce table-2 --set NAME then runs on it.
+    """Make a tracking set from a file of prices; counterpoise reproduce table-2 --set NAME then runs on it.
 
     Example: counterpoise data add prices.csv --index SPX --name MINE --into sets
     """
@@ -176,7 +176,7 @@ def fetch(
     if name not in sets.FETCHERS:
         raise ValueError(f"NAME is {name!r}; it must be one of {', '.join(sets.FETCHERS)}.")
     target = _target(into, sets.data_folder(folder))
-    # A missing network is a failure, not bad input.
+    # A network error is a failure, not bad input.
     with quit_with(1, OSError, debug=manners.debug):
         written = sets.fetch(name, target)
     _say_written([written], {}, manners.as_json, manners.quiet)

@@ -1,4 +1,4 @@
-"""``counterpoise demo``: a simulated index, tracked by a few stocks."""
+"""``counterpoise demo``: track a simulated index with a few stocks."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from counterpoise.problems import SIT
 
 TRADING_DAYS = 252
-# Less than certify's threshold, above which sparsity is a theorem, but enough for returns in percent over a year.
+# Below the threshold above which sparsity is guaranteed (see certify), but enough for a year of returns in percent.
 DEFAULT_LAM = 1000.0
 MOST_STOCKS, MOST_DAYS = 6000, 5000
 
@@ -41,7 +41,7 @@ def demo(
     ] = None,
     manners: options.Manners,
 ) -> None:
-    """Track the index of a simulated market with a few of its stocks, and prove the portfolio.
+    """Track the index of a simulated market with a few of its stocks, and certify the portfolio.
 
     Example: counterpoise demo --stocks 1000 --hold 50
     """
@@ -76,14 +76,14 @@ def demo(
 def _as_json(
     market: Market, problem: SIT, result: cp.Result, certificate: cp.Certificate, error: float
 ) -> dict[str, Any]:
-    """Return what --json prints, without options and times."""
+    """Return what --json prints, except options and times."""
     held = [int(i) for i in np.argsort(-result.x, kind="stable") if result.x[i] > 0.0]
     return {
         "counterpoise": cp.__version__,
         "lam": float(problem.g.lam),
         "weights": {market.tickers[i]: float(result.x[i]) for i in held},
         "objective": float(result.objective),
-        # As a share, like the tracking errors of the other commands.
+        # As a fraction, like the tracking errors of other commands.
         "tracking_error_annual": error / 100.0,
         "status": result.status.name,
         "certified": bool(result.success),
@@ -104,13 +104,13 @@ def _solve(market: Market, hold: int, lam: float, seed: int) -> tuple[SIT, cp.Re
 
 
 def tracking_error(market: Market, x: Vector) -> float:
-    """Return the standard deviation of the daily difference to the index, in percent a year."""
+    """Return the annualised standard deviation of the daily difference from the index, in percent."""
     difference = market.returns @ x - market.index
     return float(np.std(difference, ddof=1)) * math.sqrt(TRADING_DAYS)
 
 
 def _portfolio(market: Market, x: Vector) -> Table:
-    """List the stocks held, the largest first."""
+    """Return a table of the stocks held, largest weight first."""
     held = [int(i) for i in np.argsort(-x, kind="stable") if x[i] > 0.0]
     table = Table(title="Portfolio", title_justify="left", show_footer=True)
     table.add_column("ticker", "total", no_wrap=True)

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the checks of them that need no data."""
+"""Options shared by several commands, and their checks that need no data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ GAPS = ("refuse", "drop-rows", "drop-columns")
 
 
 def one_of(words: Iterable[str], help: str, metavar: str = "NAME") -> Any:
-    """Return an option that takes one of some words, which the shell completes."""
+    """Return an option that takes one of these words, with shell completion."""
     known = list(words)
     return typer.Option(metavar=metavar, help=f"{help}: {', '.join(known)}.", autocompletion=lambda: known)
 
@@ -32,7 +32,7 @@ def column(help: str, *names: str) -> Any:
 
 
 def columns(help: str) -> Any:
-    """Return an option that takes the names of columns, joined by commas or one at a time."""
+    """Return an option that takes column names, joined by commas or one at a time."""
     return typer.Option(metavar="COLS", help=f"{help}: a,b; repeatable.")
 
 
@@ -46,7 +46,7 @@ Seconds = Annotated[float | None, typer.Option(help="Time limit of a fit; by def
 
 @dataclasses.dataclass(frozen=True)
 class Manners:
-    """How a command reports."""
+    """Options for the output of every command."""
 
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")] = False
@@ -54,13 +54,13 @@ class Manners:
 
     @property
     def silent(self) -> bool:
-        """Whether nothing is printed for people."""
+        """Whether to print no human-readable output."""
         return self.quiet or self.as_json
 
 
 @dataclasses.dataclass(frozen=True)
 class Telling(Manners):
-    """How a command reports that can say more."""
+    """Options for the output of commands that have --verbose."""
 
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say how the run ended and how long it took.")] = (
         False
@@ -73,14 +73,14 @@ class Telling(Manners):
 
 @dataclasses.dataclass(frozen=True)
 class Writing(Telling):
-    """How a command reports that writes files."""
+    """Options for the output of commands that write files."""
 
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False
 
 
 @dataclasses.dataclass(frozen=True)
 class Marks:
-    """How a text file is written."""
+    """Options for the format of a text file."""
 
     separator: Annotated[
         str | None,
@@ -91,7 +91,7 @@ class Marks:
     ] = None
 
     def checked(self) -> dict[str, Any]:
-        """Return the arguments of the readers of tables."""
+        """Check the options and return them as arguments of the table readers."""
         separator = {"tab": "\t", "\\t": "\t"}.get(str(self.separator), self.separator)
         if separator is not None and (len(separator) != 1 or separator in '\r\n"'):
             raise ValueError(f"--separator is {separator!r}; it must be one letter, or tab.")
@@ -104,14 +104,14 @@ class Marks:
 
 @dataclasses.dataclass(frozen=True)
 class Effort:
-    """What a search may cost."""
+    """Options for the budget of a search."""
 
     work: Annotated[int | None, typer.Option(help="Starts and children of a search; more is slower and better.")] = None
     jobs: Annotated[int | None, typer.Option(help="Workers of a search; -1 for one per core.")] = None
     seconds: Seconds = None
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments of estimators."""
+        """Return the options as arguments of estimators."""
         return {"work": self.work, "n_jobs": self.jobs, "max_time": self.seconds}
 
 
@@ -133,7 +133,7 @@ def check_writable(option: str, path: Path) -> None:
 
 
 def check_files(path: Path, **options: Path | None) -> None:
-    """Refuse a file that does not exist, before any other complaint; those of options are named by them."""
+    """Refuse files that do not exist, before any other check; messages name the option of a file."""
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
     for option, file in options.items():
@@ -142,7 +142,7 @@ def check_files(path: Path, **options: Path | None) -> None:
 
 
 def names_in(texts: Sequence[str] | None, known: Iterable[Any]) -> list[str]:
-    """Return names given one at a time or joined by commas; a name that is known may have commas itself."""
+    """Return names given one at a time or joined by commas; known names may themselves contain commas."""
     names = {str(name) for name in known}
     parts = [[text] if text in names else text.split(",") for text in texts or ()]
     return [name.strip() for several in parts for name in several if name.strip()]
@@ -183,9 +183,9 @@ def check_seconds(seconds: float | None, what: str = "fit") -> None:
 def without_gaps(
     gaps: Any, rule: str, rows: Sequence[Any], names: Sequence[str], noun: str, place: Callable[[int, str], str]
 ) -> tuple[Any, Any, list[str]]:
-    """Apply a rule for empty cells; return which rows and which columns to keep, and what to tell the user.
+    """Apply a rule for empty cells; return which rows and columns to keep, and notes for the user.
 
-    ``place`` says where a cell is, by its row and the name of its column.
+    ``place`` returns the location of a cell, given its row and column name.
     """
     whole_rows, whole_columns = np.ones(len(rows), dtype=bool), np.ones(len(names), dtype=bool)
     if not gaps.any():

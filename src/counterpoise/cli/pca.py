@@ -1,4 +1,4 @@
-"""``counterpoise pca``: from a table to principal components of few loadings, non-negative or with signs."""
+"""``counterpoise pca``: find sparse principal components of a table, non-negative or signed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from counterpoise.tables.read import read_sheet
 if TYPE_CHECKING:
     from counterpoise.solvers.run import Progress as RunProgress
 
-# A column of this share of the variance is told of.
+# A note mentions a column with more than this share of the variance.
 DOMINANT = 0.9
 FILES = ("loadings.csv", "report.html")
 OPTIONS = {
@@ -75,7 +75,7 @@ def pca(
     output: Annotated[Path, options.folder_of(*FILES)] = Path("counterpoise-pca"),
     manners: options.Writing,
 ) -> None:
-    """Find principal components with few loadings, non-negative or with signs.
+    """Find principal components with few non-zero loadings, non-negative or signed.
 
     Example: counterpoise pca cells.csv --components 5 --nonzero 10 --standardise --signed
     """
@@ -133,14 +133,14 @@ def pca(
 
 
 def _hear(say: Line, components: int, progress: RunProgress, share: float | None) -> None:
-    """Show the component just found, or all of them after a round that improves them together."""
+    """Show the progress of the component just found, or of a round that improves all of them."""
     found, rounds = min(progress.iteration, components), progress.iteration - components
     alone = rounds <= 0 or math.isfinite(progress.gap)
     say.hear(progress, share, f"Component {found} of {components}" if alone else f"All together, round {rounds}")
 
 
 class _Data(NamedTuple):
-    """Numbers with the names of rows and columns, and what was left out."""
+    """Numbers with the names of rows and columns, and notes on what was left out."""
 
     X: Any
     features: list[str]
@@ -183,7 +183,7 @@ def _read(
         raise ValueError(f"{sheet.place(row, chosen[k])} is {X[row, k]:g}; it must be finite.")
     if covariance:
         features = [name for name in sheet.names if name != rows and name not in words]
-        if len(X) == len(features) > len(chosen):  # what is ignored is a feature, and has a row, too
+        if len(X) == len(features) > len(chosen):  # drop the rows of ignored features as well
             X = X[[k for k, name in enumerate(features) if name in chosen]]
         return _Data(_mirrored(X, path, notes), chosen, chosen, notes)
     labels = sheet.text(rows) if rows is not None else [str(place + 1) for place in range(len(sheet.lines))]
@@ -205,7 +205,7 @@ def _read(
 
 
 def _dominant(X: Any, names: list[str]) -> list[str]:
-    """Tell of a column whose variance hides that of all others."""
+    """Return a note on a column whose variance dwarfs that of all others, if there is one."""
     variances = X.var(axis=0)
     largest, share = int(variances.argmax()), float(variances.max() / max(variances.sum(), 1e-300))
     if share < DOMINANT:
@@ -215,7 +215,7 @@ def _dominant(X: Any, names: list[str]) -> list[str]:
 
 
 def _mirrored(C: Any, path: Path, notes: list[str]) -> Any:
-    """Return a square table; entries that are empty, as half of a printed table is, are those across the diagonal."""
+    """Return a square table; empty cells, as in a triangular table, are filled from across the diagonal."""
     if len(C) != C.shape[1]:
         raise ValueError(
             f"{path} has {counted(len(C), 'row')} and {counted(C.shape[1], 'column')} of numbers; --covariance takes a "
@@ -238,7 +238,7 @@ def _columns(names: list[str]) -> str:
 
 
 def _csv(fitted: Any, data: _Data) -> str:
-    """Return one row per feature that has a loading."""
+    """Return the loadings as CSV, one row per feature that has any."""
     V = np.asarray(fitted.components_, dtype=np.float64)
     head = ["feature", *(f"component {k}" for k in range(1, len(V) + 1))]
     used = np.flatnonzero(V.any(axis=0))

@@ -1,4 +1,4 @@
-"""What ``counterpoise track`` reads: returns of names and index, and rules of the portfolio."""
+"""Read the input of ``counterpoise track``: returns of names and index, and rules of the portfolio."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def read_data(
 
 
 class Rules(NamedTuple):
-    """Options of the tracker from files, what the index holds, notes and warnings."""
+    """Parameters of the tracker read from files, weights of the index, notes and warnings."""
 
     options: dict[str, Any]
     groups: dict[str, str] | None
@@ -62,7 +62,7 @@ class Rules(NamedTuple):
 
 
 def is_file(text: str) -> bool:
-    """Whether a number or a file is a file."""
+    """Return whether an option that takes a number or a file was given a file."""
     return Path(text).suffix.lower() in SUFFIXES
 
 
@@ -74,7 +74,7 @@ def read_rules(
     index_weights: Path | None,
     weights: dict[str, str],
 ) -> Rules:
-    """Read the tables of groups, their limits, weights held before and in the index, and limits of weights."""
+    """Read the tables of groups, group limits, previous weights, index weights and weight limits."""
     options: dict[str, Any] = {}
     notes: list[str] = []
     warned: list[str] = []
@@ -117,7 +117,7 @@ def read_rules(
 
 
 def _known(given: dict[str, Any], known: set[Any], path: Path, option: str, notes: list[str]) -> dict[str, Any]:
-    """Return what is given of names that have prices; tell of the others."""
+    """Return the entries of names that have prices; add a note about the others."""
     found = {name: value for name, value in given.items() if name in known}
     strange = [name for name in given if name not in known]
     if not found:

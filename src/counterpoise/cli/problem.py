@@ -1,4 +1,4 @@
-"""A problem of the paper whose data is in a file, and points of it: what ``solve`` and ``certify`` share."""
+"""Build one of the paper's problems, and its points, from files; shared by ``solve`` and ``certify``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from counterpoise.tables.prices import look_like_prices
 
 BLOCK_METHOD = "bcd-l"
 PROBLEMS = ("sit", "nnspca", "dcpb1", "dcpb2")
-# Words of the library's messages, and the options they correspond to.
+# Words in the library's messages, and the options they correspond to.
 OPTIONS = {
     "ignore": "--ignore",
     "dates": "--dates",
@@ -45,7 +45,7 @@ Kind = Annotated[
 
 @dataclasses.dataclass(frozen=True)
 class Instance:
-    """What of a file is the problem."""
+    """Options that define the problem, given the data."""
 
     target: Annotated[str | None, column("Column of the table that is y; the others are A.")] = None
     sparsity: Annotated[
@@ -61,12 +61,12 @@ class Instance:
 
     @property
     def given(self) -> dict[str, Any]:
-        """What the problem is made of beside the data."""
+        """The parameters of the problem besides the data."""
         return {"s": self.sparsity, "c": self.total, "lam": self.lam}
 
 
 class Built(NamedTuple):
-    """A problem, how its λ came about, what to tell the user about the file, and the names of its columns."""
+    """A problem, a note on its λ, notes for the user about the file, and the names of its columns."""
 
     problem: cp.Problem
     lam_note: str
@@ -75,12 +75,12 @@ class Built(NamedTuple):
 
 
 def needs(problem: str) -> list[str]:
-    """Return what a problem is made of."""
+    """Return the names of the parameters that define a problem."""
     return list(inspect.signature(_kind(problem)).parameters)
 
 
 def build(file: Path, problem: str, instance: Instance, marks: dict[str, Any]) -> Built:
-    """Read the data and build the problem; ``marks`` are those of a text file."""
+    """Read the data and build the problem; ``marks`` are the separator and decimal mark of a text file."""
     from counterpoise.certificates import exactness_threshold
 
     given, ignore = instance.given, names_in(instance.ignore, ())
@@ -101,7 +101,7 @@ def build(file: Path, problem: str, instance: Instance, marks: dict[str, Any]) -
     probe = make(problem, {**given, "lam": 0.0})
     threshold = exactness_threshold(probe)
     built = make(problem, {**given, "lam": _just_above(threshold or 0.0)})
-    built.f = probe.f  # the same data, whose AᵀA need not be formed again
+    built.f = probe.f  # the same data; avoids forming AᵀA again
     most = f"{given['s']} non-zeros" if "s" in needs(problem) else "one fractional coordinate"
     return Built(built, f": CWS points have at most {most}", notes, names)
 
@@ -120,20 +120,20 @@ def make(problem: str, given: dict[str, Any]) -> cp.Problem:
 
 
 def data_of(problem: cp.Problem) -> cp.LeastSquares:
-    """Return its f, which holds A."""
+    """Return the f of a problem, which holds A."""
     assert isinstance(problem.f, cp.LeastSquares)
     return problem.f
 
 
 def _just_above(threshold: float) -> float:
-    """Round up to three digits, so that the number printed is the number used."""
+    """Round up to three digits, so that the printed number is exactly the one used."""
     if threshold <= 0.0:
         return 1.0
     return float(decimal.Context(prec=3, rounding=decimal.ROUND_UP).create_decimal_from_float(1.001 * threshold))
 
 
 def as_point(found: Vector | dict[str, float], path: Path, built: Built, file: Path) -> Vector:
-    """Return a point of the problem, from a vector or by name; refuse one of another problem."""
+    """Return a point of the problem, given as a vector or by name; refuse points that do not match its columns."""
     n = built.problem.n
     if isinstance(found, dict):
         if built.names is None:
@@ -151,7 +151,7 @@ def as_point(found: Vector | dict[str, float], path: Path, built: Built, file: P
     return found
 
 
-# Options of methods.
+# Checks of method options.
 
 
 def check_options(problem: str, instance: Instance, methods: list[str], options: dict[str, Any]) -> None:
@@ -185,7 +185,7 @@ def check_options(problem: str, instance: Instance, methods: list[str], options:
 
 
 def stages_of(method: str) -> list[str]:
-    """Return the methods that a hybrid joins."""
+    """Return the methods that a hybrid such as pdca+bcd-g combines."""
     stages, known = method.split("+"), cp.solvers.METHODS
     for name in stages:
         if name not in known:
@@ -194,8 +194,8 @@ def stages_of(method: str) -> list[str]:
 
 
 def takes(name: str, option: str) -> bool:
-    """Whether a method has an option."""
+    """Return whether a method has an option."""
     if option == "k" and name != BLOCK_METHOD:
-        return False  # bcd-g has its own k, of enumerated blocks, which the command leaves at pairs
+        return False  # bcd-g has its own k, the size of enumerated blocks, which this command leaves at 2
     parameters = inspect.signature(cp.solvers.METHODS[name]).parameters
     return option in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())

@@ -1,4 +1,4 @@
-"""``counterpoise reproduce``: the paper's tables and figures, on this machine or a cluster, resumable."""
+"""``counterpoise reproduce``: rerun the paper's tables and figures, on this machine or a cluster; resumable."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ from counterpoise.experiments.tables import show
 from counterpoise.sentences import as_seconds, counted, spelled
 
 STORE = "records.sqlite"
-# Seconds that measured targets take on a machine like ours.
+# Seconds that measured targets take on our machine.
 MEASURED_SECONDS = {"theory": 240.0, "sparse-pca": 30.0}
-# Seconds between lines of progress without a terminal.
+# Seconds between lines of progress if there is no terminal.
 PAUSE = 30.0
 
 
@@ -60,9 +60,9 @@ def reproduce(
     tables_only: Annotated[bool, typer.Option("--tables-only", help="Run nothing; write from the records.")] = False,
     manners: options.Telling,
 ) -> None:
-    """Rerun a table or figure of the paper and compare with its printed values.
+    """Rerun a table or figure of the paper and compare it with the printed values.
 
-    What is computed is kept: the same command goes on where it was stopped. index.html gathers all targets so far.
+    Finished runs are kept: the same command continues where it was stopped. index.html shows all targets so far.
 
     Example: counterpoise reproduce table-3 --quick
     """
@@ -81,7 +81,7 @@ def reproduce(
     command = _command(target, quick, use)
     failures: list[str] = []
     done: list[_Written] = []
-    # The input is valid; errors of the disk from here on are failures.
+    # The input is valid; disk errors from here on are failures.
     with Store(output / STORE) as store, base.quit_with(1, OSError, sqlite3.Error, debug=manners.debug):
         plans = [_Plan(goal, folder, store) for goal in wanted]
         for sentence in dict.fromkeys(sentence for each in plans for sentence in each.absent.values()):
@@ -119,14 +119,14 @@ def reproduce(
 
 
 class _Written(NamedTuple):
-    """A chapter and its files."""
+    """A chapter and the files written for it."""
 
     chapter: pages.Chapter
     files: list[Path]
 
 
 def _as_json(command: str, done: list[_Written], failures: list[str], output: Path) -> dict[str, Any]:
-    """Return what --json prints: counts, sentences and tables of each target, and where its files are."""
+    """Return what --json prints: counts, sentences, tables and file paths of each target."""
     targets = [
         {
             "target": chapter.name,
@@ -158,7 +158,7 @@ class _Plan:
 
 
 def _command(target: str, quick: bool, use: list[str] | None) -> str:
-    """Return the command that reproduces these numbers, without options about where it runs."""
+    """Return the command that reproduces these numbers, without options that say where to run it."""
     parts = ["counterpoise", "reproduce", target, *(["--quick"] if quick else [])]
     return shlex.join([*parts, *(part for name in use or [] for part in ("--set", name))])
 
@@ -208,7 +208,7 @@ def _progress(console: Console, title: str, total: int) -> Iterator[Callable[[st
 
 
 def _run(console: Console, each: _Plan, run: Callable[..., None], failures: list[str], verbose: bool) -> None:
-    """Do the missing runs of a target by ``run(tasks, done=…, failed=…)``."""
+    """Perform the missing runs of a target by calling ``run(tasks, done=…, failed=…)``."""
     if not each.todo:
         return
     clock = time.perf_counter()
@@ -230,7 +230,7 @@ def _run(console: Console, each: _Plan, run: Callable[..., None], failures: list
 
 
 def _in_words(record: Record) -> str:
-    """Say how a run ended and what it took."""
+    """Describe how a run ended and how long it took."""
     letter, took = plan.LETTERS[record.problem], as_seconds(record.seconds)
     place = f"{record.problem} {record.dataset}, {letter} = {record.value:g}, λ = {record.lam:g}, start {record.start}"
     return f"{place}: {record.method} {record.objective:.6g}, {spelled(record.status)} after {took}."
@@ -298,7 +298,7 @@ def _published(
 
 
 def _show(console: Console, chapter: pages.Chapter) -> None:
-    """Print the tables that fit; larger ones are only in files."""
+    """Print the tables that fit; larger ones are only written to files."""
     for line in chapter.lines:
         base.tell(console, line)
     for table in chapter.tables:

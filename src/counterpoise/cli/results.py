@@ -1,4 +1,4 @@
-"""What commands do with a result: files, JSON, tables, and the command that repeats it."""
+"""Output of results: files, JSON, tables, and the command that reproduces them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def print_json(values: Any) -> None:
 
 
 def print_table(console: Console, title: str, listing: Listing, rows: Iterable[Sequence[str]], file: str) -> None:
-    """Print the first rows of a table, and where the others are."""
+    """Print the first rows of a table, and say which file has the others."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for column in listing.columns:
         table.add_column(column.head, justify="left" if column.is_text else "right", overflow="fold")
@@ -69,7 +69,7 @@ def print_table(console: Console, title: str, listing: Listing, rows: Iterable[S
 
 
 def without_nan(values: Any) -> Any:
-    """Return what JSON can hold: NaN and infinity are null."""
+    """Convert values for JSON: NaN and infinity become None."""
     if isinstance(values, dict):
         return {str(key): without_nan(value) for key, value in values.items()}
     if isinstance(values, list | tuple):
@@ -96,7 +96,7 @@ def command_of(context: typer.Context) -> str:
 
 
 def settings_of(context: typer.Context) -> dict[str, str]:
-    """Return every option that has a value, defaults included, by name."""
+    """Return all options that have a value, including defaults, by name."""
     settings = {}
     for parameter in context.command.params:
         value = context.params.get(str(parameter.name))

@@ -1,4 +1,4 @@
-"""``counterpoise solve``: a problem whose data is in a file, by one method or several."""
+"""``counterpoise solve``: solve a problem whose data is in a file, with one or more methods."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from counterpoise.tables.arrays import read_point
 if TYPE_CHECKING:
     from counterpoise.solvers.run import Progress
 
-# Coordinates closer than this to 0, or to ±1, count as equal.
+# Coordinates closer than this to 0 or ±1 count as equal to it.
 NEAR = 1e-8
-# Large enough for the blocks of every method's defaults.
+# Columns of the warm-up problem: enough for the default blocks of every method.
 WARM_UP_SIZE = 32
 # The keys of solvers.METHODS, repeated because importing them would slow down --help.
 METHOD_NAMES = ("bcd-g", "bcd-l", "swap", "search", "exact", "psg", "mscr", "pdca")
-# Broken so that the table fits 80 columns.
+# Column heads split over two lines, so that the table fits 80 columns.
 COUNT_HEADS = {"non-zeros": "non-\nzeros", "fractional": "frac-\ntional"}
 
 
@@ -84,7 +84,7 @@ def solve(
     force: Annotated[bool, typer.Option("--force", help="Overwrite the files of --plot and --save.")] = False,
     manners: options.Manners,
 ) -> None:
-    """Solve a problem whose data is in a file, by one method or several from the same start.
+    """Solve a problem whose data is in a file, with one or more methods from the same start.
 
     Example: counterpoise solve data.npz --problem sit -s 30 --method bcd-g --method pdca+bcd-g --save x.npz
     """
@@ -141,7 +141,7 @@ class Outcome:
 
 
 def _check_outputs(file: Path, plot: Path | None, save: Path | None, force: bool) -> None:
-    """Refuse a path that cannot or should not be written, before any work."""
+    """Refuse a path that cannot or should not be written, before any computation."""
     if plot is not None:
         plotting.require_matplotlib()
     for option, path, suffixes in (("--plot", plot, plotting.FORMATS), ("--save", save, (".npz", ".csv"))):
@@ -159,12 +159,12 @@ def _check_outputs(file: Path, plot: Path | None, save: Path | None, force: bool
 
 
 def _warm_up(problem: str, built: cp.Problem, methods: list[str], options: dict[str, Any]) -> None:
-    """Run each method on a small problem of the same types, to compile before timing."""
+    """Run each method on a small problem of the same types, so that kernels are compiled before timing."""
     from scipy.sparse import csc_array
 
     data, n = data_of(built), min(built.n, WARM_UP_SIZE)
     A = np.eye(n, dtype=data.A.dtype)
-    # λ is above the threshold of exactness, 1, without which "exact" refuses.
+    # λ is above the exactness threshold, 1; otherwise "exact" would refuse the problem.
     given = {"A": csc_array(A) if is_sparse(data.A) else A, "y": np.ones(n), "s": 2, "c": float(n % 2), "lam": 9.0}
     small = make(problem, given)
     data_of(small).gram = data.gram
@@ -177,7 +177,7 @@ def _warm_up(problem: str, built: cp.Problem, methods: list[str], options: dict[
 
 
 def _run(problem: cp.Problem, name: str, x0: Vector, options: dict[str, Any]) -> cp.Result:
-    """Run one method with the options that it takes."""
+    """Run one method with the options that it accepts."""
     asked = {option: value for option, value in options.items() if value is not None}
     taken = {option: asked[option] for option in asked if takes(name, option)}
     return cp.minimize(problem, x0, method=name, **taken)
@@ -195,7 +195,7 @@ def _feasible(problem: cp.Problem, x: Vector, path: Path) -> tuple[Vector, list[
 def _run_all(
     problem: cp.Problem, methods: list[str], options: dict[str, Any], say: Line, x0: Vector | None
 ) -> tuple[dict[str, Outcome], bool]:
-    """Run the methods from one start; return the finished outcomes and whether Ctrl-C ended the runs."""
+    """Run the methods from the same start; return the finished outcomes and whether Ctrl-C ended the runs."""
     outcomes: dict[str, Outcome] = {}
     try:
         _run_each(problem, methods, options, say, problem.start(options["seed"]) if x0 is None else x0, outcomes)
@@ -231,13 +231,13 @@ def _run_each(
 
 
 def _listener(say: Line, method: str, max_iter: int | None) -> Callable[[Progress], None]:
-    """Return a callback that shows progress; hybrids have no share, since they count iterations per stage."""
+    """Return a callback that shows progress; not as a share for hybrids, which count iterations per stage."""
     counts = max_iter if len(stages_of(method)) == 1 else None
     return lambda progress: say.hear(progress, None if counts is None else progress.iteration / counts)
 
 
 def _run_stages(problem: cp.Problem, stages: list[str], x0: Vector, options: dict[str, Any]) -> cp.Result:
-    """Run each stage from the previous point, with an equal share of the remaining limits."""
+    """Run each stage from the point of the previous one, with an equal share of the remaining limits."""
     from counterpoise.solvers.hybrid import join
 
     results: list[cp.Result] = []
@@ -261,7 +261,7 @@ def _unexamined(problem: cp.Problem, result: cp.Result) -> Outcome:
 
 
 def _examine(problem: cp.Problem, outcome: Outcome) -> Outcome:
-    """Certify a point; without feasibility there is no gap."""
+    """Certify a point; an infeasible one has no gap."""
     if outcome.violation > 1e-6:
         return outcome
     return dataclasses.replace(outcome, cws_gap=cp.certify(problem, outcome.result.x).cws_gap)
@@ -315,14 +315,14 @@ def _print_outcomes(
 
 
 def _non_zeros(outcome: Outcome, names: list[str]) -> list[tuple[str, float]]:
-    """Return names and values of the coordinates that are not 0, the largest first."""
+    """Return names and values of the non-zero coordinates, largest first."""
     x = outcome.result.x
     order = [int(k) for k in np.argsort(-np.abs(x), kind="stable") if abs(x[k]) > NEAR]
     return [(names[k], float(x[k])) for k in order]
 
 
 def _comparison(problem: cp.Problem, outcomes: dict[str, Outcome]) -> Table:
-    """Compare the methods in a table, the best objective in bold."""
+    """Return a table that compares the methods, with the best objective in bold."""
     table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
     table.add_column("method", overflow="fold")
     for name in ("objective", "violation", COUNT_HEADS[_count_name(problem)], "CWS gap"):

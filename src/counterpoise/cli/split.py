@@ -1,4 +1,4 @@
-"""``counterpoise split``: groups for an experiment, from a table of units."""
+"""``counterpoise split``: divide a table of units into balanced groups for an experiment."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from counterpoise.tables.days import as_days
 from counterpoise.tables.read import Sheet, read_sheet
 
 LABELS, DRAWS, REPORT = "labels.csv", "draws.csv", "report.html"
-# Numbers under such a name are no covariate: id, ID, patient_id, customerId.
+# Numbers in a column with such a name are not a covariate: id, ID, patient_id, customerId.
 ID_NAME = re.compile(r"(^|[ _-])(id|ID|Id)$|[a-z]I[dD]$")
 OPTIONS = {
     "n_treated": "--treated",
@@ -147,7 +147,7 @@ def split(
 
 
 def _size(text: str) -> int | float:
-    """Return a number of units, or a fraction."""
+    """Parse a number of units or a fraction."""
     try:
         if text.strip().endswith("%"):
             return float(text.strip()[:-1]) / 100.0
@@ -175,14 +175,14 @@ def _weight(text: str) -> tuple[str, float]:
 
 
 class _Data(NamedTuple):
-    """Covariates by unit, and what was left out."""
+    """Covariates by unit, and notes on what was left out."""
 
     frame: Any
     notes: list[str]
 
 
 class _Asked(NamedTuple):
-    """What options say of columns."""
+    """The options about columns."""
 
     identity: str | None
     ignore: list[str]
@@ -235,7 +235,7 @@ def _read(path: Path, asked: _Asked, marks: dict[str, str | None]) -> _Data:
                 f"--ignore {name}."
             )
         if sheet.is_mixed(name):
-            # Numbers with a few words among them are a mistake, not a category.
+            # A column of numbers with a few words is a mistake, not a category.
             sheet.numbers(name, f"the column's other cells are numbers; correct it, or give --categorical {name}")
         values = set(sheet.text(name)) if name in sheet.words else ()
         if 2 * len(values) > len(sheet.lines) > 2:
@@ -276,7 +276,7 @@ def _without_gaps(frame: Any, names: list[str], asked: _Asked, sheet: Sheet, not
 
 
 def _is_identity(sheet: Sheet, name: str) -> bool:
-    """Whether all words of a column differ, so that no split can balance it, or all numbers of one called id."""
+    """Return whether a column of words, or of numbers if named id or similar, has all values different."""
     if sheet.holds_days(sheet.names.index(name)):
         return False
     if name not in sheet.words:
@@ -309,7 +309,7 @@ def _print(console: Console, found: Any, balance: Listing, notes: list[str], ver
     for note in notes:
         base.tell(console, note)
     names, *parts = zip(*balance.rows, strict=True)
-    # Tiny differences of indicators are rounding errors; means have units of their own.
+    # Tiny differences of indicators are rounding error; means keep their own units.
     differences = in_column([value if abs(value) > 1e-12 else 0.0 for value in parts[-1]])
     rows = zip(names, *(map(as_text, part) for part in parts[:-2]), in_column(parts[-2]), differences, strict=True)
     results.print_table(console, "Balance", balance, rows, REPORT)

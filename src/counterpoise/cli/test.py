@@ -1,4 +1,4 @@
-"""``counterpoise test``: outcomes of an experiment against the splits that it was drawn from."""
+"""``counterpoise test``: randomisation test of outcomes, over the splits that the one used was drawn from."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test(
     marks: options.Marks,
     manners: options.Telling,
 ) -> None:
-    """Test whether groups differ in an outcome, by a randomisation test that is exact for the splits drawn from.
+    """Test whether groups differ in an outcome, by a randomisation test that is exact for the draws of a split.
 
     Example: counterpoise test counterpoise-split/draws.csv outcomes.csv --outcome pain --effect 5
     """
@@ -77,7 +77,7 @@ def test(
 
 
 def _rows(split: Split, sheet: Sheet, draws: Path, identity: str | None, notes: list[str]) -> list[int | None]:
-    """Return the row of every unit in the table of outcomes, None where it has none."""
+    """Return the row of every unit in the table of outcomes, or None if it has none."""
     head = str(split.index.name)
     column = sheet.require(identity, "--id") if identity is not None else head if head in sheet.names else None
     units = [str(unit) for unit in split.index]
@@ -108,7 +108,7 @@ def _rows(split: Split, sheet: Sheet, draws: Path, identity: str | None, notes: 
 
 
 def _check_groups(split: Split, sheet: Sheet, rows: list[int | None], draws: Path) -> None:
-    """Refuse outcomes of other groups than were drawn, where the table has a column of groups."""
+    """If the table has a column of groups, refuse groups that differ from those drawn."""
     name = sheet.one_of(("group", "arm"))
     words = [] if name is None else sheet.text(name)
     if name is None or not {word for word in words if word is not None} <= {str(group) for group in split.groups}:
@@ -122,7 +122,7 @@ def _check_groups(split: Split, sheet: Sheet, rows: list[int | None], draws: Pat
 
 
 def _values(split: Split, sheet: Sheet, name: str, rows: list[int | None], missing: str, notes: list[str]) -> Vector:
-    """Return the outcomes in the order of the units; NaN for those that are missing, if that is allowed."""
+    """Return the outcomes in the order of the units, with NaN for missing ones if that is allowed."""
     column = sheet.numbers(name, "an outcome must be a number")
     y = np.array([np.nan if row is None else column[row] for row in rows])
     infinite = [row for row in rows if row is not None and np.isinf(column[row])]
@@ -145,7 +145,7 @@ def _values(split: Split, sheet: Sheet, name: str, rows: list[int | None], missi
 def _tested(
     split: Split, name: str, y: Vector, alternative: str, confidence: float, effect: float | None, baseline: bool
 ) -> dict[str, Any]:
-    """Return what --json prints of an outcome."""
+    """Return what --json prints about an outcome."""
     known = ~np.isnan(y)
     means = [float(y[known & (split.codes == g)].mean()) for g in range(len(split.groups))]
     said: dict[str, Any] = {"outcome": name, "units": int(known.sum())}
@@ -156,7 +156,7 @@ def _tested(
         said |= {"means": dict(zip(map(str, split.groups), means, strict=True)), "statistic": test.statistic}
         said |= {"p_value": test.p_value, "interval": None if test.interval is None else list(test.interval)}
     if effect is not None:
-        # What outcomes would be without an effect: those before, or those now less the estimate.
+        # Outcomes without an effect: the baseline, or the observed ones minus the estimated effect.
         before = y if baseline or not two else y - (means[1] - means[0]) * split.codes
         said["power"] = split.power(effect, before, 1.0 - confidence, alternative, "drop-units")
         said["effect"] = effect

@@ -1,4 +1,4 @@
-"""``counterpoise track``: from a file of prices to a portfolio of few names that follows an index."""
+"""``counterpoise track``: find a portfolio of few names that tracks an index, from a file of prices."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ def track(
 
 
 def _check_measure(name: str, huber: float | None) -> None:
-    """Refuse a bad measure before any file is read; Numba is imported only now."""
+    """Refuse a bad measure before reading any file; importing it late keeps --help fast."""
     from counterpoise.estimators.measures import as_measure
 
     with base.in_options(OPTIONS):
@@ -203,7 +203,7 @@ def _row_after(data: Data, text: str) -> int:
     if not data.dated:
         raise ValueError("--train-until is given, but the prices have no days; use --backtest, which counts rows.")
     try:
-        day = pandas.Timestamp(text) if text[:4].isdigit() else None  # 3/1/2024 may be read in two ways
+        day = pandas.Timestamp(text) if text[:4].isdigit() else None  # 3/1/2024 is ambiguous
     except ValueError:
         day = None
     if day is None:
@@ -227,7 +227,7 @@ class _Found(NamedTuple):
 
 
 def _check_window(spans: tuple[int, int] | None, data: Data) -> None:
-    """Refuse a backtest that has too few rows, before anything is fitted."""
+    """Refuse a backtest with too few rows before fitting anything."""
     if spans is not None and spans[0] >= (rows := len(data.returns)):
         raise ValueError(
             f"WINDOW of --backtest is {spans[0]}, but there are {rows} rows of returns; it must be at most {rows - 1}, "
@@ -238,7 +238,7 @@ def _check_window(spans: tuple[int, int] | None, data: Data) -> None:
 def _fit(
     tracker: Any, data: Data, split: int | None, spans: tuple[int, int] | None, expanding: bool, say: Line
 ) -> _Found:
-    """Fit on all rows; or fit before the split and hold after it; or fit and backtest."""
+    """Fit on all rows; or fit on rows before a date and hold on those after it; or fit and backtest."""
     from counterpoise.backtest import backtest
     from counterpoise.estimators.callbacks import listening
 
@@ -266,7 +266,7 @@ def _fit(
 
 
 def _few_rows(found: _Found) -> list[str]:
-    """Warn of a fit that any index would allow."""
+    """Warn if there are so few rows that almost any index could be fitted."""
     rows, names = len(found.rows[0]), found.tracker.n_assets
     if rows > names:
         return []

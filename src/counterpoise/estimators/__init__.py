@@ -1,1 +1,1 @@
-"""Public estimators with the scikit-learn interface, and balanced splits; pandas in and out."""
+"""Public estimators with the scikit-learn interface, and balanced splits; they accept and return pandas objects."""

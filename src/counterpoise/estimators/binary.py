@@ -28,47 +28,48 @@ from counterpoise.solvers.run import CLAIMS, Progress
 from counterpoise.terms.smooth import GRAM_LIMIT
 
 METHODS = ("search", "exact", "bcd-g", "bcd-l")
-# λ as a multiple of max‖aᵢ‖², which is at least the threshold of DCPB1: above it every CWS point is binary.
+# λ as a multiple of max‖aᵢ‖², which is no less than the threshold above which every CWS point of DCPB1 is binary.
 ABOVE_THRESHOLD = 1.01
-# A coefficient this close to ±1 differs by rounding only.
+# A coefficient this close to ±1 differs from it only by rounding.
 SAME = 1e-9
 
 
 class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Minimise ½‖Ax − y‖² over x ∈ {−1, 1}ⁿ, with 1ᵀx = total if a total is given.
 
-    The problem is :class:`counterpoise.problems.DCPB1` with a λ above its exactness threshold, whose objective at
-    binary points is ½‖Ax − y‖². There is no intercept.
+    Solves :class:`counterpoise.problems.DCPB1` with λ above its exactness threshold; at binary points its objective is
+    ½‖Ax − y‖². There is no intercept.
 
     Parameters
     ----------
     total : int, optional
-        The sum of the coefficients: −n ≤ total ≤ n, of the parity of n. By default the sum is free: n columns of zeros
-        are added whose coefficients take what the others leave, so that an exchange with one of them flips one sign.
+        The sum of the coefficients: −n ≤ total ≤ n, even if and only if n is even. By default the sum is free: n zero
+        columns are added, whose coefficients make up the sum, so that an exchange with one of them flips a single sign.
     method : {"search", "exact", "bcd-g", "bcd-l"}
-        "search" looks for the best point that a budget allows, "exact" proves the optimum of small problems, for a free
-        sum one total after the other; "bcd-g" and "bcd-l" end at a certified point soon, and take more than 6000
-        columns, or 3000 with a free sum.
+        "search" looks for the best point within its budget; "exact" proves the optimum of small problems, for each
+        total in turn if the sum is free; "bcd-g" and "bcd-l" quickly reach a certified point, and are the only methods
+        for more than 6000 columns, or 3000 if the sum is free.
     work : int, optional
-        Starts and children of "search", 128 if there is no ``max_time`` either.
+        Budget of "search": how many starting points and recombinations to improve, in total. 128 by default, if there
+        is no ``max_time`` either.
     max_time : float, optional
-        Seconds.
+        Time limit in seconds.
     random_state : int, RandomState or None
     n_jobs : int, optional
-        Workers of "search".
+        Number of workers of "search".
 
     Attributes
     ----------
     coef_ : array of length n
-        −1.0 or 1.0.
+        Each −1.0 or 1.0.
     result_ : Result
-        Of the minimisation, x without the columns of zeros; ``result_.objective`` is ½‖Ax − y‖².
+        The result of the minimisation, whose x omits the zero columns; ``result_.objective`` is ½‖Ax − y‖².
     cws_gap_ : float
-        The largest decrease that any pair offers; for a free sum a pair may be one coefficient alone. NaN if the run
-        ended before a scan.
+        The largest decrease of the objective by a change of two coefficients (also of one, if the sum is free). NaN if
+        the run ended before a scan.
     n_features_in_ : int
     feature_names_in_ : array of length n
-        Where A has column names of type str.
+        Only if A has column names of type str.
 
     Examples
     --------
@@ -105,7 +106,7 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
         A : array, DataFrame or sparse matrix, m × n
         y : array of length m
         sample_weight : array of length m, optional
-            w ≥ 0: the objective is ½Σ wₖ(Ax − y)ₖ².
+            Weights w ≥ 0 of the rows: the objective is then ½Σ wₖ(Ax − y)ₖ².
         """
         given = A, y, sample_weight
         for name, values in (("A", A), ("y", y), ("sample_weight", sample_weight)):
@@ -146,7 +147,7 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
         return np.asarray(A @ self.coef_, dtype=np.float64)
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write a page about the fit, one HTML file that loads nothing; see :func:`counterpoise.report.run_report`."""
+        """Write a report on the fit as one self-contained HTML file; see :func:`counterpoise.report.run_report`."""
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
         return self.result_.report(path, **{"names": names, "settings": self.get_params(), **options})
@@ -160,7 +161,7 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
 
 
 def _minimize(problem: Problem, options: RunOptions, callback: Callable[[Progress], Any] | None = None) -> Result:
-    """Return a binary point; a fractional point left by a limit is rounded, its largest entries to 1."""
+    """Return a binary point; if a limit leaves a fractional point, round it, its largest entries to 1."""
     result = minimize(problem, callback=callback, **options.arguments())
     ones = round((problem.n + float(getattr(problem.u, "c", 0.0))) / 2)
     x = np.full(problem.n, -1.0)
@@ -169,7 +170,7 @@ def _minimize(problem: Problem, options: RunOptions, callback: Callable[[Progres
 
 
 def _prove_every_total(A: Any, y: Vector, options: RunOptions, tasks: Tasks, pressed: list[int]) -> Result:
-    """Return the best over all totals; that enumerates 2ⁿ sign vectors instead of C(2n, n)."""
+    """Return the best point over all totals, which enumerates 2ⁿ sign vectors instead of C(2n, n)."""
     n, clock, limit = A.shape[1], working_seconds(), options.max_time
     found: list[Result] = []
     ended: Status | None = None
@@ -204,7 +205,7 @@ def _prove_every_total(A: Any, y: Vector, options: RunOptions, tasks: Tasks, pre
 
 
 def _moved(result: Result, x: Vector, objective: float) -> Result:
-    """Return the result for a binary x; claims about a different point are dropped."""
+    """Return the result at a binary x, without its claims if x differs from the point that they are about."""
     if float(np.abs(x - result.x).max()) > SAME:
         status = Status.STATIONARY if result.status in CLAIMS else result.status
         result.update(status=status, message=status.value, success=False, cws_gap=math.nan)
@@ -227,7 +228,7 @@ def _check_total(given: Any, n: int) -> int:
 
 
 def _lam(A: Any) -> float:
-    """Return a λ above ¼max‖aᵢ − aⱼ‖², the exactness threshold of DCPB1: more than max‖aᵢ‖²."""
+    """Return 1.01·max‖aᵢ‖², which is above ¼max‖aᵢ − aⱼ‖², the exactness threshold of DCPB1."""
     squares = A.power(2).sum(axis=0) if is_sparse(A) else np.einsum("ij,ij->j", A, A)
     return ABOVE_THRESHOLD * float(np.asarray(squares).max()) or 1.0
 

@@ -1,4 +1,4 @@
-"""Callbacks of scikit-learn during a fit, such as its progress bar, where the installed version has them."""
+"""Support for scikit-learn's callbacks, such as its progress bar, if the installed version has them."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from counterpoise.checks import Vector
 from counterpoise.solvers.run import Progress
 
 Method = TypeVar("Method", bound=Callable[..., Any])
-# Listeners to a fit: called with the progress and the share done, if known.
+# Called during a fit with the progress and with the finished share, or None if that is unknown.
 Listener = Callable[[Progress, float | None], Any]
 
-# Seconds between two subtasks of a run of unknown length; scikit-learn keeps every one of them.
+# Least seconds between two subtasks of a run of unknown length, because scikit-learn stores every subtask.
 PAUSE = 0.1
 
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
 
 
 class NoContext:
-    """The context of a fit without callbacks."""
+    """A callback context that does nothing, for fits without callbacks."""
 
     def subcontext(self, **_: Any) -> NoContext:
         """Return itself."""
@@ -38,7 +38,7 @@ class NoContext:
 
 
 class NoCallbackSupport:
-    """The mixin for versions of scikit-learn without callbacks: there is no ``set_callbacks``."""
+    """A mixin for versions of scikit-learn without callbacks, hence without ``set_callbacks``."""
 
     def _init_callback_context(self, **_: Any) -> NoContext:
         return NoContext()
@@ -58,13 +58,13 @@ FRAMES = 0 if _with_callbacks is None else 1
 
 
 def with_callbacks(method: Method) -> Method:
-    """Decorate a method so that callbacks are closed however it ends."""
+    """Decorate a method so that callbacks are torn down even if it raises."""
     return method if _with_callbacks is None else cast(Method, _with_callbacks(method))
 
 
 @contextlib.contextmanager
 def listening(listener: Listener) -> Iterator[None]:
-    """Call a function with the progress of fits in this thread."""
+    """Call ``listener`` with the progress of fits in this thread."""
     token = _listener.set(listener)
     try:
         yield
@@ -86,11 +86,11 @@ class Tasks:
     ----------
     estimator : estimator with CallbackSupport
     context : CallbackContext
-        Of the task.
+        The context of the task.
     total : int or None
-        How many subtasks there will be at most; further ones are not reported.
+        Maximum number of subtasks, if known; further ones are not reported.
     data : dict
-        X, y and metadata, for callbacks that want them.
+        X, y and metadata, for callbacks that use them.
     """
 
     def __init__(self, estimator: Any, context: Any, total: int | None, data: dict[str, Any]) -> None:
@@ -108,7 +108,7 @@ class Tasks:
 
     @classmethod
     def silent(cls) -> Tasks:
-        """Begin a fit that no callback hears of."""
+        """Begin a fit without callbacks."""
         return cls(None, NoContext(), None, {})
 
     def begin(self, name: str) -> None:
@@ -118,7 +118,7 @@ class Tasks:
             self.subtask.call_on_fit_task_begin(estimator=self.estimator, **self.data)
 
     def nested(self, name: str) -> Tasks:
-        """Begin the next subtask, one with an unknown number of subtasks of its own, and return it."""
+        """Begin the next subtask, which has an unknown number of subtasks of its own, and return it."""
         self.subtask = None
         self.done += 1
         return Tasks(self.estimator, self.context.subcontext(task_name=name, max_subtasks=None), None, self.data)
@@ -126,7 +126,7 @@ class Tasks:
     def end(self, attributes: Callable[[], dict[str, Any]] | None = None) -> bool:
         """End the current subtask, if any; return whether a callback asks to stop.
 
-        ``attributes`` returns those of an estimator that would be fitted had the fit ended here.
+        ``attributes`` returns the attributes that the estimator would have if the fit ended here.
         """
         if self.subtask is None:
             return False
@@ -150,9 +150,9 @@ class Tasks:
         Parameters
         ----------
         name : str
-            Of the subtasks.
+            The name of the subtasks.
         attributes : callable, optional
-            From the best point so far to the attributes of a fitted estimator.
+            Maps the best point so far to the attributes of a fitted estimator.
         """
         listener = _listener.get()
         if listener is None and not getattr(self.estimator, "_skl_callbacks", None):
@@ -162,7 +162,7 @@ class Tasks:
 
         def report(progress: Progress) -> bool:
             nonlocal last, stop
-            if stop:  # a method may have stages, and each must be stopped
+            if stop:  # a method may have several stages, each of which must be stopped
                 return True
             if self.total is None:
                 if time.perf_counter() - last < PAUSE:

@@ -1,4 +1,4 @@
-"""Components of several numbers of loadings: what they explain, and from where on more add little."""
+"""Components for several numbers of loadings: explained variance, and the elbow of its curve."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# The largest number of loadings of a path by default.
+# Largest number of loadings in a default path.
 MOST_LOADINGS = 100
 
 
 def default_sizes(n: int) -> list[int]:
-    """Return numbers from 1 to n, at most 100, each 1.5 times the one before, rounded down, or one more."""
+    """Return numbers from 1 to min(n, 100), each 1.5 times the previous one, rounded down, and at least one more."""
     sizes, most = [1], min(n, MOST_LOADINGS)
     while sizes[-1] < most:
         sizes.append(min(max(sizes[-1] + 1, (3 * sizes[-1]) // 2), most))
@@ -33,9 +33,9 @@ def default_sizes(n: int) -> list[int]:
 
 
 def elbow(along: Sequence[float], values: Sequence[float]) -> int | None:
-    """Return the place where a rising curve is farthest above the line from its first to its last point.
+    """Return the position where a rising curve is farthest above the line from its first to its last point.
 
-    None if it is nowhere above, which includes curves of fewer than three places.
+    None if it is nowhere above that line, in particular with fewer than three points.
 
     Examples
     --------
@@ -53,15 +53,15 @@ def elbow(along: Sequence[float], values: Sequence[float]) -> int | None:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ComponentPath:
-    """Components of several numbers of loadings, from :meth:`counterpoise.SparsePCA.path`.
+    """Components for several numbers of loadings, returned by :meth:`counterpoise.SparsePCA.path`.
 
     Attributes
     ----------
     n_nonzero : tuple of int
-        In the order that was asked for, as everything below. After Ctrl-C only those that were reached, with a warning.
+        In the order requested, like all other attributes. After Ctrl-C only the numbers reached, with a warning.
     components : tuple of arrays, components × features
     explained_variance_ratios : tuple of arrays
-        Of each component, adjusted.
+        Adjusted, one entry per component.
     results : tuple of tuples of Result
     """
 
@@ -75,22 +75,22 @@ class ComponentPath:
 
     @property
     def shares(self) -> Vector:
-        """The share of the variance that all components of a number of loadings explain together."""
+        """The share of variance that all components together explain, for each number of loadings."""
         return np.array([float(ratios.sum()) for ratios in self.explained_variance_ratios])
 
     @property
     def elbow(self) -> int | None:
-        """The suggested number of loadings, from which on more of them add little.
+        """The suggested number of loadings, beyond which more add little variance.
 
-        Where the curve of variance against loadings is farthest above the line between its ends; None for fewer than
-        three numbers. It depends on the numbers asked for, the largest above all, and is a suggestion only.
+        It is where the curve of variance against loadings is farthest above the line between its ends; None for fewer
+        than three numbers. It depends on the numbers requested, mainly on the largest, and is only a suggestion.
         """
         place = elbow(self.n_nonzero, self.shares.tolist())
         return None if place is None else self.n_nonzero[place]
 
     @property
     def table(self) -> Any:
-        """A DataFrame of one row per number: loadings of all components, share of variance, components."""
+        """A DataFrame with one row per number: loadings of all components, share of variance, components."""
         columns = {
             "loadings": [int(np.count_nonzero(V)) for V in self.components],
             "explained_variance_ratio": self.shares,
@@ -107,9 +107,9 @@ class ComponentPath:
 
 
 def find_path(sizes: Sequence[int], fit: Callable[[int, Matrix | None], Found], total: float) -> ComponentPath:
-    """Fit each size, in ascending order, and from the components of the next smaller one if these explain more.
+    """Fit each size in ascending order, and again from the components of the next smaller one if these explain more.
 
-    ``fit`` takes a size and components to improve on, or None; ``total`` is the variance of the data.
+    ``fit`` takes a size, and components to start from or None; ``total`` is the variance of the data.
     """
     found: dict[int, Found] = {}
     best: Found | None = None

@@ -1,4 +1,4 @@
-"""The options of a fit of components, what it finds, and which components are due."""
+"""Options and results of a fit of components, and a record of which components to visit again."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ class Plan(NamedTuple):
 
     @property
     def joint(self) -> bool:
-        """Whether components are backfitted, which means by the Schur complement of all others."""
+        """Whether components are backfitted, which needs several of them and the Schur complement."""
         return self.backfit > 0 and len(self.sizes) > 1 and self.deflation == "schur"
 
     @property
     def by_size(self) -> bool:
-        """Whether components are ordered by adjusted variance; those of different sizes keep the user's order."""
+        """Whether components are ordered by adjusted variance; if sizes differ, the user's order is kept."""
         return self.joint and len(set(self.sizes)) == 1
 
     @property
     def is_quick(self) -> bool:
-        """Whether a few descents suffice for each component in its turn, because backfitting searches on from there."""
+        """Whether a few descents suffice for each component, because backfitting improves on them."""
         return self.joint and self.run.method == "search" and self.run.max_time is None
 
 
 class Found(NamedTuple):
-    """Components as columns of V, on all features; the scores RV of the data's covariance RᵀR; upper bounds."""
+    """Components as columns of V, on all features; scores RV, where RᵀR is the covariance; upper bounds."""
 
     V: Matrix
     variances: Matrix
@@ -49,7 +49,7 @@ class Found(NamedTuple):
 
 
 class Seen:
-    """Components that were examined since another one changed and need not be examined again."""
+    """Record which components were examined since another one changed and need not be examined again."""
 
     def __init__(self, count: int) -> None:
         self.since = np.zeros(count, dtype=bool)

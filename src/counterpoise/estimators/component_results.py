@@ -1,4 +1,4 @@
-"""Results of single components: those of a method, and those for which no step was taken."""
+"""Results of single components, with or without steps of a method."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from counterpoise.solvers.run import CLAIMS
 
 # Loadings closer than this are equal.
 SAME = 1e-9
-# Of a run by default, relative to |F|.
+# The default tolerance of a run, relative to |F|.
 TOLERANCE = 1e-9
-# What is said of a component that was certified before.
+# The message for a component that is no longer certified.
 CHANGED = "other components moved after this one, and a change of two loadings would raise its variance"
 
 
 def kept(problem: Problem, result: Result, x: Matrix) -> Result:
-    """Return the result for x, which has at most s loadings; a claim about another point is dropped."""
+    """Return the result at x, which has at most s loadings, without its claims if they are about another point."""
     if float(np.abs(x - result.x).max()) > SAME:
         status = Status.STATIONARY if result.status in CLAIMS else result.status
         objective = problem.objective(x)
@@ -30,7 +30,7 @@ def kept(problem: Problem, result: Result, x: Matrix) -> Result:
 
 
 def certified(problem: Problem, x: Matrix, seed: int) -> Result | None:
-    """Return the result at x without a step, if no pair gains more than the tolerance of a run; None otherwise."""
+    """Return a certified result at x without a step, or None if some pair gains more than a run's tolerance."""
     gap, (objective, resolution) = pair_gap(problem, x), problem.value_and_resolution(x)
     tolerance = TOLERANCE * abs(objective) + 64.0 * resolution
     if not (gap <= tolerance and problem.is_feasible(x)):
@@ -41,13 +41,13 @@ def certified(problem: Problem, x: Matrix, seed: int) -> Result | None:
 
 
 def as_it_is(problem: Problem, x: Matrix, seed: int) -> Result:
-    """Return the result at x without a step, with its gap."""
+    """Return the uncertified result at x without a step, with its gap."""
     message = "raising this component's own variance would lower the total of all; it is left as it is"
     return no_step(x, problem.objective(x), Status.STATIONARY, message, pair_gap(problem, x), seed)
 
 
 def examined(problem: Problem, result: Result) -> Result:
-    """Return a result anew for the same point of another problem: its objective, gap and claim."""
+    """Return the result with objective, gap and claim recomputed for the same point of another problem."""
     if result.status not in (*CLAIMS, Status.STATIONARY):
         return Result(**{**result, "objective": problem.objective(result.x), "cws_gap": math.nan})
     found = certified(problem, result.x, result.seed)
@@ -58,14 +58,14 @@ def examined(problem: Problem, result: Result) -> Result:
 
 
 def pair_gap(problem: Problem, x: Matrix) -> float:
-    """Return ``cws_gap`` as :func:`counterpoise.certify` does, without what else that examines and without a thread."""
+    """Return ``cws_gap`` as :func:`counterpoise.certify` does, without its other checks and its thread."""
     terms, at = problem.terms(), x.copy()
-    sweep.start(terms, at)  # moves `at` onto the sphere, which it may miss by rounding
+    sweep.start(terms, at)  # moves `at` onto the sphere, if it is off by rounding
     return float(sweep.scan(terms, at, 0.0, np.inf)[0])
 
 
 def no_step(x: Matrix, objective: float, status: Status, message: str, gap: float, seed: int | None) -> Result:
-    """Return a result at x without a step and without a claim."""
+    """Return a result at x without steps or claims."""
     return Result(
         x=x,
         objective=objective,
@@ -83,18 +83,18 @@ def no_step(x: Matrix, objective: float, status: Status, message: str, gap: floa
 
 
 def orientation(v: Matrix) -> float:
-    """Return −1 if −v is to be shown instead of v: the sum is positive, or if it is 0 the largest entry by size."""
+    """Return the sign that makes the sum of v positive or, if it is 0, its entry of largest absolute value."""
     total = float(v.sum())
     return math.copysign(1.0, total if abs(total) > SAME else float(v[np.argmax(np.abs(v))]))
 
 
 def moved(result: Result, places: Indices, length: int, sign: float = 1.0) -> Result:
-    """Return a result with its point scattered into zeros, and with the other sign if that is −1."""
+    """Return a result whose point is multiplied by ``sign`` and scattered into zeros."""
     return Result(**{**result, "x": embedded(sign * result.x + 0.0, places, length)})
 
 
 def embedded(values: Matrix, places: Indices, length: int) -> Matrix:
-    """Scatter values into zeros."""
+    """Scatter values into an array of zeros at these places."""
     out = np.zeros((length, *values.shape[1:]))
     out[places] = values[: len(places)]
     return out

@@ -42,25 +42,25 @@ from counterpoise.supervision import inline, supervised
 WHOLE, POOLED = 2000, 1000
 # How many columns a component may add to the pool at a time, and how often.
 ENTERING, PRICINGS = 256, 20
-# Rounds end when they raise the total by less than this share.
+# Rounds end when one raises the total by less than this share.
 SETTLED = 1e-6
-# The same for rounds that are still below the best total.
+# The same while the total is still below the best one.
 HOPELESS = 1e-4
-# The total must rise by this share; smaller changes may be rounding and could cycle.
+# A change must raise the total by this share; smaller rises may be rounding error, and could cycle.
 RISES = 1e-10
 # How many components a kick replaces at most.
 KICKED = 2
-# Columns outside a component's support that a look considers.
+# Columns outside a component's support that one visit considers.
 LOOKED = 96
-# Entries of the first start of a component, at least; more find no more and take most of the time.
+# Least number of entries in the first start of a component; more entries find no more and take most of the time.
 OPENING = 512
 # Shares of the time limit for the sequential fit, if a joint fit follows, and for the final certificates.
 FIRST_SHARE, LAST_SHARE = 0.5, 0.15
 # Exchanges between two checks of the clock.
 SLICE = 64
-# Up to this many columns a method takes milliseconds and runs in the calling thread.
+# With up to this many columns a method takes milliseconds and runs in the calling thread.
 INLINE = 128
-# The same for products of up to this many multiplications.
+# Products of up to this many multiplications run in the calling thread, too.
 SHORT = 20_000_000
 
 
@@ -69,31 +69,31 @@ class Fit:
 
     def __init__(self, plan: Plan, tasks: Tasks) -> None:
         self.plan, self.tasks = plan, tasks
-        # The rounds of backfitting are subtasks of one.
+        # One task, whose subtasks are the rounds of backfitting.
         self.backfitting: Tasks | None = None
         self.clock, self.told = working_seconds(), 0
         self.rng = np.random.default_rng(plan.run.seed)
         self.rounds, self.interrupted = 0, False
-        # Interrupts that a method caught, perhaps without reporting them.
+        # Interrupts that a method caught, possibly without reporting them.
         self.pressed: list[int] = []
-        # Seconds that the last component took beyond those of its method.
+        # Seconds that the last component took in addition to its method.
         self.setup = 0.0
 
     def components(
         self, C: Covariance, V: Matrix | None, results: list[Result], kicks: bool
     ) -> tuple[Matrix, list[Result]]:
-        """Return components, improved from those so far if any; single-threaded, as products are small."""
+        """Return components, starting from those so far if any; single-threaded, because products are small."""
         with single_thread():
             if V is None or not self.plan.joint:
                 V, results = self.one_by_one(C, V)
             return self.together(C, V, kicks) if self.plan.joint else V, results
 
     def one_by_one(self, C: Covariance, warm: Matrix | None) -> tuple[Matrix, list[Result]]:
-        """Find each component given those before it."""
+        """Find each component given the previous ones."""
         results: list[Result] = []
         V, G = np.zeros((len(C), 0)), C.C.copy() if self.plan.is_quick else C.C
         for k, s in enumerate(self.plan.sizes):
-            # After the pool has grown, a component is refitted; that is not a new task.
+            # When components are refitted because the pool has grown, no new task begins.
             if k >= self.tasks.done:
                 self.tasks.begin("component")
             try:
@@ -118,7 +118,7 @@ class Fit:
         return V, results
 
     def _next(self, C: Covariance, V: Matrix, s: int, x0: Matrix | None) -> Result:
-        """Find the component after V; without time for that, return a cheap one."""
+        """Find the component after V, or a cheap one if time is up."""
         limit, before, seconds = self.plan.run.max_time, working_seconds(), None
         if limit is not None:
             first = C.first_loadings(V, s)
@@ -135,10 +135,10 @@ class Fit:
         return kept(problem, result, truncated(result.x, s))
 
     def _quick(self, C: Covariance, G: Matrix, V: Matrix, s: int) -> Result:
-        """Return the best of descents from the longest columns of G, what V leaves of C, without a claim; deflate G.
+        """Return the best of several descents from the longest columns of G, C deflated by V; then deflate G.
 
-        The first has many entries and loses the smallest step by step: it finds groups of columns that are many
-        together, but short one by one.
+        The result carries no claim. The first descent starts with many entries and drops the smallest ones step by
+        step: it finds large groups of columns that are short individually.
         """
         C.refuse_nothing_left(G, V)
         lengths = np.einsum("ij,ij->i", G, G)
@@ -189,7 +189,7 @@ class Fit:
         return best
 
     def settle(self, C: Covariance, V: Matrix) -> tuple[Matrix, list[Result]]:
-        """Certify each component given the others while there is time; a step that lowers the total is not taken."""
+        """Certify each component given the others while time remains; steps that lower the total are not taken."""
         results: list[Result] = []
         last = 0
         V, (Z, P) = V.copy(), C.products(V)
@@ -222,7 +222,7 @@ class Fit:
                 self.interrupted = True
                 result = self._uncertified(C, V, k)
             results.append(result)
-        # A component is certified given others of which the later ones have moved since.
+        # Components before the last change were certified against others that have moved since: examine them again.
         for k, s in enumerate(self.plan.sizes[:last]):
             problem = C.problem_on(_others(Z, P, k), np.flatnonzero(V[:, k]), s)
             results[k] = examined(problem, results[k])
@@ -242,7 +242,7 @@ class Fit:
         return no_step(V[:, k].copy(), -0.5 * float(added), status, status.value, math.nan, self.plan.run.seed)
 
     def _round(self, C: Covariance, V: Matrix, total: float, seen: Seen) -> tuple[Matrix, float]:
-        """Exchange loadings of each component in turn given all others; keep what raises the total."""
+        """Exchange loadings of each component in turn, given all others; keep changes that raise the total."""
         V, (Z, P) = V.copy(), C.products(V)
         for k, s in enumerate(self.plan.sizes):
             if self.expired(1.0 - LAST_SHARE):
@@ -259,7 +259,7 @@ class Fit:
         return V, total
 
     def _exchanged(self, C: Covariance, by: Deflation, v: Matrix, product: Matrix, s: int) -> Matrix:
-        """Return v after exchanges of loadings on C deflated, among the columns that promise most; Cv is given."""
+        """Return v after exchanges of loadings on the deflated C, among the most promising columns; product is Cv."""
         if len(C) > LOOKED + s:
             columns = C.promising(by, v, product, s, LOOKED)
             G = C.left_on(by, columns)
@@ -297,32 +297,32 @@ class Fit:
         return scores, float(adjusted_variances(scores, self.plan.by_size)[0].sum())
 
     def _left(self) -> float | None:
-        # A method needs some time to return any point.
+        # A method needs a positive limit to return any point.
         limit = self.plan.run.max_time
         return None if limit is None else max(limit - (working_seconds() - self.clock), 1e-3)
 
     def expired(self, share: float = 1.0) -> bool:
-        """Return whether Ctrl-C was pressed, or this share of the time is over."""
+        """Return whether Ctrl-C was pressed or this share of the time limit has passed."""
         limit = self.plan.run.max_time
         self.interrupted = self.interrupted or bool(self.pressed)
         return self.interrupted or (limit is not None and working_seconds() - self.clock >= share * limit)
 
 
 def _others(Z: Matrix, P: Matrix, k: int) -> Deflation:
-    """Return the Schur complement by all components but k, of Z = RV and P = CV."""
+    """Return the Schur complement by all components but k, from Z = RV and P = CV."""
     B = schur_rows(Z, P, without=k)
     return Deflation(B, B)
 
 
 def _thread(C: Covariance) -> AbstractContextManager[None]:
-    """Let a method run in this thread if that takes no longer than starting another one."""
+    """Let a method run in this thread if C is so small that starting another thread would take longer."""
     return inline() if len(C) <= INLINE else nullcontext()
 
 
 def fit_components(data: Source, fit: Fit, warm: Matrix | None = None) -> Found:
-    """Fit on the whole covariance, or on a pool that grows until no column outside would raise a component.
+    """Fit on the whole covariance, or on a pool that grows until no outside column would improve a component.
 
-    ``warm`` are components to improve on, of all features.
+    ``warm`` holds components on all features to start from.
     """
     plan, V = fit.plan, None
     results: list[Result] = []
@@ -348,7 +348,7 @@ def fit_components(data: Source, fit: Fit, warm: Matrix | None = None) -> Found:
             except ExhaustedError as exhausted:
                 entering = left_out(data, pool, C, exhausted.V, ENTERING)
                 if not len(entering):
-                    # All variance is explained: these are all the components that there are.
+                    # All variance is explained; there are no further components.
                     V, results = exhausted.V, exhausted.results
                     fit.plan = plan = plan._replace(sizes=plan.sizes[: V.shape[1]])
                     continue
@@ -376,7 +376,7 @@ def fit_components(data: Source, fit: Fit, warm: Matrix | None = None) -> Found:
 
 
 def _finished(data: Source, pool: Indices, C: Covariance, V: Matrix, results: list[Result], fit: Fit) -> Found:
-    """Certify components of the pool, order and orient them, and return them on all features."""
+    """Certify the components of the pool, order them and fix their signs, and return them on all features."""
     plan = fit.plan
     if plan.joint:
         V, results = fit.settle(C, V)

@@ -1,4 +1,4 @@
-"""A covariance matrix of a pool of columns, what components leave of it, and problems of components on it."""
+"""The covariance of a pool of columns, its deflation by components, and the problem of the next component."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ from counterpoise.terms.constraint import Sphere
 from counterpoise.terms.separable import AbsoluteDeviation, Bounds, Linear
 from counterpoise.terms.smooth import Quadratic
 
-# A column outside the pool must raise a component's variance by this share.
+# A column enters the pool only if it raises a component's variance by this share.
 GAIN = 1e-9
 
 
 class Covariance:
-    """C = RᵀR on the pool, what components leave of it, and the problem of the next one."""
+    """C = RᵀR on the pool, its deflation by components, and the problem of the next component."""
 
     def __init__(self, C: Matrix, signed: bool = False, kind: str = "schur", root: Matrix | None = None) -> None:
-        # A pair step needs two coordinates; the second one does not vary and stays at 0.
+        # A pair step needs two coordinates: add a constant column, whose loading stays 0.
         self.C = np.ascontiguousarray(np.pad(C, (0, 1)) if len(C) == 1 else C)
         self.signed, self.kind = signed, kind
-        # Then a diagonal without positive entries does not mean that nothing is left.
+        # If so, some variance may be left although no diagonal entry is positive.
         self.may_be_indefinite = kind == "hotelling"
         self.root = _root(self.C) if root is None else root
-        # Contiguous: from C itself every entry would come from another page of memory.
+        # A contiguous copy: in C every diagonal entry is on another page of memory.
         self.variance = np.ascontiguousarray(np.diag(self.C))
         self.total = float(self.variance.sum())
         self._room = np.zeros_like(self.C)
@@ -50,7 +50,7 @@ class Covariance:
         return len(self.C)
 
     def deflation(self, W: Matrix) -> Deflation:
-        """Return what components leave of C."""
+        """Return the deflation of C by components W."""
         Z, P = self.products(W)
         return deflation(self.kind, W, P, Z)
 
@@ -60,11 +60,11 @@ class Covariance:
         return Z, self.root.T @ Z
 
     def deflated(self, by: Deflation) -> Matrix:
-        """Return G = C − leftᵀ·right, contiguous rows; the next call overwrites it, as new memory would cost more."""
+        """Return G = C − leftᵀ·right in C order, in a buffer that the next call overwrites: allocating costs more."""
         G = self._room
         G[:] = self.C
         if len(by.left):
-            # Both are symmetric, so the Fortran-ordered transpose is updated in place.
+            # The update is symmetric, so the Fortran-ordered transpose of G can be updated in place.
             sl.blas.dgemm(-1.0, by.left, by.right, 1.0, G.T, trans_a=True, overwrite_c=True)
         return G
 
@@ -80,23 +80,23 @@ class Covariance:
             raise ExhaustedError(W)
 
     def promising(self, by: Deflation, x: Matrix, product: Matrix, s: int, most: int) -> Indices:
-        """Return the support of x, and the ``most`` columns that promise most in exchange for its smallest loading.
+        """Return the support of x and the ``most`` columns that promise most in exchange for its smallest loading.
 
-        G is the Schur complement, and ``product`` is Cx. A heuristic: another loading may be worth more in exchange for
-        a column that is left out.
+        ``product`` is Cx, and G the Schur complement. This is a heuristic: exchanging another loading for a column that
+        is left out may gain more.
         """
         score, kept = np.empty(len(x)), min(most + int(np.count_nonzero(x)), len(x))
         look_arc.promises(self.C, by.rows, self.variance, x, product, s, self.signed, score)
         return np.sort(np.argsort(-score, kind="stable")[:kept])
 
     def left_on(self, by: Deflation, columns: Indices) -> Matrix:
-        """Return G, the Schur complement, on some columns; in memory as :meth:`deflated`."""
+        """Return G, the Schur complement, on some columns, in the buffer of :meth:`deflated`."""
         G = self._room.reshape(-1)[: len(columns) ** 2].reshape(len(columns), len(columns))
         look_arc.left_block(self.C, by.rows, columns, G)
         return G
 
     def problem(self, W: Matrix, s: int) -> Problem:
-        """Return max ½vᵀGv, G = C deflated by W, with a λ above the exactness threshold, at most 2·max‖Gx‖∞."""
+        """Return max ½vᵀGv, G = C deflated by W, with λ above the exactness threshold, which is at most 2·max‖Gx‖∞."""
         G = self.left_by(W)
         lam = 2.5 * math.sqrt(float(np.einsum("ij,ij->i", G, G).max()))
         if self.may_be_indefinite:
@@ -106,10 +106,10 @@ class Covariance:
         return self._sparse(f, s, lam)
 
     def problem_on(self, by: Deflation, held: Indices, s: int) -> Problem:
-        """Return the problem of the Schur complement for points on one support, in O(sn).
+        """Return the problem of the Schur complement G for points on the support ``held``, in O(sn).
 
-        Only rows and columns of G that are held are formed, and its diagonal: values and pairs of points on the support
-        read no others. λ is above the exactness threshold, too: ‖Geⱼ‖² ≤ λ_max(G)·Gⱼⱼ, which is at most trace(C)·Cⱼⱼ.
+        Only these rows and columns of G and its diagonal are formed: values and pair steps at such points read no other
+        entries. Again λ is above the exactness threshold: ‖Geⱼ‖² ≤ λ_max(G)·Gⱼⱼ, which is at most trace(C)·Cⱼⱼ.
         """
         G, rows = self._room, -by.block(self.C[held], held, slice(None))
         G[held] = rows
@@ -123,10 +123,10 @@ class Covariance:
         return Problem(f, h, TopSum(min(s, f.n), lam), Sphere(signed=self.signed))
 
     def first_loadings(self, W: Matrix, s: int) -> tuple[Matrix, float]:
-        """Return a component after W without a product of the size of C, and −½ of the variance that it adds.
+        """Return a component after W without a product of the size of C, and −½ times the variance that it adds.
 
-        It has the s largest entries of the column of G, C deflated by W, that varies most; then, if that is better, the
-        leading eigenvector of G on these.
+        It holds the s largest entries of the column with the largest diagonal entry of G, C deflated by W; or, if that
+        is better, the leading eigenvector of G on their support.
         """
         by, every = self.deflation(W), slice(None)
         left = by.diagonal(self.variance)
@@ -146,15 +146,15 @@ class Covariance:
         return x, -0.5 * float(z @ G @ z)
 
     def allowed(self, x: Matrix) -> Matrix:
-        """Return x, without its negative entries unless components are signed."""
+        """Return x, with negative entries set to 0 unless components are signed."""
         return x if self.signed else np.maximum(x, 0.0)
 
     def adjusted(self, V: Matrix, by_size: bool) -> tuple[Matrix, Indices]:
-        """Return the adjusted variances and their order: that of V, or by size if the order is free."""
+        """Return the adjusted variances and the order of the components: as in V, or by size if ``by_size``."""
         return adjusted_variances(self.root @ V, by_size)
 
     def refuse_exhausted(self, W: Matrix) -> None:
-        """Raise an error if the components explain all variance, whatever their deflation leaves of C."""
+        """Raise an error if components W explain all variance, even if their deflation leaves some of C."""
         if self.kind != "schur" and W.shape[1]:
             B = schur_rows(*self.products(W))
             if float(Deflation(B, B).diagonal(self.variance).max()) <= EXHAUSTED * self.total:
@@ -163,7 +163,7 @@ class Covariance:
 
 @supervised
 def _root(C: Matrix) -> Matrix:
-    """Return R with RᵀR = C and as many rows as C has rank, by Cholesky's factorisation with pivots."""
+    """Return R with RᵀR = C and rank(C) rows, by Cholesky factorisation with pivoting."""
     factor, pivots, rank, _ = sl.lapack.dpstrf(C, lower=0)
     R = np.zeros((max(int(rank), 1), len(C)))
     R[:, pivots - 1] = np.triu(factor)[: len(R)]
@@ -180,7 +180,7 @@ class ExhaustedError(Exception):
 
 
 def truncated(x: Matrix, s: int) -> Matrix:
-    """Return the s largest entries of x by size, at length 1; x itself if it has no more."""
+    """Return x with all but its s entries of largest absolute value set to 0, scaled to length 1."""
     held = np.flatnonzero(x)
     if len(held) > s:
         x = x.copy()
@@ -190,10 +190,10 @@ def truncated(x: Matrix, s: int) -> Matrix:
 
 
 def upper_bounds(data: Source, C: Covariance, sizes: list[int]) -> Matrix:
-    """Return for each size what no component of as many loadings can exceed in variance.
+    """Return for each size an upper bound on the variance of a component with that many loadings.
 
-    If C covers all columns that vary it is :func:`counterpoise.solvers.components.component_bound`, otherwise the sum
-    of the largest variances, which needs no covariance.
+    It is the sum of the largest variances, which needs no covariance; if C covers all non-constant columns, the smaller
+    of that and :func:`counterpoise.solvers.components.component_bound`.
     """
     largest = -np.sort(-data.variance)
     whole = len(data.varying) == len(C) or len(data.varying) == 1
@@ -204,7 +204,7 @@ def upper_bounds(data: Source, C: Covariance, sizes: list[int]) -> Matrix:
 
 
 def _all_features(data: Source, pool: Indices, C: Covariance, V: Matrix) -> tuple[Matrix, Matrix, Matrix]:
-    """Return V and CV of all features, and the scores RV; V has a row for each column of the pool."""
+    """Return V and CV on all features, and the scores RV, from V with one row per column of the pool."""
     whole = np.zeros((data.n, V.shape[1]))
     whole[pool] = V[: len(pool)]
     return whole, data.products(pool, V[: len(pool)]), C.root @ V
@@ -219,10 +219,11 @@ def left_out(data: Source, pool: Indices, C: Covariance, V: Matrix, most: int) -
 
 
 def gaining(data: Source, pool: Indices, C: Covariance, V: Matrix, sizes: list[int], joint: bool, most: int) -> Indices:
-    """Return columns outside the pool that would raise a component, given all others or those before it.
+    """Return columns outside the pool that would improve a component, given all others or the previous ones.
 
-    As in ``kernels.swap_arc``: drop vᵢ, v̂ = (v − vᵢeᵢ)/‖v − vᵢeᵢ‖, and turn v̂ towards eⱼ by the best angle. That is
-    worth λ_max of [[v̂ᵀGv̂, (Gv̂)ⱼ], [·, G_jj]], G = C deflated. With fewer non-zeros than allowed none is dropped.
+    As in ``kernels.swap_arc``, drop vᵢ, v̂ = (v − vᵢeᵢ)/‖v − vᵢeᵢ‖, and rotate v̂ towards eⱼ by the best angle. The
+    resulting variance is λ_max of [[v̂ᵀGv̂, (Gv̂)ⱼ], [·, G_jj]], where G is the deflated C. If v has fewer non-zeros
+    than allowed, none is dropped.
     """
     entering: list[Indices] = []
     outside = np.setdiff1d(data.varying, pool)

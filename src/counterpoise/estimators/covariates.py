@@ -1,4 +1,4 @@
-"""A table of units and covariates, checked and standardised: one row of the balance table per number or level."""
+"""Check and standardise a table of units and covariates: one score per number or level of a category."""
 
 from __future__ import annotations
 
@@ -12,30 +12,30 @@ from counterpoise.sentences import some, suggest
 from counterpoise.tables.days import DAY, as_days
 from counterpoise.tables.native import is_pandas
 
-# A standard deviation below this, relative to the largest value, is rounding: the column is constant.
+# A standard deviation below this, relative to the largest value, is rounding error of a constant column.
 CONSTANT = 1e-12
 TIMES = ("timedelta", "timedelta64", "period", "time")
 DATES = ("date", "datetime", "datetime64")
-# What a day may count as: a number of days since the first, or a category.
+# How a date may be balanced: as the number of days since the first, or as a category.
 DATE_UNITS = ("day", "week", "month", "quarter", "year")
 POWERS = {2: "²", 3: "³", 4: "⁴"}
 
 
 class Covariates(NamedTuple):
-    """What is balanced: numbers, and indicators of the levels of categories.
+    """The quantities to balance: numbers, and indicators of the levels of categories.
 
     Attributes
     ----------
     names : list of str
-        A number's column, "column²" and so on for its moments, or "column = level".
+        The column's name for a number, "column²" and so on for its moments, or "column = level".
     values : array, units × names
         In the units of the table; 0 or 1 for a level.
     scores : array, units × names
-        (value − mean) / standard deviation, both over all units, the latter with n − 1; 0 for a constant.
+        (value − mean) / standard deviation over all units, the latter with n − 1; 0 for a constant.
     weights : array
-        Of each name in the objective: a category's weight is divided evenly among its levels.
+        The weight of each name in the objective; a category's weight is divided evenly among its levels.
     index : pandas Index or None
-        The labels of the units, where the table has them.
+        The labels of the units, if the table has any.
     """
 
     names: list[str]
@@ -46,7 +46,7 @@ class Covariates(NamedTuple):
 
 
 class _Column(NamedTuple):
-    """A number, whose moments count as much as itself, or the levels of a category, which share its weight."""
+    """A number and its moments, each with the full weight, or the levels of a category, which share its weight."""
 
     label: Any
     names: list[str]
@@ -63,22 +63,22 @@ def read_covariates(
     dates: Mapping[Any, str] | None = None,
     moments: int = 1,
 ) -> Covariates:
-    """Return the covariates of a DataFrame or of a numeric array.
+    """Read covariates from a DataFrame or a numeric array.
 
     Parameters
     ----------
     table : DataFrame or array, units × covariates
-        Numbers and booleans are numbers; other columns of a DataFrame are categories, each level an indicator.
+        Numbers and booleans are numbers; other columns of a DataFrame are categories, with one indicator per level.
     weights : mapping, Series or array, optional
-        At least 0, of every covariate; a name that a mapping does not mention weighs 1.
+        Weights of the covariates, at least 0; 1 for names missing from a mapping.
     categorical : name, position or several, optional
-        Columns of numbers that are categories. The columns of an array are named by their positions.
+        Numeric columns to treat as categories. Columns of an array are named by their positions.
     left_out : names
         Columns of a DataFrame that are not covariates.
     dates : mapping, optional
-        From columns of days to one of DATE_UNITS.
+        Maps columns of dates to one of DATE_UNITS.
     moments : int
-        Powers of centred numbers up to this one are covariates as well.
+        The largest power of centred numbers that is a covariate as well.
     """
     frame = is_pandas(table, "DataFrame")
     labels = list(table.columns) if frame else list(range(_array(table).shape[1]))
@@ -111,7 +111,7 @@ def read_covariates(
 
 
 def aligned(values: Any, index: Any, length: int, name: str) -> Any:
-    """Return one value per unit: a Series in the units' order if it has their index, anything else unchanged."""
+    """Return one value per unit: a Series is reordered to match the units' index, anything else is unchanged."""
     if is_pandas(values, "Series") and index is not None and not values.index.equals(index):
         if not (values.index.is_unique and index.is_unique and set(values.index) == set(index)):
             raise ValueError(f"{name} has another index than covariates; both must label the same units.")
@@ -124,7 +124,7 @@ def aligned(values: Any, index: Any, length: int, name: str) -> Any:
 
 
 def unknown_name(name: Any, known: Iterable[Any], what: str) -> str:
-    """Return a sentence about a name that is not there, with similar names."""
+    """Return an error message about an unknown name that suggests similar ones."""
     return f"{what} {name!r} is no covariate; {suggest(name, known)}"
 
 
@@ -214,7 +214,7 @@ def _binned(days: Any, unit: str) -> list[str]:
 
 
 def _number(label: Any, name: str, values: Vector, moments: int) -> _Column:
-    """Return a number and its moments; those of two values are the number itself."""
+    """Return a number and its moments; a number with only two values has none, as they would be redundant."""
     column = _Column(label, [name], [values], [_standardise(values)])
     if len(np.unique(values)) < 3:
         return column
@@ -227,7 +227,7 @@ def _number(label: Any, name: str, values: Vector, moments: int) -> _Column:
 
 
 def _levels(label: Any, name: str, levels: Any, codes: Any) -> _Column:
-    """Return an indicator per level; of two levels the last one's, as the other says the same."""
+    """Return one indicator per level; for two levels only that of the second, as the other is redundant."""
     if len(levels) == len(codes):
         raise ValueError(
             f"Column {label!r} of covariates has a level of its own for each of the {len(codes)} units, which no split "
@@ -270,7 +270,7 @@ def _weights(weights: Any, labels: list[Any]) -> Vector:
 
 
 def _standardise(values: Vector) -> Vector:
-    """Return the scores; they are formed relative to the largest value, so that nothing overflows."""
+    """Return standardised scores; dividing by the largest absolute value first avoids overflow."""
     largest = float(np.abs(values).max())
     if largest == 0.0:
         return np.zeros(len(values))

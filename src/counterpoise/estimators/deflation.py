@@ -1,7 +1,7 @@
-"""Deflation: what components leave of a covariance, in the names of Mackey (2008).
+"""Deflation of a covariance by components, with the names of Mackey (2008).
 
-V are components, one a column, and P = CV. Every kind is G = C − LᵀR with as few rows as there are components, or
-twice as many, so that it applies to all features as well as to a pool of them.
+The columns of V are components, and P = CV. Every kind has the form G = C − LᵀR, where L and R have one or two rows per
+component, so that it applies to all features as well as to a pool of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Matrix = npt.NDArray[np.float64]
 Indices = npt.NDArray[np.intp]
 
 KINDS = ("schur", "hotelling", "projection", "orthogonal")
-# Less than this share of the total variance is rounding error.
+# A variance below this share of the total is rounding error.
 EXHAUSTED = 1e-12
 
 
@@ -31,7 +31,7 @@ class Deflation(NamedTuple):
 
     @property
     def rows(self) -> Matrix:
-        """T with G = C − TTᵀ, of the Schur complement alone."""
+        """T with G = C − TTᵀ, for the Schur complement only."""
         return np.ascontiguousarray(self.left.T)
 
     def diagonal(self, variance: Matrix) -> Matrix:
@@ -44,17 +44,17 @@ class Deflation(NamedTuple):
 
 
 def deflation(kind: str, V: Matrix, P: Matrix, Z: Matrix) -> Deflation:
-    """Return what components leave of C.
+    """Return the deflation of C by components V.
 
     Parameters
     ----------
     kind : {"schur", "hotelling", "projection", "orthogonal"}
-        Schur complement, C − CV(VᵀCV)⁻¹VᵀC; or for each v in turn C − (vᵀCv)vvᵀ, (I − vvᵀ)C(I − vvᵀ), and the same
-        with v made orthogonal to those before. Hotelling's may leave negative eigenvalues.
+        The Schur complement C − CV(VᵀCV)⁻¹VᵀC; or, for each v in turn, C − (vᵀCv)vvᵀ, (I − vvᵀ)C(I − vvᵀ), or the
+        latter with v made orthogonal to the previous components. Hotelling's may leave negative eigenvalues.
     V, P : arrays, features × components
         P = CV.
     Z : array, rows × components
-        RV, for any R with RᵀR = C on the support of V; of the Schur complement alone.
+        RV, for any R with RᵀR = C on the support of V; used by the Schur complement only.
     """
     if V.shape[1] == 0:
         return Deflation(np.zeros((0, len(P))), np.zeros((0, len(P))))
@@ -75,7 +75,7 @@ def deflation(kind: str, V: Matrix, P: Matrix, Z: Matrix) -> Deflation:
         return _projected(np.asarray(Q[:, :rank]), np.asarray(CQ), np.eye(rank))
     K = np.zeros((0, 0))
     for k in range(V.shape[1]):
-        # (I − VKVᵀ)(I − vvᵀ) has one row and one column more.
+        # The K of (I − VKVᵀ)(I − vvᵀ) has one more row and column.
         K = np.block([[K, -K @ (V[:, :k].T @ V[:, k : k + 1])], [np.zeros((1, k)), np.ones((1, 1))]])
     return _projected(V, P, K)
 
@@ -87,19 +87,19 @@ def _projected(V: Matrix, P: Matrix, K: Matrix) -> Deflation:
 
 
 def deflate_by(G: Matrix, v: Matrix) -> None:
-    """Replace a symmetric G by its Schur complement G − Gv(vᵀGv)⁻¹vᵀG, in place; G stays unless vᵀGv > 0."""
+    """Replace a symmetric G by its Schur complement G − Gv(vᵀGv)⁻¹vᵀG in place, if vᵀGv > 0."""
     held = np.flatnonzero(v)
     g = v[held] @ G[held]
     value = float(g[held] @ v[held])
     if value > 0.0:
-        # BLAS wants Fortran's order, and G is its own transpose.
+        # BLAS needs Fortran order; G equals its transpose.
         sl.blas.dger(-1.0 / value, g, g, a=G.T, overwrite_a=True)
 
 
 def schur_rows(Z: Matrix, P: Matrix, without: int | None = None) -> Matrix:
-    """Return B with BᵀB = CV(VᵀCV)⁻¹VᵀC from Z = RV and P = CV, or those of all components but one.
+    """Return B with BᵀB = CV(VᵀCV)⁻¹VᵀC from Z = RV and P = CV, for all components but ``without``.
 
-    With Z = QT it is B = T⁻ᵀPᵀ = QᵀR. Components that others explain, up to rounding, are left out.
+    With Z = QT, B = T⁻ᵀPᵀ = QᵀR. Components that others explain, up to rounding, are left out.
     """
     chosen = np.flatnonzero(np.arange(Z.shape[1]) != without)
     if not len(chosen):
@@ -111,9 +111,9 @@ def schur_rows(Z: Matrix, P: Matrix, without: int | None = None) -> Matrix:
 
 
 def pivoted(Z: Matrix) -> tuple[Matrix, Indices]:
-    """Return T and the order of the columns of QR with pivots; below the diagonal T is not zero.
+    """Return T and the column order of a pivoted QR factorisation; entries of T below its diagonal are arbitrary.
 
-    LAPACK itself: on matrices of a few columns the checks around it would take most of the time.
+    LAPACK is called directly, because with few columns SciPy's checks would take most of the time.
     """
     factor, order = sl.lapack.dgeqp3(Z)[:2]
     return factor[: Z.shape[1]], order - 1
@@ -125,12 +125,12 @@ def _rank(T: Matrix) -> int:
 
 
 def adjusted_variances(Z: Matrix, by_size: bool) -> tuple[Matrix, Indices]:
-    """Return T_kk² of the scores Z = QT, and the order of the columns; by size it is QR with pivots.
+    """Return T_kk² of the scores Z = QT and the order of the columns; ``by_size`` orders them by pivoted QR.
 
-    A score that those before it explain, up to rounding, adds 0 and is left out of the QR: its direction there would be
-    arbitrary, and would take variance from those that follow.
+    A score that previous ones explain, up to rounding, adds 0 and is left out of the QR: its direction there would be
+    arbitrary, and would take variance from later scores.
     """
-    variances = np.zeros(Z.shape[1])  # those beyond the rank add nothing
+    variances = np.zeros(Z.shape[1])  # scores beyond the rank add nothing
     if by_size:
         T, order = pivoted(Z)
         variances[: min(Z.shape)] = T.diagonal() ** 2

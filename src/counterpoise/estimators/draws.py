@@ -1,4 +1,4 @@
-"""A split with its draws: balance, files, tests of outcomes."""
+"""The result of a balanced split: balance, files of draws, and randomisation tests of outcomes."""
 
 from __future__ import annotations
 
@@ -29,34 +29,35 @@ MISSING = ("refuse", "drop-units")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Split:
-    """What :func:`balanced_split` returns.
+    """The result of :func:`balanced_split`.
 
     Attributes
     ----------
     labels : Series or array
-        The group of every unit, a number or its name; a Series indexed like the covariates if they are a DataFrame,
-        a column of Polars or Arrow if they are a table of these.
+        The group of every unit, as a number or a name: a Series indexed like the covariates if they are a DataFrame, a
+        Polars or Arrow column if they are such a table, otherwise an array.
     draws : array of int, n_draws × units
-        Distinct splits, the best first; of two mirror images only one.
+        Distinct splits, the best first; only one of two mirror images is included.
     objective : float
         Σ w SMD² of ``labels``, summed over covariates and pairs of groups.
     draw_objectives : array of length n_draws
+        The objective of each draw.
     group_sizes : tuple of int
     mirrored : bool
-        Whether there are two groups of equal size in every stratum. The mirror image of a draw is then as good, and
-        ``labels`` may be one.
+        Whether there are two groups of equal size in every stratum. The mirror image of a draw, with the two groups
+        exchanged, is then equally good, and ``labels`` may be a mirror image.
     covariates : Covariates or None
-        Names, values, standardised scores and weights; None for a split that was loaded, which has no balance.
+        Names, values, standardised scores and weights; None for a split loaded from a file, which has no balance.
     index : pandas Index or None
         The labels of the units.
     groups : tuple
-        0, 1, … or the names of the groups.
+        The names of the groups; 0, 1, … by default.
     seed : int or None
-        ``random_state=seed`` gives the same split again; None if a generator was given.
+        ``random_state=seed`` reproduces the split; None if a generator was given.
     at_random : pair of floats
-        The median, over 100 random splits of these sizes, of the objective and of the largest difference.
+        The medians of the objective and of the largest difference over 100 random splits with the same group sizes.
     native : Native or None
-        The kind of the table, if not of pandas.
+        The kind of the covariates' table, if it is not a pandas one.
     strata : list of str or None
         The stratum of every unit, if there are strata.
     """
@@ -85,7 +86,7 @@ class Split:
 
     @cached_property
     def codes(self) -> Labels:
-        """The number of every unit's group, 0, 1, …"""
+        """The group of every unit as a number, 0, 1, …"""
         number = {name: g for g, name in enumerate(self.groups)}
         return np.array([number[label] for label in np.asarray(self.labels).tolist()], dtype=np.int64)
 
@@ -98,14 +99,14 @@ class Split:
 
     @cached_property
     def differences(self) -> Vector:
-        """Standardised mean differences: group 1 − group 0, or the largest between any two of more than two groups."""
+        """Standardised mean differences: group 1 − group 0, or with more groups the largest between any two."""
         scores = self._parts.scores
         means = np.array([scores[self.codes == g].mean(axis=0) for g in range(len(self.group_sizes))])
         return np.asarray(means[1] - means[0] if len(means) == 2 else np.ptp(means, axis=0), dtype=np.float64)
 
     @property
     def max_difference(self) -> float:
-        """The largest |difference| of a covariate of positive weight."""
+        """The largest absolute value of ``differences`` among covariates of positive weight."""
         return float(np.abs(self.differences[self._parts.weights > 0.0]).max())
 
     @property
@@ -116,18 +117,18 @@ class Split:
 
     @property
     def _random_difference(self) -> float:
-        """√(1/n_g + 1/n_h) of the two smallest groups: the root mean square difference of a random split."""
+        """√(1/n_g + 1/n_h) for the two smallest groups: the root mean square difference of a random split."""
         first, second = sorted(self.group_sizes)[:2]
         return math.sqrt(1.0 / first + 1.0 / second)
 
     @property
     def balance(self) -> Any:
-        """One row per number or level: the group means, in the covariate's own units, and standardised differences.
+        """A table of group means, in the covariate's own units, and standardised differences, by number or level.
 
         A standardised mean difference (SMD) is (mean of group 1 − mean of group 0) / standard deviation, the latter
-        over all units, with n − 1. For more than two groups it is the largest between any two of them. ``random`` is
-        the root mean square SMD of a purely random split of these sizes, √(1/n₁ + 1/n₀) exactly; for more than two
-        groups that of the two smallest. A constant column has 0 in both.
+        over all units, with n − 1. With more than two groups it is the largest between any two of them. ``random`` is
+        the root mean square SMD of a purely random split of these sizes, exactly √(1/n₁ + 1/n₀); with more than two
+        groups, that of the two smallest. Both are 0 for a constant column.
         """
         pandas = require("A table of balance needs", "pandas")
         frame = pandas.DataFrame(self._balance, index=pandas.Index(self._parts.names, name="covariate"))
@@ -143,7 +144,7 @@ class Split:
 
     @property
     def reference(self) -> Labels:
-        """All splits that ``labels`` was drawn from, with equal chances: draws and, where mirrored, mirror images."""
+        """All splits that ``labels`` was drawn from with equal probability: ``draws``, and any mirror images."""
         return np.vstack([self.draws, 1 - self.draws]) if self.mirrored else self.draws
 
     def plot(self, ax: Axes | None = None) -> Axes:
@@ -153,7 +154,7 @@ class Split:
         return plot_balance(self, ax)
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write a page, one HTML file that loads nothing; see :func:`counterpoise.report.split_report`."""
+        """Write a self-contained HTML report; see :func:`counterpoise.report.split_report`."""
         from counterpoise.report import split_report
 
         return split_report(self, **options).write(path)
@@ -161,7 +162,7 @@ class Split:
     # Files.
 
     def to_csv(self) -> str:
-        """Return the text of a file of draws: units, their groups, every split of the reference, and the seed."""
+        """Return the draws as CSV text: units, their groups, every split of ``reference``, and the seed."""
         names = range(1, len(self.codes) + 1) if self.index is None else self.index
         head = "row" if self.index is None else str(getattr(self.index, "name", None) or "unit")
         named = self.groups != tuple(range(len(self.groups)))
@@ -181,9 +182,9 @@ class Split:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Split:
-        """Read a split from the file of draws that :meth:`save` or ``counterpoise split --draws`` has written.
+        """Read a split from a file of draws written by :meth:`save` or ``counterpoise split --draws``.
 
-        It has labels, draws and seed, and tests outcomes; it has no covariates.
+        It has labels, draws and seed, which suffice to test outcomes, but no covariates.
         """
         pandas = require("A split needs", "pandas")
         path = Path(path)
@@ -243,34 +244,35 @@ class Split:
     ) -> RandomisationTest:
         """Test the sharp null hypothesis that no unit's outcome depends on its group, and estimate a constant effect.
 
-        ``labels`` was drawn from ``reference`` with equal chances, and before any outcome was known. Under the null
-        hypothesis the outcomes would have been the same under every other split of that fixed set, so that
+        ``labels`` was drawn from ``reference`` with equal probability, before any outcome was known. Under the null
+        hypothesis the outcomes would have been the same under every other split in that fixed set, so
 
             p = #{r in reference : T(r) ≥ T(labels)} / #reference
 
-        satisfies P(p ≤ α) ≤ α for every α, given the set: the test is exact for this design, whatever the outcomes'
-        distribution, and however the set was found. It says nothing if other labels were used than these, or if the
-        random state was chosen by looking at its split. p is at least 1/#reference, or 2/#reference for the two-sided
-        mean difference where mirrored: 100 draws or more are advised.
+        satisfies P(p ≤ α) ≤ α for every α, given the set: the test is exact for this design, whatever the distribution
+        of the outcomes and however the set was found. It is not valid if the experiment used other labels, or if the
+        random state was chosen after looking at its split. p is at least 1/#reference, or 2/#reference for the
+        two-sided mean difference if ``mirrored``, so 100 draws or more are recommended.
 
-        The mean difference estimates the effect. Its ``interval`` holds all constant effects τ for which the same test
-        of outcome − τ·group does not reject: it covers a constant effect with a probability of at least
-        ``confidence``. It is two one-sided intervals at (1 − confidence)/2 each, and has one limit if the alternative
-        is one-sided. A limit is infinite if there are too few splits.
+        The mean difference estimates the effect. Its ``interval`` contains all constant effects τ that the same test of
+        outcome − τ·group does not reject: it covers a constant effect with probability at least ``confidence``. A
+        two-sided interval combines two one-sided ones at level (1 − confidence)/2 each; with a one-sided alternative
+        only one limit is finite. Limits are also infinite if there are too few splits.
 
         Parameters
         ----------
         outcome : Series or array of units
             A Series is matched by index.
         statistic : "mean difference", "between groups" or callable
-            Mean outcome of group 1 − that of group 0; the sum of squares between groups, whose only alternative is
-            "greater", for any number of groups; or a function of (outcome, labels) that returns a number.
+            The mean outcome of group 1 − that of group 0; the sum of squares between any number of groups, for which
+            the alternative is always "greater"; or a function of (outcome, labels) that returns a number.
         alternative : {"two-sided", "greater", "less"}
             T is |statistic|, the statistic, or its negative.
         confidence : float
+            The confidence level of the interval.
         missing : {"refuse", "drop-units"}
-            Of outcomes that are NaN: refuse them, or leave their units out of every split, which is exact only if
-            whether an outcome is missing does not depend on the group.
+            Whether to refuse outcomes that are NaN, or to drop their units from every split. The latter is exact only
+            if missingness does not depend on the group.
         """
         choice(alternative, "alternative", ALTERNATIVES, quoted=False)
         self._check_level(confidence, "confidence")
@@ -302,18 +304,19 @@ class Split:
         alternative: str = "two-sided",
         missing: str = "refuse",
     ) -> float:
-        """Return the probability that the test of the mean difference finds an effect, at level alpha.
+        """Return the power of the test of the mean difference: the probability that it detects an effect.
 
-        Every split of the reference is taken in turn for the one that was drawn (2000 of them, if there are more), the
-        effect is added to the outcomes of its group 1, and the test made.
+        Each split in ``reference`` (a sample of 2000 if there are more) in turn is taken as the one that was drawn, the
+        effect is added to the outcomes of its group 1, and the outcomes are tested at level alpha.
 
         Parameters
         ----------
         effect : float
-            Constant, in the unit of the outcome.
+            A constant effect, in the unit of the outcome.
         outcome : Series or array of units
-            Without an effect, such as those of an earlier period.
+            Outcomes without the effect, such as those of an earlier period.
         alpha : float
+            The significance level.
         alternative : {"two-sided", "greater", "less"}
         missing : {"refuse", "drop-units"}
         """
@@ -336,7 +339,7 @@ class Split:
             )
 
     def _observed(self, outcome: Any, missing: str) -> tuple[Vector, Labels, Labels]:
-        """Return the outcomes, labels and reference of units whose outcome is known."""
+        """Return outcomes, labels and reference, restricted to units with an outcome if others are to be dropped."""
         if len(self.draws) < 2:
             raise ValueError(
                 "This split was not drawn from several, so that there is nothing to compare it with; "

@@ -1,18 +1,18 @@
-"""Groups of given sizes whose means agree: local optima over exchanges of two units, and searches among them.
+"""Groups of given sizes with similar means: local optima over exchanges of two units, and searches among them.
 
-With centred scores zᵢ, weighted by √w, and group means m_g = (1/n_g) Σ_{i∈g} zᵢ the imbalance of G groups is
+With centred scores zᵢ, weighted by √w, and group means m_g = (1/n_g) Σ_{i∈g} zᵢ, the imbalance of G groups is
 
     F = Σ_{g<h} ‖m_g − m_h‖² = G Σ_g ‖m_g‖² − ‖Σ_g m_g‖²,
 
-the weighted sum of squared standardised mean differences over all pairs of groups. Dividing a block of units of two
-groups g and h anew, with x = 1 in g and −1 in h and s = Σ xᵢzᵢ over the block, moves m_g to α_g + as and m_h to
-α_h − bs, where a = 1/(2n_g), b = 1/(2n_h), and
+the weighted sum of squared standardised mean differences over all pairs of groups. Reassigning a block of units of two
+groups g and h, with x = 1 in g and −1 in h and s = Σ xᵢzᵢ over the block, moves m_g to α_g + as and m_h to α_h − bs,
+where a = 1/(2n_g), b = 1/(2n_h), and
 
     F = κ‖s‖² + 2vᵀs + constant,   κ = G(a² + b²) − (a − b)²,   v = G(aα_g − bα_h) − (a − b)(α_g + α_h + Σ_others m).
 
-That is binary least squares, ½‖Zᵀx + v/κ‖² with the sum of x fixed, and the kernels of DCPB's search do the work.
-Strata are kept by the term ½M²Σ_σ(Σ_{i∈σ} xᵢ − c_σ)² with an M² that no exchange across strata can pay for, units
-apart by 2M²xᵢxⱼ. Units that stay together are one, with the sum of their scores.
+That is binary least squares, ½‖Zᵀx + v/κ‖² with the sum of x fixed, which the kernels of DCPB's search minimise. The
+penalty ½M²Σ_σ(Σ_{i∈σ} xᵢ − c_σ)² keeps the sizes in each stratum σ, with M² larger than any gain from an exchange
+across strata; 2M²xᵢxⱼ keeps units i and j apart. Units that stay together are merged, and their scores added.
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ from counterpoise.solvers.population import Window
 from counterpoise.solvers.run import Progress
 from counterpoise.supervision import Limits
 
-# Largest block, which limits the size of matrices; of more units a sample is reassigned.
+# Largest block, which limits the size of matrices; if there are more units, a sample is reassigned.
 BLOCK = 2000
-# Limit of sweeps over all pairs of groups if blocks are samples, which need not converge.
+# Maximum number of sweeps over all pairs of groups if blocks are samples, as these need not converge.
 SWEEPS = 8
-# Safeguard; descents end by themselves, because each exchange lowers the imbalance.
+# Maximum number of exchanges, as a safeguard: descents terminate, because each exchange lowers the imbalance.
 MOST = 10**9
 # Tabu search as in solvers/binary.py, but shorter, because many good splits are needed.
 TENURE, TENURE_SPREAD, TABU_STEPS, TABU_WORK = 3, 4, 5, 2_000_000
 # Jobs per batch, random starts, and how many of the best splits are parents.
 BATCH, STARTS, PARENTS = 8, 8, 4
-# Splits of an imbalance within this factor of the least are near-optimal: the largest difference decides among them.
+# Splits whose imbalance is within this factor of the least are near-optimal; the largest difference decides among them.
 NEAR = 1.5
 # Random starts per batch.
 DRAWN_AT_ONCE = 64
 # Sample size for completing missing draws after the time limit.
 SAMPLE = 200
-# Number of best exchanges sorted first.
+# How many of the best exchanges are sorted before the others.
 SORTED = 4096
 # Random exchanges proposed per unit, before a descent.
 PROPOSALS = 30
-# M² as a multiple of Σ‖zᵢ‖², which is twice the value to be expected at random.
+# M² as a multiple of Σ‖zᵢ‖², which is twice the expected value of a random split.
 PENALTY = 4.0
 EPSILON = float(np.finfo(float).eps)
 
@@ -69,7 +69,7 @@ class Found(NamedTuple):
 
 
 class _Gram(NamedTuple):
-    """What kernels need of a block besides the linear term."""
+    """The data of a block for kernels, except the linear term."""
 
     Q: Vector
     diagonal: Vector
@@ -88,14 +88,14 @@ class Groups:
     strata : array of units
         The number of each unit's stratum.
     links : Links, optional
-        Rules. Units are then blocks of units that stay together, and their scores the sums of those.
+        Rules for units together and apart. A "unit" is then a block of units that stay together, with summed scores.
     """
 
     def __init__(self, Z: Vector, sizes: Labels, strata: Labels, links: Links | None = None) -> None:
         self.Z, self.sizes, self.drawn, self.links = np.ascontiguousarray(Z), sizes, strata, links
         self.n, self.count = len(Z), sizes.shape[1]
         self.group_sizes = sizes.sum(axis=0).astype(np.float64)
-        # Exchanges are within strata, and of blocks of the same size.
+        # Exchanges are between blocks of the same stratum and size.
         self.strata = strata
         if links is not None:
             kinds = strata * (int(links.sizes.max()) + 1) + links.sizes
@@ -119,7 +119,7 @@ class Groups:
         return float(sum(((means[g] - means[h]) ** 2).sum() for g, h in self._pairs()))
 
     def largest_difference(self, labels: Labels) -> float:
-        """Return the largest √w|SMD| of a covariate between two groups."""
+        """Return the largest √w|SMD| over covariates and pairs of groups."""
         return float(np.ptp(self.means(labels), axis=0).max())
 
     def random(self, rng: np.random.Generator) -> Labels:
@@ -132,7 +132,7 @@ class Groups:
         return labels
 
     def shaken(self, labels: Labels, rng: np.random.Generator) -> Labels:
-        """Return the split after the labels of some units have been permuted within their strata."""
+        """Return a copy of the split with the labels of some units permuted within their strata."""
         if self.links is not None:
             return self.links.shaken(labels, self.strata, self.drawn, self.count, rng)
         some = rng.random(self.n) < max(4.0 / self.n, 0.25 * rng.random())
@@ -145,9 +145,9 @@ class Groups:
     def improved(
         self, labels: Labels, rng: np.random.Generator, tabu: bool = False, over: Callable[[], bool] = bool
     ) -> Found:
-        """Return a split that no exchange within a stratum improves, or nearly so where blocks are samples.
+        """Return a split that no exchange within a stratum improves, or nearly so if blocks are samples.
 
-        After every block ``over()`` is asked whether to stop at what is reached.
+        ``over()`` is called after every block; if it returns True, the split reached so far is returned.
         """
         labels, pairs = labels.copy(), self._pairs()
         idle, turn = 0, 0
@@ -164,7 +164,7 @@ class Groups:
         return labels.astype(np.int16).tobytes()
 
     def neighbours(self, found: Found, rng: np.random.Generator, most: int = BLOCK) -> Iterator[Found]:
-        """Yield splits after one exchange, best first; of a sample if there are more units than ``most``."""
+        """Yield splits after one exchange, best first; among a sample if there are more than ``most`` units."""
         labels, means = found.labels, self.means(found.labels)
         units = np.arange(self.n) if self.n <= most else np.sort(rng.choice(self.n, most, replace=False))
         slopes = (self.count * means - means.sum(axis=0)) / self.group_sizes[:, None]
@@ -173,7 +173,7 @@ class Groups:
         squares = np.einsum("ij,ij->i", Z, Z)
         distance = squares[:, None] + squares[None, :] - 2.0 * (Z @ Z.T)
         u, w = inverse[at][:, None], inverse[at][None, :]
-        # Unit i leaves group g for h, unit j the other way round: d = zⱼ − zᵢ joins the sum of g.
+        # Unit i moves from group g to h, and unit j from h to g: d = zⱼ − zᵢ is added to the sum of g.
         own, other = toward[np.arange(len(units)), at], toward[:, at]
         slope = (other.T - own[:, None]) - (own[None, :] - other)
         change = 2.0 * slope + (self.count * (u * u + w * w) - (u - w) ** 2) * distance
@@ -214,9 +214,9 @@ class Groups:
         tabu: bool,
         over: Callable[[], bool],
     ) -> bool:
-        """Reassign the units of two groups in place; return whether F fell.
+        """Reassign the units of two groups in place; return whether any label changed.
 
-        The first time random exchanges precede the descent, and tabu search may follow it, if there is time.
+        If ``first``, random exchanges precede the descent, and tabu search may follow it if time remains.
         """
         units = np.flatnonzero((labels == g) | (labels == h))
         if len(units) > BLOCK:
@@ -256,7 +256,7 @@ class Groups:
         return np.asarray(v / (self.count * (a * a + b * b) - (a - b) ** 2), dtype=np.float64)
 
     def _keeps_rules(self, labels: Labels, units: Labels, x: Vector, before: Vector, pair: tuple[int, int]) -> bool:
-        """Whether x has as many units of every kind as before, and none beside one that it is apart from."""
+        """Return whether x keeps the group sizes of every kind of unit, and separates units that must be apart."""
         if np.bincount(self.strata[units], weights=x - before).any():
             return False
         if self.links is None:
@@ -267,7 +267,7 @@ class Groups:
 
 
 def _ascending(values: Vector) -> Iterator[int]:
-    """Yield the places of the finite values, the least first; the first few are found quickly."""
+    """Yield the positions of the finite values, smallest value first; the first few are found quickly."""
     few = np.sort(np.argpartition(values, min(SORTED, len(values) - 1))[:SORTED])
     yield from (int(k) for k in few[np.argsort(values[few], kind="stable")] if np.isfinite(values[k]))
     if len(few) < len(values):
@@ -288,9 +288,9 @@ class Budget:
 
 
 def search_groups(groups: Groups, budget: Budget) -> list[Found]:
-    """Return distinct local optima within NEAR times the least imbalance found, the best first.
+    """Return distinct local optima within NEAR times the least imbalance found, best first.
 
-    They are the ends of tabu searches from random starts, then from shaken copies of the best splits.
+    They come from tabu searches that start at random splits, and then at perturbed copies of the best splits.
     """
     found: list[Found] = []
 
@@ -311,8 +311,8 @@ def search_groups(groups: Groups, budget: Budget) -> list[Found]:
 def gather_groups(groups: Groups, wanted: int, budget: Budget) -> list[Found]:
     """Return ``wanted`` distinct splits, best first: local optima from random starts.
 
-    If they are too few, they are completed by exchanges of one pair: the best split not taken yet is taken, and what
-    exchanges make of it are put among those that wait.
+    If there are too few, splits after one exchange are added in best-first order: take the best waiting split, and add
+    its neighbours to the queue.
     """
 
     def job(k: int) -> Found:
@@ -353,9 +353,9 @@ def _distinct(groups: Groups, found: list[Found]) -> list[Found]:
 
 
 def _batches(job: Callable[[int], Found], budget: Budget, size: int) -> Iterator[list[Found]]:
-    """Yield the results of jobs 0, 1, …, in batches, until the work is done or time is up; report each batch.
+    """Yield the results of jobs 0, 1, … in batches until the work is done or time is up; report each batch.
 
-    Of a batch in which the time ends the jobs that have begun count, and of the first batch at least one.
+    If time runs out within a batch, only jobs already begun are included; the first batch has at least one.
     """
     clock, done = working_seconds(), 0
     best: list[Found] = []
@@ -389,7 +389,7 @@ def _batches(job: Callable[[int], Found], budget: Budget, size: int) -> Iterator
 
 
 def _threads(n_jobs: int | None) -> AbstractContextManager[Any]:
-    """Let joblib use threads, whatever it is set to: jobs share what was found."""
+    """Make joblib use threads whatever its configuration, because jobs share the splits found."""
     if n_jobs is None:
         return nullcontext()
     from joblib import parallel_config

@@ -1,4 +1,4 @@
-"""Tables of returns: the same dates, one name a column, numbers only."""
+"""Checks of tables of returns: matching dates, unique column names, numbers only."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from counterpoise.tables.prices import from_objects
 
 
 def one_series(returns: Any, index: Any, sample_weight: Any) -> Any:
-    """Return the index as a Series or array, with the dates of the returns if both have dates."""
+    """Return the index as a Series or array; refuse dates that differ from those of the returns."""
     if is_pandas(index, "DataFrame"):
         if index.shape[1] != 1:
             raise ValueError(f"index has {index.shape[1]} columns, {some(index.columns)}; it must be one series.")
@@ -36,7 +36,7 @@ def column_of(index: Any) -> Vector:
 
 
 def same_dates(returns: Any, other: Any, what: str) -> None:
-    """Refuse two tables of pandas whose rows are not the same, naming the first that differ."""
+    """Refuse two pandas objects whose dates differ, with an error that names the first differences."""
     if not (is_pandas(returns, "DataFrame") and is_pandas(other, "Series")) or returns.index.equals(other.index):
         return
     lacking = returns.index[~returns.index.isin(other.index)]
@@ -60,7 +60,7 @@ def same_dates(returns: Any, other: Any, what: str) -> None:
 
 
 def check_frame(returns: Any) -> None:
-    """Refuse columns that have one name, hold words or lack values, by name."""
+    """Refuse columns with duplicate names, non-numeric values or missing values, with an error that names them."""
     if not returns.columns.is_unique:
         twice = returns.columns[returns.columns.duplicated()]
         raise ValueError(f"returns has more than one column {some(twice.unique())}; names must be unique.")

@@ -1,4 +1,4 @@
-"""Sizes of groups in every stratum, from whole numbers or fractions, for all units or by stratum."""
+"""Read group sizes per stratum from whole numbers or fractions, given for all units or by stratum."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def read_sizes(n_treated: Any, names: list[Any], units: Labels) -> Labels:
 
 
 def _listed(sizes: Any, name: str, units: int, least: int) -> list[int]:
-    """Return the given sizes, checked against the number of units; fractions are rounded, the largest first."""
+    """Return the given sizes, checked against the number of units; see :func:`_rounded` for fractions."""
     several = isinstance(sizes, Sequence | np.ndarray) and not isinstance(sizes, str)
     given = list(sizes) if several else [sizes]
     if given and all(isinstance(size, float | np.floating) for size in given):
@@ -67,7 +67,7 @@ def _listed(sizes: Any, name: str, units: int, least: int) -> list[int]:
 
 
 def _rounded(fractions: list[float], name: str, units: int) -> list[int]:
-    """Return fractions of the units; what all have together is rounded to a whole number."""
+    """Convert fractions to numbers of units; their total is rounded, and the largest remainders are rounded up."""
     for fraction in fractions:
         if not 0.0 < fraction < 1.0:
             raise TypeError(f"{name} is {fraction}; it must be a whole number, or a fraction between 0 and 1.")
@@ -82,7 +82,7 @@ def _rounded(fractions: list[float], name: str, units: int) -> list[int]:
 
 
 def _with_rest(listed: list[list[int]], units: Labels) -> Labels:
-    """Return the sizes with those of group 0 before them, unless they hold every unit."""
+    """Prepend the size of group 0, the remaining units, unless two or more sizes cover all units."""
     sizes = np.array(listed, dtype=np.int64).reshape(len(units), -1)
     rest = units - sizes.sum(axis=1)
     if rest.any() or sizes.shape[1] < 2:

@@ -1,7 +1,7 @@
-"""Units that must share a group, and units that must not.
+"""Rules about units that must share a group, and units that must not.
 
-Units that stay together are one block, whose score is the sum of theirs; an exchange is of two blocks of the same size.
-Blocks that stay apart are edges of a graph, and a split is a colouring of it with the groups.
+Units that stay together form a block with summed scores; exchanges are between blocks of the same size. Pairs of blocks
+that must stay apart are the edges of a graph, and a split is a colouring of it, with groups as colours.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from counterpoise.sentences import some
 from counterpoise.tables.native import is_missing
 
 Labels = npt.NDArray[np.int64]
-# Attempts to find a split that keeps the rules, before it is refused.
+# Attempts to find a split that keeps the rules, before an error is raised.
 ATTEMPTS = 200
 
 
 class Links(NamedTuple):
-    """Which block every unit is in, and pairs of blocks that stay apart.
+    """Blocks of units that stay together, and pairs of blocks that stay apart.
 
     Attributes
     ----------
     blocks : array of units
+        The block of each unit.
     sizes : array of blocks
-        Their numbers of units.
+        The number of units in each block.
     edges : array of pairs of blocks
     """
 
@@ -59,14 +60,14 @@ class Links(NamedTuple):
         return not (labels[self.edges[:, 0]] == labels[self.edges[:, 1]]).any()
 
     def edges_among(self, blocks: Labels) -> Labels:
-        """Return the edges between these blocks, by their places among them."""
+        """Return the edges between these blocks, numbered by their positions in ``blocks``."""
         place = np.full(len(self.sizes), -1)
         place[blocks] = np.arange(len(blocks))
         ends = place[self.edges]
         return np.asarray(ends[(ends >= 0).all(axis=1)], dtype=np.int64)
 
     def may_join(self, labels: Labels, blocks: Labels, count: int) -> npt.NDArray[np.bool_]:
-        """Whether two of these blocks may be exchanged: neither joins one that it is apart from, unless that leaves."""
+        """Return a matrix of which pairs of these blocks may be exchanged without breaking the rules about apart."""
         near = np.zeros((len(self.sizes), count))
         for a, b in (self.edges.T, self.edges[:, ::-1].T):
             np.add.at(near, (a, labels[b]), 1.0)
@@ -77,7 +78,7 @@ class Links(NamedTuple):
         return np.asarray((joins <= 0.0) & (joins.T <= 0.0))
 
     def shaken(self, labels: Labels, kinds: Labels, strata: Labels, count: int, rng: np.random.Generator) -> Labels:
-        """Return a split after random exchanges within kinds, and of a block and as many single units of a stratum."""
+        """Return the split after random exchanges of blocks of a kind, or of a block for as many single units."""
         labels = labels.copy()
         for _ in range(max(4, int(0.125 * len(labels) * rng.random()))):
             first = int(rng.integers(len(labels)))
@@ -97,7 +98,7 @@ class Links(NamedTuple):
 
 
 def read_links(together: Any, apart: Any, index: Any, codes: Labels, groups: int) -> Links:
-    """Return the rules of units with these numbers of strata, for a number of groups."""
+    """Read the rules for units with these stratum codes and this number of groups."""
     n = len(codes)
     linked: list[tuple[int, int]] = []
     for units in _sets(together, index, n, "together"):
@@ -129,7 +130,7 @@ def _named(units: list[int], index: Any) -> str:
 
 
 def _sets(given: Any, index: Any, n: int, name: str) -> list[list[int]]:
-    """Return sets of positions from sets of units, or from one value per unit that members share."""
+    """Return sets of positions, given sets of units or one value per unit that members of a set share."""
     if given is None:
         return []
     if isinstance(given, list | tuple | set) and all(isinstance(each, list | tuple | set) for each in given):
@@ -153,10 +154,10 @@ def _positions(units: Iterable[Any], index: Any, n: int, name: str) -> list[int]
 
 
 def random_split(sizes: Labels, strata: Labels, links: Links, rng: np.random.Generator) -> Labels:
-    """Return groups of the blocks at random, in numbers of units per stratum and group that are exact.
+    """Return a random group for each block, with exactly the given number of units per stratum and group.
 
-    Blocks with edges come first, the one with fewest groups left before others (which is exact for two groups), then
-    blocks from the largest to the smallest; each takes a group that has room. A dead end begins anew.
+    Blocks with edges come first, those with the fewest groups left before others (which is exact for two groups), then
+    the rest from the largest to the smallest; each takes a group that has room. After a dead end it starts again.
     """
     for _ in range(ATTEMPTS):
         labels = _attempt(sizes, strata, links, rng)
@@ -190,7 +191,7 @@ def _attempt(sizes: Labels, strata: Labels, links: Links, rng: np.random.Generat
         return True
 
     while len(linked):
-        # An uncoloured block with fewest groups left; of those, a large one.
+        # The unassigned block with the fewest groups left; among ties, the largest.
         urgency = barred[linked].sum(axis=1) * (int(links.sizes.max()) + 1) + links.sizes[linked]
         at = int(urgency.argmax())
         if not place(int(linked[at])):

@@ -1,4 +1,4 @@
-"""What an index tracker minimises: sums over days of a loss of the difference z between portfolio and index."""
+"""Measures that an index tracker minimises: sums over days of a loss of z = portfolio − index."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from counterpoise.terms.smooth import LeastSquares
 
 MEASURES = ("ete", "dr", "hete", "hdr")
 CORNERED = ("hete", "hdr")
-# The share of the squared error that one-sided measures get: many portfolios are never below the index, and this
-# chooses among them.
+# One-sided measures get this share of the squared error as a tie-breaker among portfolios that are never below the
+# index.
 TIES = 1e-9
 
 
 class Measure(NamedTuple):
-    """A measure by its name in the literature, and the size of z beyond which it is linear."""
+    """A measure by its name in the literature, and the |z| beyond which it is linear, if any."""
 
     name: str
     huber: float | None
@@ -29,7 +29,7 @@ class Measure(NamedTuple):
         return self.name in ("dr", "hdr")
 
     def term(self, A: Vector, y: Vector, weight: Vector, gram: bool | None = None) -> Any:
-        """Return f for returns A, an index y and weights of the days."""
+        """Return the term f for returns A, index y and weights of the days."""
         if self.name == "ete":
             root = np.sqrt(weight)
             return LeastSquares(A * root[:, None], y * root, gram=gram)
@@ -42,7 +42,7 @@ class Measure(NamedTuple):
 
 
 def as_measure(name: Any, huber: Any) -> Measure:
-    """Return the measure of a tracker's options, checked."""
+    """Check a tracker's parameters ``measure`` and ``huber`` and return the measure."""
     choice(name, "measure", MEASURES)
     if name not in CORNERED:
         if huber is not None:

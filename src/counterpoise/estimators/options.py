@@ -1,4 +1,4 @@
-"""Checks of options and data, and warnings, shared by estimators."""
+"""Checks of options and data, and warnings, shared by all estimators."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from counterpoise.problem import Result
     from counterpoise.solvers.population import Population
 
-# Least number of rows, and least ratio of mean to daily change, for a column to look like prices.
+# Minimum number of rows, and minimum ratio of mean to daily change, for a column to look like prices.
 LEAST_ROWS, SMOOTH = 5, 5.0
-# Columns look like prices if all values are above HIGH, or above ABOVE in most columns.
+# Smooth columns look like prices if all values are above HIGH, or above ABOVE in most columns.
 HIGH, ABOVE = 5.0, 1.0
 
 
 class RunOptions(NamedTuple):
-    """The options of an estimator that :func:`counterpoise.minimize` takes, checked."""
+    """Checked options of an estimator that are passed to :func:`counterpoise.minimize`."""
 
     method: str
     work: int | None
@@ -42,7 +42,7 @@ class RunOptions(NamedTuple):
 
     @classmethod
     def of(cls, estimator: Any, methods: Collection[str]) -> RunOptions:
-        """Return the options of an estimator that has these methods."""
+        """Check and return the options of an estimator that supports these methods."""
         return cls(
             choice(estimator.method, "method", methods),
             None if estimator.work is None else whole_number(estimator.work, "work", 1),
@@ -52,21 +52,21 @@ class RunOptions(NamedTuple):
         )
 
     def arguments(self) -> dict[str, Any]:
-        """Return the arguments of ``minimize``; only a search takes work and workers."""
+        """Return the arguments of ``minimize``; only "search" takes ``work`` and ``n_jobs``."""
         arguments = self._asdict()
         if self.method != "search":
             del arguments["work"], arguments["n_jobs"]
         return arguments
 
     def batches(self, plan: Population) -> int | None:
-        """Return how often a search reports at most; None if that is not known, as for other methods."""
+        """Return the most reports that a search can make, or None if unknown, as for other methods."""
         if self.method != "search" or (self.work is None and self.max_time is not None):
             return None
         return -(-(plan.work if self.work is None else self.work) // plan.batch)
 
 
 def refuse_unusable(name: str, values: Any) -> None:
-    """Refuse masked entries and complex numbers, which conversions would truncate silently."""
+    """Refuse masked entries and complex numbers, which conversion to float would silently lose."""
     if values is None:
         return
     refuse_masked(values, name)
@@ -76,7 +76,7 @@ def refuse_unusable(name: str, values: Any) -> None:
 
 
 def refuse_non_finite(X: Any, name: str = "X") -> None:
-    """Name the first NaN or infinity by row and column."""
+    """Refuse NaN and infinity, with an error that names the first by row and column."""
     sparse = is_sparse(X)
     values = X.data if sparse else X
     # A finite sum implies finite entries; an infinite one may be overflow, so check the entries.
@@ -99,7 +99,7 @@ def refuse_non_finite(X: Any, name: str = "X") -> None:
 
 
 def drawn_seed(random_state: Any) -> int:
-    """Return a seed drawn from an int, a RandomState or None, as scikit-learn takes them."""
+    """Return a seed drawn from an int, a RandomState or None, as accepted by scikit-learn."""
     if not isinstance(random_state, np.random.RandomState):
         random_seed(random_state, "random_state")
         if random_state is not None and random_state >= 2**32:
@@ -110,7 +110,7 @@ def drawn_seed(random_state: Any) -> int:
 
 
 def time_limit(max_time: Any) -> float | None:
-    """Return a positive number of seconds, or None for no limit."""
+    """Check a time limit and return it in seconds, or None for no limit."""
     if max_time is None:
         return None
     seconds = number(max_time, "max_time", 0.0)
@@ -122,9 +122,9 @@ def time_limit(max_time: Any) -> float | None:
 def price_columns(values: Vector) -> list[int]:
     """Return the positions of columns that look like prices.
 
-    Such a column is positive throughout, far from 0 by the measure of its daily changes, and above 5 on every day; or
-    above 1, if that is so for most columns. Returns of more than 5 percent on each of five days or more, all about the
-    same, do not occur, nor do those of more than 1 percent in most of a market.
+    Such a column is above 5 on every day, and its mean is more than 5 times its mean daily change; above 1 suffices if
+    most columns are. Returns in percent do not look like that: no asset gains more than 5 percent, by about the same
+    amount, on each of five or more days, and most of a market does not gain more than 1 percent every day.
     """
     if values.ndim == 1:
         values = values[:, None]

@@ -1,7 +1,8 @@
-"""Sparse principal components, with signs or non-negative, for scikit-learn.
+"""Sparse principal components, signed or non-negative, as a scikit-learn transformer.
 
-The first component is max vᵀCv over ‖v‖ = 1 with at most s non-zeros, and v ≥ 0 if asked for, C the covariance of X:
-the problems SPCA and NNSPCA in the exact regime. The others are the same problem on what those before leave of C.
+The first component maximises vᵀCv over ‖v‖ = 1 with at most s non-zeros, and v ≥ 0 if requested, where C is the
+covariance of X: the problems SPCA and NNSPCA in the exact regime. Later components solve the same problem on the
+deflated C.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from counterpoise.estimators.sources import Source
 from counterpoise.interrupts import noting_interrupts
 
 METHODS = ("search", "swap", "bcd-g", "exact")
-# Starts a component before backfitting, which makes up for the rest: on digits and MNIST 8 end no better. With 2 less
-# variance is found in other data, such as breast cancer and returns of stocks.
+# Starts per component before backfitting, which makes up for the rest: 8 starts end no better on digits and MNIST,
+# and 2 find less variance in other data, such as breast cancer and stock returns.
 FEW_STARTS = 4
-# Backfitting by default: looks at components in all, and rounds at least; twice as many if there are more columns than
-# WIDE. As fast as an EM with five starts on digits.
+# Default backfitting visits LOOKS components in total, but takes at least LEAST_ROUNDS rounds; twice as many with more
+# than WIDE columns. On digits this is as fast as EM with five starts.
 LOOKS, LEAST_ROUNDS, WIDE = 60, 5, 256
 
 
@@ -44,105 +45,110 @@ class SparsePCA(
     TransformerMixin,  # type: ignore[misc]
     BaseEstimator,  # type: ignore[misc]
 ):
-    r"""Principal components with few loadings.
+    r"""Sparse principal components: principal components with few non-zero loadings.
 
-    A component is a vector v of loadings, ‖v‖ = 1, with at most ``n_nonzero`` of them not 0, and none negative if
-    ``nonnegative``. The first maximises vᵀCv, the variance of its scores; C is the covariance of X. Component k
-    maximises vᵀC_k v, where C_k is what the components before it leave of C: by default the covariance of the residuals
+    A component is a vector v of loadings with ‖v‖ = 1 and at most ``n_nonzero`` non-zeros, none of them negative if
+    ``nonnegative``. The first maximises vᵀCv, the variance of its scores, where C is the covariance of X. Component k
+    maximises vᵀC_k v, where C_k is C deflated by the previous components: by default the covariance of the residuals
     of a regression of X on their scores, C_{k+1} = C_k − C_k v vᵀC_k/(vᵀC_k v).
 
-    The scores of sparse components correlate, so their variances must not be added. ``explained_variance_`` is
-    *adjusted* (Zou, Hastie and Tibshirani 2006): the variance of a score that the scores before it do not explain,
+    The scores of sparse components are correlated, so their variances must not be added. ``explained_variance_`` is
+    *adjusted* (Zou, Hastie and Tibshirani 2006): the part of a score's variance that previous scores do not explain,
     R_kk²/(n_samples − 1) with (X − mean)Vᵀ = QR.
 
-    Components found one after the other are not the best together. *Backfitting* takes each in turn, deflates C by all
-    others, and exchanges loadings while that raises the total adjusted variance. Where no component rises any more, up
-    to two are replaced at random and the rounds go on; the best total is kept. If all components have the same
-    ``n_nonzero`` they are then ordered by adjusted variance: each is the one that adds most to those before it.
+    Components found one after the other are not jointly optimal. *Backfitting* takes each in turn, deflates C by all
+    others, and exchanges loadings while that raises the total adjusted variance. When no component improves any more,
+    up to two are replaced at random and the rounds continue; the components with the best total are kept. If all have
+    the same ``n_nonzero``, they are then ordered by adjusted variance: each adds the most to those before it.
 
     Parameters
     ----------
     n_components : int
-        At most min(n_samples, n_features). If fewer leave no variance for another the fit stops there, with a warning.
-    n_nonzero : int, or one a component, optional
-        How many loadings may differ from 0. By default 10, or all features if they are fewer. With one a component the
-        order of the components is that of ``n_nonzero``.
+        At most min(n_samples, n_features). If fewer components explain all variance, the fit stops with a warning.
+    n_nonzero : int, or one per component, optional
+        Maximum number of non-zero loadings. By default 10, or the number of features if that is smaller. If there is
+        one number per component, components keep the order of these numbers, unless all are equal.
     nonnegative : bool
-        Whether loadings must not be negative.
+        Whether loadings must be non-negative.
     standardize : bool
-        Whether columns are divided by their standard deviation, so that C holds correlations. Columns that do not vary
-        are left as they are.
+        Whether to divide columns by their standard deviation, so that C holds correlations. Constant columns are left
+        unchanged.
     deflation : {"schur", "hotelling", "projection", "orthogonal"}
-        What a component leaves of C, in the names of Mackey (2008): the Schur complement, as above; Hotelling's
+        How to remove a component from C, as named by Mackey (2008): the Schur complement, as above; Hotelling's
         deflation C − (vᵀCv)vvᵀ; projection deflation (I − vvᵀ)C(I − vvᵀ); orthogonalised projection deflation, the
-        same with v made orthogonal to the components before. With the last three there is no backfitting, and a
-        component may add nothing to those before it.
+        same with v made orthogonal to the previous components. With the last three there is no backfitting, and a
+        component may add no variance to the previous ones.
     backfit : int, optional
-        The most rounds of backfitting; a round looks at every component once. By default 60 divided by the number of
-        components, and at least 5; twice as many with more than 256 columns. More rounds, such as 40, often find more
-        variance. 0 keeps the components as found one after the other. A look considers the component's own columns and
-        the 96 that promise most.
+        Maximum number of rounds of backfitting; a round visits every component once, and considers the component's own
+        columns and the 96 most promising others. By default 60 divided by the number of components, and at least 5;
+        twice as many with more than 256 columns. More rounds, such as 40, often find more variance. 0 keeps the
+        components as found one after the other.
     method : {"search", "swap", "bcd-g", "exact"}
-        Of :func:`counterpoise.minimize`, for each component in its turn. "exact" proves a single component, of few
-        features.
+        The method of :func:`counterpoise.minimize` that finds each component. "exact" proves the optimum of a single
+        component with few features.
     work : int, optional
-        Of a search: starts and children a component, by default those of :func:`counterpoise.minimize`. Where
-        backfitting follows and there is no ``max_time`` it is the number of starts alone, 4 by default.
+        Budget of "search" per component: how many starting points and recombinations to improve, by default as in
+        :func:`counterpoise.minimize`. If backfitting follows and there is no ``max_time``, only starting points are
+        used, 4 by default.
     max_time : float, optional
-        Seconds of a fit, all components together, after the covariance. Results then depend on the machine's speed.
+        Time limit in seconds for all components together, not counting the covariance. Results then depend on the
+        machine's speed.
     random_state : int, RandomState or None
-        The same int gives the same bits, for any ``n_jobs``, without ``max_time``.
+        The same int gives bitwise identical results for any ``n_jobs``, unless ``max_time`` is given.
     n_jobs : int, optional
-        Workers of a search, by joblib.
+        Number of joblib workers of "search".
 
     Attributes
     ----------
     components_ : array, n_components_ × n_features
-        Rows of length 1, in the precision of X, turned so that the sum of the loadings is positive; if it is 0 the
-        largest by size is.
+        Rows of length 1, in the precision of X, with signs chosen so that the sum of the loadings is positive; if it is
+        0, so that the loading of largest absolute value is.
     n_components_ : int
-        Fewer than ``n_components`` if these leave no variance for another.
+        Fewer than ``n_components`` if fewer explain all variance.
     explained_variance_ : array of length n_components_
-        The variance of each score without what those before it explain; the sum is that of all scores together.
+        The part of each score's variance that previous scores do not explain. The sum is the variance explained by all
+        scores together.
     explained_variance_ratio_ : array of length n_components_
-        The same as shares of the total variance, which is that of the standardised columns with ``standardize``.
+        ``explained_variance_`` divided by the total variance, which is that of the standardised columns if
+        ``standardize``.
     score_variance_ : array of length n_components_
-        The variance vᵀCv of each score by itself; these must not be added.
+        The variance vᵀCv of each score on its own; these must not be added.
     score_correlation_ : array, n_components_ × n_components_
-        Correlations of the scores. How far components are from orthogonal is ``components_ @ components_.T``.
+        Correlations of the scores. ``components_ @ components_.T`` shows how far the components are from orthogonal.
     upper_bound_ : array of length n_components_
-        No vector of length 1 with at most ``n_nonzero_[k]`` non-zeros, non-negative if asked for, has a score of larger
-        variance than ``upper_bound_[k]``, up to rounding; cheap, and above the optimum as a rule. See
+        No unit vector with at most ``n_nonzero_[k]`` non-zeros, non-negative if ``nonnegative``, has scores of larger
+        variance than ``upper_bound_[k]``, up to rounding. The bound is cheap and usually above the optimum. See
         :func:`counterpoise.solvers.components.component_bound`.
     mean_, scale_ : arrays of length n_features
-        What is subtracted from a column, and what it is then divided by; zeros if a covariance was given, and ones
-        without ``standardize``.
+        What is subtracted from each column, and what it is then divided by; ``mean_`` is 0 if a covariance was given,
+        and ``scale_`` is 1 without ``standardize``.
     n_nonzero_ : array of length n_components_
-        The numbers of loadings that ``n_nonzero`` stands for.
+        The maximum number of non-zero loadings of each component.
     results_ : list of Result
-        How each component ended, with its status and ``cws_gap``, which speaks of the columns of the pool (see Notes).
-        After backfitting a result is of the component given all others, otherwise given those before it;
-        −2·objective is the variance that it adds to these. STATIONARY means that the component's own variance could be
-        raised, but the total would fall. Ctrl-C keeps the components found so far, with a warning, once there are
-        ``n_components`` of them.
+        The result for each component, with its status and ``cws_gap``, which covers the columns of the pool (see
+        Notes). The result is for the component given all others after backfitting, otherwise given the previous ones;
+        −2·objective is the variance that it adds to these. STATIONARY after backfitting means that the component's own
+        variance could be raised, as a rule at the expense of the total; see the message. Once all components have been
+        found, Ctrl-C keeps the best so far, with a warning; before that it raises KeyboardInterrupt.
     n_iter_ : int
-        Rounds of backfitting done.
+        Number of backfitting rounds.
     n_features_in_ : int
     feature_names_in_ : array of str
-        If X or the covariance has column names.
+        Only if X or the covariance has column names.
 
     Notes
     -----
-    Columns that do not vary never have a loading. Sparse X is centred implicitly: only XᵀX and products with X are
-    formed, (XᵀX − n_samples·μμᵀ)/(n_samples − 1). That subtraction costs digits in columns whose mean is far above
-    their deviation; give such columns as a dense array.
+    Constant columns never get a loading. Sparse X is centred implicitly: only XᵀX and products with X are formed, and
+    C = (XᵀX − n_samples·μμᵀ)/(n_samples − 1). That subtraction loses digits in columns whose mean is much larger than
+    their standard deviation; pass such columns as a dense array.
 
-    Up to 2000 varying columns the covariance is formed whole. Beyond it that of a pool of at most 1000 is: the columns
-    of the largest variance and those with the largest loadings in ordinary principal components. What is found on it is
-    priced against all columns: the best exchange of a loading for a column outside, in closed form. Columns that would
-    raise a component come into the pool, and the fit goes on until there is none.
+    With up to 2000 non-constant columns the whole covariance is formed; with more, that of a pool of at most 1000
+    columns: those of the largest variance and those with the largest loadings in ordinary principal components. The
+    components found on the pool are then checked against all columns, by the best exchange of a loading for a column
+    outside, in closed form. Columns that would improve a component join the pool, and the fit continues until there are
+    none.
 
-    ``transform`` is a projection and no regression, so a row's scores do not depend on its batch.
+    ``transform`` is a projection, not a regression, so a row's scores do not depend on the rest of the batch.
 
     References
     ----------
@@ -190,14 +196,14 @@ class SparsePCA(
 
     @with_callbacks
     def fit(self, X: Any = None, y: Any = None, *, covariance: Any = None) -> SparsePCA:
-        """Find the components of data, or of a covariance.
+        """Find the components of data or of a covariance.
 
         Parameters
         ----------
         X : array, DataFrame or sparse matrix, n_samples × n_features
         y : ignored
         covariance : array or DataFrame, n_features × n_features, optional
-            In place of X: covariances or correlations. ``transform`` then takes data that are centred.
+            A covariance or correlation matrix, in place of X. ``transform`` then expects centred data.
         """
         data, dtype = source_of(self, X, covariance)
         plan = self._plan(data)
@@ -219,7 +225,7 @@ class SparsePCA(
         return self
 
     def _keep(self, found: Found, data: Source, dtype: Any) -> None:
-        """Set the attributes of a fit."""
+        """Set the fitted attributes."""
         own = np.einsum("ij,ij->j", found.scores, found.scores)
         cosines = (found.scores.T @ found.scores) / np.sqrt(np.outer(own, own))
         np.fill_diagonal(cosines, 1.0)
@@ -240,18 +246,18 @@ class SparsePCA(
             setattr(self, f"{name}_", values.astype(dtype))
 
     def path(self, X: Any = None, n_nonzero: Sequence[int] | None = None, *, covariance: Any = None) -> ComponentPath:
-        """Find components of several numbers of loadings.
+        """Find components for several numbers of loadings, without fitting the estimator itself.
 
-        Each number is fitted by itself, and once more from the components of the next smaller one if these explain
-        more, so that the variance explained does not fall with the number of loadings. The estimator is not fitted.
+        Each number is fitted independently, and again from the components of the next smaller number if these explain
+        more, so that the explained variance never falls as the number of loadings grows.
 
         Parameters
         ----------
         X, covariance
             As in :meth:`fit`.
         n_nonzero : sequence of int, optional
-            In place of the parameter ``n_nonzero``; ``max_time`` and ``work`` hold for each number. By default from 1
-            to 100, or to all features if they are fewer, each number 1.5 times the one before.
+            Numbers of loadings, replacing the parameter ``n_nonzero``; ``max_time`` and ``work`` apply to each of them.
+            By default from 1 to 100, or to the number of features if that is smaller, each 1.5 times the previous one.
         """
         model = clone(self)
         data, _ = source_of(model, X, covariance)
@@ -263,7 +269,7 @@ class SparsePCA(
         return find_path(sizes, lambda size, warm: model.set_params(n_nonzero=size)._found(data, warm), total)
 
     def _found(self, data: Source, warm: Matrix | None) -> Found:
-        """Fit without setting attributes and without callbacks."""
+        """Fit without setting attributes or calling callbacks."""
         plan = self._plan(data)
         if warm is not None:
             plan = plan._replace(sizes=plan.sizes[: warm.shape[1]])
@@ -272,12 +278,12 @@ class SparsePCA(
             return fit_components(data, fit, warm)
 
     def score(self, X: Any, y: Any = None) -> float:
-        """Return the share of the variance of X about ``mean_`` that the components' span holds.
+        """Return the share of the variance of X about ``mean_`` that lies in the span of the components.
 
-        1 − Σ‖x − x̂‖²/Σ‖x − mean_‖² over rows x, x̂ = ``inverse_transform(transform(x))``, in units of ``scale_``; 1 is
-        the best. On the data of the fit it is the sum of ``explained_variance_ratio_`` if components are orthogonal and
-        their scores do not correlate. With it :func:`sklearn.model_selection.cross_val_score` compares numbers of
-        components and of loadings on rows that were not fitted.
+        That is 1 − Σ‖x − x̂‖²/Σ‖x − mean_‖² over rows x, with x̂ = ``inverse_transform(transform(x))``, in units of
+        ``scale_``; the best score is 1. On the training data it equals the sum of ``explained_variance_ratio_`` if the
+        components are orthogonal and their scores uncorrelated. :func:`sklearn.model_selection.cross_val_score` can use
+        it to compare numbers of components and of loadings on held-out rows.
         """
         check_is_fitted(self)
         refuse_unusable("X", X)
@@ -289,12 +295,12 @@ class SparsePCA(
             total = float(np.sum((squares + X.shape[0] * mean**2) / scale**2))
         else:
             total = float(np.sum(((X - mean) / scale) ** 2))
-        # With V = QR the projection of a row on the span has the coordinates zR⁻¹ in the basis Q.
+        # With V = QR, the projection of a row onto the span has coordinates zR⁻¹ in the basis Q.
         inside = float(np.sum((Z @ np.linalg.pinv(np.linalg.qr(self.components_.T.astype(np.float64))[1])) ** 2))
         return inside / total if total > 0.0 else 0.0
 
     def report(self, path: str | os.PathLike[str], X: Any = None, **options: Any) -> Path:
-        """Write a page, one HTML file that loads nothing; see :func:`counterpoise.report.components_report`."""
+        """Write a self-contained HTML report; see :func:`counterpoise.report.components_report`."""
         from counterpoise.report import components_report
 
         check_is_fitted(self)
@@ -315,10 +321,10 @@ class SparsePCA(
         return scores
 
     def inverse_transform(self, X: Any) -> npt.NDArray[Any]:
-        """Return the points of the components' span that have these scores: mean_ + scale_·X·(components_ᵀ)⁺.
+        """Return the points in the span of the components that have these scores: mean_ + scale_·X·(components_ᵀ)⁺.
 
-        The components are not orthogonal, so that their transpose would not do. ``inverse_transform(transform(X))`` is
-        the orthogonal projection of X − mean_, in units of scale_, on their span, and
+        The pseudoinverse is needed because components are not orthogonal. ``inverse_transform(transform(X))`` is the
+        orthogonal projection of X − mean_, in units of scale_, onto their span, and
         ``transform(inverse_transform(Z))`` is Z.
         """
         check_is_fitted(self)
@@ -355,7 +361,7 @@ class SparsePCA(
 
 
 class NonnegativeSparsePCA(SparsePCA):
-    """Principal components with few loadings, none of them negative: :class:`SparsePCA` with ``nonnegative=True``.
+    """Sparse principal components with non-negative loadings: :class:`SparsePCA` with ``nonnegative=True``.
 
     Parameters and attributes are those of :class:`SparsePCA`.
 

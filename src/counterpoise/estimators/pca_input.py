@@ -1,4 +1,4 @@
-"""Check what sparse components are fitted to: data or a covariance, and numbers of components and of loadings."""
+"""Check the input of SparsePCA: data or a covariance, and the numbers of components and of loadings."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from counterpoise.checks import SMALLEST, flag, is_sparse, refuse_extreme, whole
 from counterpoise.estimators.options import refuse_non_finite, refuse_unusable
 from counterpoise.estimators.sources import Centred, Given, Source
 
-# Non-zeros of a component by default.
+# Default number of non-zeros per component.
 DEFAULT_NONZERO = 10
 
 
 def source_of(estimator: Any, X: Any, covariance: Any) -> tuple[Source, Any]:
-    """Return where covariances come from, of data or given, and the precision."""
+    """Return the source of covariances, either data or a given matrix, and its dtype."""
     if (X is None) == (covariance is None):
         given = "both are" if X is not None else "neither is"
         raise ValueError(f"X and covariance: {given} given; give data, or their covariance in place of them.")
@@ -44,7 +44,7 @@ def source_of(estimator: Any, X: Any, covariance: Any) -> tuple[Source, Any]:
 
 
 def validated(estimator: Any, X: Any, reset: bool) -> Any:
-    """Return X in single or double precision, dense, CSR or CSC, all entries finite."""
+    """Return X in single or double precision, dense, CSR or CSC; refuse non-finite entries."""
     X = validate_data(
         estimator,
         X,
@@ -59,7 +59,7 @@ def validated(estimator: Any, X: Any, reset: bool) -> Any:
 
 
 def sizes_of(estimator: Any, data: Source) -> list[int]:
-    """Return how many non-zeros each component may have."""
+    """Return the maximum number of non-zeros of each component."""
     count = whole_number(estimator.n_components, "n_components", 1)
     most, samples = data.most_components, "" if data.m is None else f"{data.m} samples and "
     if count > most:
@@ -77,7 +77,7 @@ def sizes_of(estimator: Any, data: Source) -> list[int]:
 
 
 def size_of(value: Any, name: str, data: Source) -> int:
-    """Return a number of loadings, at most as many as there are features."""
+    """Check that a number of loadings is between 1 and the number of features, and return it."""
     size = whole_number(value, name, 1)
     if size > data.n:
         raise ValueError(

@@ -1,9 +1,10 @@
 """Randomisation tests over a fixed set of splits: p-values, confidence intervals by inversion, power.
 
-Outcomes y, and labels z drawn with equal chances from a set of splits r. If a constant effect τ is all that groups do,
-y − τz would have been the same under every r, and the statistics T(r) = mean of y − τz in group 1 − that in group 0 are
-its null distribution. T(z) − T(r) = (T_y(z) − T_y(r)) − τ(1 − T_z(r)) falls with τ, as T_z(r) ≤ 1: each r has one
-τ_r = (T_y(z) − T_y(r))/(1 − T_z(r)) from which on T(r) ≥ T(z), and limits of the interval are order statistics of τ_r.
+The outcomes are y, and the labels z were drawn with equal probability from a set of splits r. If the only effect of the
+groups is a constant τ, y − τz would have been the same under every r, and its null distribution consists of the
+statistics T(r) = mean of y − τz in group 1 − that in group 0. As T_z(r) ≤ 1, the difference
+T(z) − T(r) = (T_y(z) − T_y(r)) − τ(1 − T_z(r)) falls with τ, so that T(r) ≥ T(z) for all τ from
+τ_r = (T_y(z) − T_y(r))/(1 − T_z(r)) upwards. The limits of the confidence interval are order statistics of τ_r.
 """
 
 from __future__ import annotations
@@ -22,27 +23,27 @@ Statistic = str | Callable[[Vector, Labels], float]
 
 ALTERNATIVES = ("two-sided", "greater", "less")
 SIDES: dict[str, Callable[[Any], Any]] = {"two-sided": np.abs, "greater": np.positive, "less": np.negative}
-# Statistics closer than this, relative to the largest, are equal: a tie counts against the alternative.
+# Statistics closer than this, relative to the largest, are ties, which count against the alternative.
 TIE = 1e-10
-# Splits that are taken for the one drawn, to compute power, and how many of them at a time.
+# Most splits that are taken as the one drawn to compute power, and how many of them at a time.
 MOST_TRUTHS, BLOCK = 2000, 128
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RandomisationTest:
-    """The outcome of :meth:`Split.randomisation_test`; it unpacks as p-value, statistic and null.
+    """The result of :meth:`Split.randomisation_test`; it unpacks as p_value, statistic and null.
 
     Attributes
     ----------
     p_value : float
     statistic : float
-        Of the split that was used.
+        The statistic of the split that was used.
     null : array
-        The statistic of every split that might have been used, this one among them.
+        The statistic of every split in the reference, including the one that was used.
     interval : pair of floats, or None
-        Of a constant effect of group 1 compared with group 0, where the statistic is the mean difference.
+        Confidence interval of a constant effect of group 1 relative to group 0; only for the mean difference.
     confidence : float
-        Of the interval.
+        The confidence level of the interval.
     """
 
     p_value: float
@@ -63,7 +64,7 @@ class RandomisationTest:
 
 
 def mean_differences(reference: Labels, y: Vector) -> Any:
-    """Return mean of group 1 − mean of group 0 of every split; y may be a matrix, one outcome a column."""
+    """Return mean of group 1 − mean of group 0 for every split; y may be a matrix with one outcome per column."""
     sizes = reference.sum(axis=1).astype(np.float64)
     scale = 1.0 / sizes + 1.0 / (reference.shape[1] - sizes)
     y = y - y.mean(axis=0)  # so that the mean of one group gives that of the other
@@ -71,7 +72,7 @@ def mean_differences(reference: Labels, y: Vector) -> Any:
 
 
 def between_groups(reference: Labels, y: Vector, count: int) -> Vector:
-    """Return Σ n_g (mean of group g − mean)² of every split."""
+    """Return Σ n_g (mean of group g − mean)² for every split."""
     y, total = y - y.mean(), np.zeros(len(reference))
     for g in range(count):
         member = (reference == g).astype(np.float64)
@@ -80,16 +81,16 @@ def between_groups(reference: Labels, y: Vector, count: int) -> Vector:
 
 
 def p_value(observed: float, null: Vector, alternative: str) -> float:
-    """Return the share of the null distribution that is as large as what was observed."""
+    """Return the share of the null distribution that is at least as extreme as the observed statistic."""
     signed, slack = SIDES[alternative], TIE * float(np.abs(null).max())
     return float(np.mean(signed(null) >= signed(observed) - slack))
 
 
 def interval(labels: Labels, reference: Labels, y: Vector, confidence: float, alternative: str) -> tuple[float, float]:
-    """Return the constant effects that a test at level 1 − confidence does not reject; two-sided, half on each side."""
+    """Return the limits of constant effects not rejected at level 1 − confidence; if two-sided, half on each side."""
     observed = float(mean_differences(labels[None, :], y)[0])
     slopes = 1.0 - mean_differences(reference, labels.astype(np.float64))
-    # The split that was used is as large as itself under every effect.
+    # The split that was used ties with itself under every effect, so it has no τ_r.
     others = slopes > TIE
     limits = np.sort((observed - mean_differences(reference, y)[others]) / slopes[others])
     share = (1.0 - confidence) / (2.0 if alternative == "two-sided" else 1.0)
@@ -103,7 +104,7 @@ def interval(labels: Labels, reference: Labels, y: Vector, confidence: float, al
 def power(
     reference: Labels, y: Vector, effect: float, alpha: float, alternative: str, rng: np.random.Generator
 ) -> float:
-    """Return the share of splits under which outcomes y + effect × group are found different at level alpha."""
+    """Return the share of splits under which the test rejects for outcomes y + effect × group at level alpha."""
     truths = reference
     if len(reference) > MOST_TRUTHS:
         truths = reference[np.sort(rng.choice(len(reference), MOST_TRUTHS, replace=False))]

@@ -1,4 +1,4 @@
-"""Least squares with non-negative coefficients of a given sum, few of them on request, as a scikit-learn regressor."""
+"""Least squares with non-negative, optionally sparse coefficients of a given sum, as a scikit-learn regressor."""
 
 from __future__ import annotations
 
@@ -23,51 +23,52 @@ from counterpoise.terms.separable import Bounds
 from counterpoise.terms.smooth import LeastSquares
 
 METHODS = ("search", "swap", "exact", "bcd-g")
-# NaN and infinity are refused afterwards, by place.
+# NaN and infinity are refused afterwards, with an error that names the row and column.
 KINDS: dict[str, Any] = {"accept_sparse": ("csc", "csr"), "dtype": np.float64, "ensure_all_finite": False}
 
 
 class SimplexRegression(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Minimise ½‖Xw + b − y‖² over w ≥ 0 with Σw = total and at most ``n_nonzero`` non-zeros.
 
-    Weights of models in an ensemble, of donors in a synthetic control, of components in a mixture, of pure spectra in a
-    pixel. Without a limit on the non-zeros the problem is convex.
+    Suits weights of models in an ensemble, of donors in a synthetic control, of components in a mixture, or of pure
+    spectra in a pixel. Without a limit on the number of non-zeros the problem is convex.
 
     Parameters
     ----------
     n_nonzero : int, optional
-        How many coefficients may differ from 0, at most; all by default.
+        Maximum number of non-zero coefficients; no limit by default.
     intercept : bool
-        Whether b is fitted; it is 0 otherwise.
+        Whether to fit the intercept b; otherwise b = 0.
     total : float
-        The sum of the coefficients, positive.
+        The sum of the coefficients; positive.
     method : {"search", "swap", "exact", "bcd-g"}
-        "search" looks for the best coefficients that a budget allows, and proves the minimum where no limit on the
-        non-zeros binds; "swap" exchanges one column for another while that helps; "exact" proves the optimum of few
+        "search" looks for the best coefficients within its budget, and proves the minimum if the limit on non-zeros
+        does not bind; "swap" exchanges one column for another while that helps; "exact" proves the optimum for few
         columns; "bcd-g" moves weight between two columns while that helps.
     work : int, optional
-        Starts and children of "search".
+        Budget of "search": how many starting points and recombinations to improve, in total.
     max_time : float, optional
-        Seconds.
+        Time limit in seconds.
     random_state : int, RandomState or None
     n_jobs : int, optional
-        Workers of "search".
+        Number of workers of "search".
 
     Attributes
     ----------
     coef_ : array of length n_features
-        They are non-negative and sum to ``total``, to rounding.
+        Non-negative coefficients that sum to ``total``, up to rounding.
     intercept_ : float
     support_ : array of int
-        The positions of coefficients that are not 0.
+        The positions of the non-zero coefficients.
     problem_ : Problem
-        The problem as stated for :func:`counterpoise.minimize`, of centred data if there is an intercept: certify the
-        coefficients with ``cp.certify(model.problem_, model.coef_)``. A single column is in it twice.
+        The problem passed to :func:`counterpoise.minimize`, on centred data if there is an intercept: certify the
+        coefficients with ``cp.certify(model.problem_, model.coef_)``. If X has a single column, it is duplicated.
     result_ : Result
-        Of the minimisation: ``result_.status`` says what is proved, ``result_.objective`` is ½Σ v (Xw + b − y)².
+        The result of the minimisation: ``result_.status`` says what is proved; ``result_.objective`` is
+        ½Σ v (Xw + b − y)², where v are the sample weights.
     n_features_in_ : int
     feature_names_in_ : array of str
-        Where X has column names.
+        Only if X has column names.
 
     Examples
     --------
@@ -110,7 +111,7 @@ class SimplexRegression(CallbackSupport, RegressorMixin, BaseEstimator):  # type
             A sparse matrix is made dense if there is an intercept.
         y : array of length n_samples
         sample_weight : array of length n_samples, optional
-            v ≥ 0: the objective is ½Σ vₖ(Xw + b − y)ₖ².
+            Weights v ≥ 0 of the samples: the objective is then ½Σ vₖ(Xw + b − y)ₖ².
         """
         given = X, y, sample_weight
         for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight)):
@@ -131,7 +132,7 @@ class SimplexRegression(CallbackSupport, RegressorMixin, BaseEstimator):  # type
             X = X.toarray() if is_sparse(X) else X
             offset, middle = np.average(X, axis=0, weights=weight), float(np.average(y, weights=weight))
             X, y = X - offset, y - middle
-        if n == 1:  # terms have two columns at least
+        if n == 1:  # terms need at least two columns
             X = sp.hstack([X, X], format="csc") if is_sparse(X) else np.hstack([X, X])
         f = LeastSquares(X, y, weights=None if sample_weight is None else weight)
         problem = Problem(f, Bounds(0.0, total), AtMost(size), Sum(total), name="SimplexRegression")
@@ -155,10 +156,10 @@ class SimplexRegression(CallbackSupport, RegressorMixin, BaseEstimator):  # type
         return np.asarray(X @ self.coef_ + self.intercept_, dtype=np.float64)
 
     def report(self, path: str | os.PathLike[str], **options: Any) -> Path:
-        """Write a page about the fit, one HTML file that loads nothing; see :func:`counterpoise.report.run_report`."""
+        """Write a report on the fit as one self-contained HTML file; see :func:`counterpoise.report.run_report`."""
         check_is_fitted(self)
         names = getattr(self, "feature_names_in_", None)
-        if self.n_features_in_ == 1:  # the problem has the column twice
+        if self.n_features_in_ == 1:  # the problem duplicates the column
             names = ["x0" if names is None else names[0]] * 2
         return self.result_.report(path, **{"names": names, "settings": self.get_params(), **options})
 

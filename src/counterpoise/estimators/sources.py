@@ -1,4 +1,4 @@
-"""Where covariances come from: data, implicitly centred if they are sparse, or a matrix that is given."""
+"""Sources of covariances: data, implicitly centred if sparse, or a given matrix."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from counterpoise.checks import LARGEST_SQUARE, SMALLEST_SQUARE, is_sparse, refu
 from counterpoise.estimators.deflation import EXHAUSTED, Indices, Matrix
 from counterpoise.supervision import supervised
 
-# A covariance may be asymmetric, and have negative eigenvalues, by this share of its largest entry: rounding.
+# Asymmetry and negative eigenvalues of a given covariance up to this share of its largest entry are rounding error.
 ROUNDING = 1e-8
-# A variance in a given covariance that is at most this share of the largest is rounding, of a column that is constant.
+# A variance in a given covariance of at most this share of the largest is rounding error of a constant column.
 CONSTANT = 1e-24
 
 
 class Source:
-    """Where covariances come from: the variances of all features, and products with C.
+    """A source of covariances: the variances of all features, blocks of C, and products with C.
 
     Attributes
     ----------
     name : str
-        What messages call it.
+        The name of the data in error messages.
     m : int or None
-        Samples, None if they are not known.
+        Number of samples, None if unknown.
     n : int
-        Features.
+        Number of features.
     mean, scale : arrays of length n
-        What is subtracted from a column of the data, and then divided by.
+        What is subtracted from each column of the data, and what it is then divided by.
     variance : array of length n
         The diagonal of C.
     varying : array of int
@@ -48,12 +48,12 @@ class Source:
 
     @property
     def varying(self) -> Indices:
-        """Features with a variance."""
+        """Features with a variance above 0."""
         return np.flatnonzero(self.variance)
 
     @property
     def most_components(self) -> int:
-        """The largest number of components that one may ask for."""
+        """The maximum number of components."""
         return self.n if self.m is None else min(self.m, self.n)
 
     def covariance(self, columns: Indices) -> Matrix:
@@ -61,17 +61,17 @@ class Source:
         raise NotImplementedError
 
     def products(self, columns: Indices, V: Matrix) -> Matrix:
-        """Return C[:, columns]·V of all features."""
+        """Return C[:, columns]·V on all features."""
         raise NotImplementedError
 
     def root(self, columns: Indices) -> Matrix | None:
-        """Return R with RᵀR = C on some columns if it is at hand and has fewer rows, otherwise None."""
+        """Return R with RᵀR = C on some columns if it is available and has fewer rows than columns, otherwise None."""
 
     @supervised
     def pool(self, count: int, n_components: int, seed: int) -> Indices:
         """Return the initial columns: half by variance, half by their norm in the leading eigenvectors of C.
 
-        The latter are found by subspace iteration; they name columns that vary little each, but many together.
+        The latter, found by subspace iteration, adds columns that vary little individually, but jointly with many.
         """
         rng, all_columns = np.random.default_rng(seed), np.arange(self.n)
         basis = rng.standard_normal((self.n, min(n_components + 10, self.n)))
@@ -85,9 +85,9 @@ class Source:
 
 
 class Centred(Source):
-    """(X − 1μᵀ)/√(n_samples − 1), of which only products are formed if X is sparse.
+    """The covariance RᵀR of R = (X − 1μᵀ)/√(n_samples − 1), of which only products are formed if X is sparse.
 
-    With ``standardize`` columns are divided by their standard deviation, so that C holds correlations.
+    ``standardize`` divides columns by their standard deviation, so that C holds correlations.
     """
 
     def __init__(self, X: Any, standardize: bool = False) -> None:
@@ -98,7 +98,7 @@ class Centred(Source):
         if self.sparse:
             self.X = X.astype(np.float64).tocsc()
             self.mean, variance = (np.asarray(part, dtype=np.float64) for part in mean_variance_axis(self.X, axis=0))
-            # Subtracting n_samples·μμᵀ leaves an error of ε times a column's mean square.
+            # Subtracting n_samples·μμᵀ leaves an error of ε times the mean square of a column.
             noise = 64.0 * eps * (variance + self.mean**2)
         else:
             self.mean = X.mean(axis=0, dtype=np.float64)
@@ -124,13 +124,13 @@ class Centred(Source):
         return np.asarray(0.5 * (C + C.T))
 
     def root(self, columns: Indices) -> Matrix | None:
-        """Return the data themselves, if they are dense and have fewer rows than columns."""
+        """Return the centred data over √(n_samples − 1) if dense with fewer rows than columns, otherwise None."""
         if self.sparse or self.m >= len(columns):
             return None
         return np.asarray(self._columns(columns) / math.sqrt(self.m - 1.0))
 
     def products(self, columns: Indices, V: Matrix) -> Matrix:
-        """Return C[:, columns]·V of all features, from the scores of V."""
+        """Return C[:, columns]·V on all features, computed from the scores of V."""
         scores = np.asarray(self._columns(columns) @ V)
         if not self.sparse:
             return np.asarray(self.X.T @ scores / (self.m - 1.0))
@@ -143,7 +143,7 @@ class Centred(Source):
 
 
 class Given(Source):
-    """A covariance matrix that is given; with ``standardize``, its correlations."""
+    """A given covariance matrix, or with ``standardize`` its correlations."""
 
     name = "covariance"
 
@@ -175,7 +175,7 @@ class Given(Source):
 
 
 def _scales(variance: Matrix, standardize: bool) -> tuple[Matrix, Matrix]:
-    """Return what columns are divided by, and their variances then."""
+    """Return the divisors of the columns and their variances after division."""
     if not standardize:
         return np.ones(len(variance)), variance
     varies = variance > 0.0
@@ -183,7 +183,7 @@ def _scales(variance: Matrix, standardize: bool) -> tuple[Matrix, Matrix]:
 
 
 def _refuse_asymmetric(C: Matrix, units: Matrix) -> None:
-    """Refuse entries that differ from those across the diagonal by more than rounding, in these units."""
+    """Refuse C if its entries, divided by ``units``, are asymmetric by more than rounding error."""
     skew = np.abs(C - C.T) / units
     if float(skew.max()) > ROUNDING * float((np.abs(C) / units).max()):
         i, j = sorted(int(k) for k in np.unravel_index(np.argmax(skew), skew.shape))
@@ -195,9 +195,9 @@ def _refuse_asymmetric(C: Matrix, units: Matrix) -> None:
 
 @supervised
 def _semidefinite(C: Matrix) -> Matrix:
-    """Return C with negative eigenvalues that are rounding set to 0; refuse others."""
+    """Return C with negative eigenvalues set to 0 if they are rounding error; refuse larger ones."""
     size = float(np.abs(C).max()) * len(C)
-    # A small shift makes the factorisation succeed if C is semidefinite, but not definite.
+    # With a small shift the factorisation also succeeds if C is only semidefinite.
     if size == 0.0 or sl.lapack.dpotrf(C + EXHAUSTED * size * np.eye(len(C)), overwrite_a=True)[1] == 0:
         return C
     values, vectors = np.linalg.eigh(C)

@@ -22,9 +22,9 @@ from counterpoise.tables.native import as_pandas, is_pandas, to_pandas
 
 __all__ = ["RandomisationTest", "Split", "balanced_split"]
 
-# Local searches for a single split, and random starts per draw for several.
+# Default number of local searches for a single split, and of random starts per draw for several.
 DEFAULT_WORK, STARTS_PER_DRAW = 64, 2
-# Random splits that a split is compared with.
+# Number of random splits that a split is compared with.
 RANDOM = 100
 
 
@@ -46,63 +46,65 @@ def balanced_split(
     random_state: Any = None,
     n_jobs: int | None = None,
 ) -> Split:
-    """Divide units into groups of given sizes whose covariates agree as well as possible.
+    """Divide units into groups of given sizes with covariates as balanced as possible.
 
-    Minimises Σ_k w_k SMD_k², the weighted sum of squared standardised mean differences; see :attr:`Split.balance` for
-    their definition. With centred scores zᵢ and x = 1 in group 1, −1 in group 0, the differences are
-    ½(1/n₁ + 1/n₀) Σ xᵢzᵢ, so that two groups are binary least squares, :class:`counterpoise.problems.DCPB1` with
-    A = √w Zᵀ, y = 0 and c = n₁ − n₀. More groups, whose SMD² are summed over all pairs, are blocks of the same kind,
-    two groups at a time. Local optima are splits whose sum no exchange of two units of one stratum lowers; beyond 2000
-    units of two groups, exchanges within samples of 2000 are made and nothing is claimed.
+    Minimises Σ_k w_k SMD_k², the weighted sum of squared standardised mean differences (SMD), defined in
+    :attr:`Split.balance`. For two groups with centred scores zᵢ and xᵢ = 1 in group 1, −1 in group 0, the differences
+    are ½(1/n₁ + 1/n₀) Σ xᵢzᵢ, so the problem is binary least squares: :class:`counterpoise.problems.DCPB1` with
+    A = √w Zᵀ, y = 0 and c = n₁ − n₀. With more groups the SMD² are summed over all pairs of groups, and two groups at a
+    time are improved in the same way. A split is a local optimum if no exchange of two units of the same stratum lowers
+    the sum. If two groups have more than 2000 units, exchanges are made within samples of 2000 and nothing is claimed.
 
-    One split is the end of a search by tabu: of the local optima within 1.5 times the least sum, the one whose largest
-    √w |SMD| is least. Many draws are the best of the local optima that descents from random splits lead to; if these
-    are too few, they are completed by the best exchanges of one pair.
+    A single split is found by tabu search: among the local optima within 1.5 times the smallest sum found, the one with
+    the smallest maximum of √w |SMD|. Several draws are the best local optima of descents from random splits; if these
+    are too few, the best exchanges of one pair of units provide the rest.
 
     Parameters
     ----------
     covariates : DataFrame, table of Polars or Arrow, or array, units × covariates
-        Numbers, and in a table also words, categories and booleans; dates are refused unless ``dates`` names them. A
-        category counts as much as a number: its weight is divided evenly among the indicators of its levels, which are
-        standardised like numbers. A constant column stays in the table of balance and is ignored.
+        Numbers; in a table also strings, categories and booleans. Columns of dates are refused unless listed in
+        ``dates``. A category counts as much as a number: its weight is divided evenly among the indicators of its
+        levels, which are standardised like numbers. Constant columns are listed in :attr:`Split.balance` but ignored.
     n_treated : int, float, sequence or mapping
-        How many units form group 1; the others are group 0. A fraction between 0 and 1 is a share of all units.
-        Several sizes make several groups: if they add up to the number of units the groups are 0, 1, … in that order,
-        else they are 1, 2, … and the rest is group 0. With strata, sizes are divided in proportion to the strata, the
-        largest remainders first; a mapping gives an int, a fraction or sizes for every stratum.
+        The size of group 1; all other units form group 0. A fraction between 0 and 1 is a share of all units. Several
+        sizes make several groups: 0, 1, … in that order if they add up to the number of units; otherwise 1, 2, …, and
+        the remaining units form group 0. With strata, sizes are divided in proportion to the size of the strata, the
+        largest remainders first; a mapping gives an int, a fraction or several sizes for each stratum.
     weights : mapping, Series or array, optional
-        w ≥ 0 of every covariate, 1 by default and for names that a mapping does not mention. The columns of an array
-        are named by their positions.
+        Weights w ≥ 0 of the covariates; 1 by default and for names missing from a mapping. Columns of an array are
+        named by their positions.
     strata : array, Series or column name, optional
-        Each stratum is divided separately, and all units are balanced jointly. A column named here is not a
-        covariate.
+        Group sizes are kept within each stratum, while covariates are balanced over all units. A column named here is
+        not a covariate.
     categorical : column name, position or several, optional
-        Columns of numbers that are categories.
+        Numeric columns to treat as categories.
     dates : mapping, optional
-        From columns of days to what counts of them: "day", the number of days since the first, or "week", "month",
-        "quarter" or "year", a category.
+        Maps columns of dates to what is balanced: "day", the number of days since the first date, or "week", "month",
+        "quarter" or "year" as a category.
     moments : int
-        2 balances also the squares of centred numbers, so that groups agree in spread as well as in mean (k-plus
-        anticlustering, Papenberg 2024); 3 and 4 the next powers. They are covariates "age²" of the same weight.
+        2 also balances the squares of centred numbers, so that groups agree in spread as well as in mean (k-plus
+        anticlustering, Papenberg 2024); 3 and 4 add the next powers. They are covariates, such as "age²", of the same
+        weight.
     together, apart : column name, array, Series or sequence of sets of units, optional
-        Units with the same value stay in one group, or no two of them are in one; units without a value are free. Sets
-        are of index labels, of positions for an array. Units that stay together are exchanged with as many others that
-        do, or with as many single ones. Columns named here are not covariates.
+        Units with the same value must share a group (``together``), or must be in different groups (``apart``); units
+        without a value are free. Sets contain index labels, or positions for an array. Units that stay together are
+        exchanged for the same number of units, which stay together as well or are single. Columns named here are not
+        covariates.
     group_names : sequence of str, optional
-        What ``labels`` call groups 0, 1, …, such as ["control", "treated"].
+        The names of groups 0, 1, … in ``labels``, such as ["control", "treated"].
     n_draws : int
-        How many distinct near-optimal splits to find. One of them, or its mirror image if the two groups are of equal
-        size in every stratum, is drawn at random as ``labels``, which makes :meth:`Split.randomisation_test` exact.
-        With 1, that is the best split found or, at random, its mirror image.
+        How many distinct near-optimal splits to find. One of them is drawn at random as ``labels`` (or its mirror
+        image, if the two groups have equal size in every stratum), which makes :meth:`Split.randomisation_test` exact.
+        With 1, ``labels`` is the best split found or, at random, its mirror image.
     work : int, optional
-        How many local searches: 64 for one split, or two random starts per draw.
+        How many local searches to run; by default 64 for one split, or two per draw.
     max_time : float, optional
-        Seconds for these; searches that have begun by then end where they are. Draws that are missing then are
-        completed by exchanges. Ctrl-C raises KeyboardInterrupt.
+        Time limit in seconds for these searches; any still running are cut short, and missing draws are provided by
+        exchanges. Ctrl-C raises KeyboardInterrupt.
     random_state : int, numpy Generator or None
-        None draws a seed, which is kept in ``Split.seed``.
+        None draws a seed, which is stored in ``Split.seed``.
     n_jobs : int, optional
-        Threads, -1 for one per core; they do not change the split unless ``max_time`` ends the search.
+        Number of threads, -1 for one per core. It does not change the split unless ``max_time`` ends the search.
 
     Examples
     --------
@@ -181,7 +183,7 @@ def balanced_split(
 
 
 def no_better(split: Split) -> str:
-    """Say that a split is no better than random ones."""
+    """Return a warning that a split is no better than random ones."""
     return (
         f"This split is NO BETTER THAN RANDOM: its largest standardised difference is {split.max_difference:.3g} and "
         f"its objective {split.objective:.3g}, the medians of {RANDOM} random splits are {split.at_random[1]:.3g} and "
@@ -202,7 +204,7 @@ def _at_random(groups: Groups, links: Links, parts: Covariates) -> tuple[float, 
 
 
 def _group_names(given: Any, count: int) -> tuple[Any, ...]:
-    """Return the names of the groups, 0, 1, … by default."""
+    """Return the names of the groups; 0, 1, … by default."""
     if given is None:
         return tuple(range(count))
     names = [str(name) for name in given] if isinstance(given, Iterable) and not isinstance(given, str) else []
@@ -223,7 +225,7 @@ def _generator(random_state: Any) -> np.random.Generator:
 
 
 def _names_a_column(covariates: Any, given: Any, name: str) -> bool:
-    """Whether a word names a column; other words are refused."""
+    """Return whether ``given`` is the name of a column; refuse other strings."""
     if not isinstance(given, str):
         return False
     if is_pandas(covariates, "DataFrame") and given in list(covariates.columns):

@@ -1,4 +1,4 @@
-"""Portfolios of few names that follow an index, as a scikit-learn regressor."""
+"""Sparse index tracking: portfolios of few names, as a scikit-learn regressor."""
 
 from __future__ import annotations
 
@@ -44,89 +44,92 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
 
         Σₜ φ((Rw − r)ₜ) + Σᵢ transaction_costᵢ |wᵢ − previousᵢ|,   φ(z) = ½z²
 
-    or another ``measure`` φ over weights with Σ w = 1, at most ``n_assets`` of them not 0, and wᵢ = 0 or
-    min_weightᵢ ≤ wᵢ ≤ max_weightᵢ. R are the returns of the names, a row a day, and r those of the index. The first
-    term is that of :class:`counterpoise.problems.SIT`: a sum over the days, not a mean. There is no penalty; the number
-    of names is a constraint. Nothing is centred, so that a portfolio that lags every day by the same amount has a
-    tracking error.
+    (or another ``measure`` φ) over weights w with Σ w = 1, at most ``n_assets`` non-zeros, and wᵢ = 0 or
+    min_weightᵢ ≤ wᵢ ≤ max_weightᵢ. R holds the returns of the names, one row per day, and r those of the index. The
+    first term is that of :class:`counterpoise.problems.SIT`: a sum over days, not a mean. The number of names is a
+    hard constraint, not a penalty. Returns are not centred, so a portfolio that lags the index by the same amount every
+    day has a positive tracking error.
 
     Parameters
     ----------
     n_assets : int
-        How many names may be held, at most; all of them where there are fewer columns. A name that does not help is
-        left out.
+        Maximum number of names held; capped at the number of columns. Fewer are held if another name does not help.
     max_weight, min_weight : float, mapping, Series or array
-        Limits of the weight of a name that is held, between 0 and 1. A name may always be left out, unless it is in
-        ``include``. Names that a mapping or a Series does not mention have 1 and 0. A max_weight of 0 excludes a name.
+        Limits on the weight of a name that is held, between 0 and 1. A name may always be left out, unless it is in
+        ``include``. Names missing from a mapping or Series get 1 and 0. A max_weight of 0 excludes a name.
     groups : mapping, Series or array, optional
-        The group of each name, such as its sector. Names not mentioned, or of group None or NaN, are in none.
+        The group of each name, such as its sector. Names that are missing, or whose group is None or NaN, belong to no
+        group.
     group_limits : mapping or Series, optional
-        From groups to (low, high), the limits of the sum of the group's weights, either of which may be None; or to one
-        number, which the sum must equal. Groups not mentioned are not limited.
+        Maps a group to (low, high), limits on the sum of its weights, either of which may be None; or to one number,
+        which the sum must equal. Groups that are missing are not limited.
     previous_weights : mapping, Series or array, optional
-        What is held now, 0 for names not mentioned; cash if not given. Names without a column of returns are sold: they
-        count towards the turnover and, at their ``transaction_cost``, towards the objective of every portfolio.
+        Current holdings, 0 for names that are missing; all cash by default. Names without a column of returns are sold:
+        they count towards the turnover and, at their ``transaction_cost``, add a constant to the objective.
     transaction_cost : float, mapping, Series or array
         The cost of buying or selling one unit of weight, in the unit of the returns: 0.001 is ten basis points if a
-        return of one percent is 0.01. Names not mentioned have 0; for an array, sold names too. See Notes.
+        return of one percent is 0.01. Names missing from a mapping cost 0, as do sold names if this is an array. See
+        Notes.
     include, exclude : names or column positions, optional
-        ``include`` are names that are always held, at their ``min_weight`` at least, which for them is no less than one
-        basis point, 0.0001. ``exclude`` are names that are not held. A number is a
-        position where no column has a number for its name.
+        ``include`` lists names that must be held, with at least their ``min_weight`` and at least 0.0001 (one basis
+        point). ``exclude`` lists names that must not be held. Integers are column positions, unless a column has an
+        integer for its name.
     measure : {"ete", "dr", "hete", "hdr"}
-        φ, a function of z = portfolio minus index. "ete", the empirical tracking error, is ½z². "dr", the downside
-        risk, is ½min(z, 0)²: only days below the index count. "hete" is the Huber loss, ½z² up to |z| = ``huber`` and
-        huber·|z| − ½huber² beyond, so that single days count less; "hdr" is the same of min(z, 0). To "dr" and "hdr"
-        5e-10·z² is added: many portfolios may never be below the index, and among these it prefers the one with the
-        smallest squared error.
+        The loss φ, a function of z = portfolio minus index. "ete", the empirical tracking error, is ½z². "dr", the
+        downside risk, is ½min(z, 0)²: only days below the index count. "hete" is the Huber loss, ½z² up to
+        |z| = ``huber`` and huber·|z| − ½huber² beyond, which limits the effect of single days; "hdr" is the Huber loss
+        of min(z, 0). A tie-breaker 5e-10·z² is added to "dr" and "hdr": among portfolios that are never below the
+        index, it prefers the one with the smallest squared error.
     huber : float, optional
-        Of "hete" and "hdr" alone: a daily difference in the unit of the returns, such as 0.0025.
+        Required by "hete" and "hdr": the daily difference beyond which the loss is linear, in the unit of the returns,
+        such as 0.0025.
     method : {"search", "swap", "bcd-g"}
-        "search" looks for the best portfolio that the budget allows; "swap" exchanges one name for another while that
-        helps; "bcd-g" moves weight between two names while that helps. At the end of every method it is proved that no
-        transfer between two names improves the portfolio (``cws_gap_``), unless a time limit or Ctrl-C ended the run.
+        "search" looks for the best portfolio within its budget; "swap" exchanges one name for another while that
+        helps; "bcd-g" moves weight between two names while that helps. Every method ends with a proof that no transfer
+        between two names improves the portfolio (``cws_gap_``), unless a time limit or Ctrl-C ended the run.
     work : int, optional
-        Starts and children of "search".
+        Budget of "search": how many starting points and recombinations to improve, in total.
     max_time : float, optional
-        Seconds. Results then depend on the machine's speed.
+        Time limit in seconds. Results then depend on the machine's speed.
     random_state : int, RandomState or None
     n_jobs : int, optional
-        Workers of "search".
+        Number of workers of "search".
 
     Attributes
     ----------
     weights_ : Series, table or array of length n_features
-        A Series by name if the returns are a DataFrame, a table of names and weights if they are of Polars or Arrow. It
-        sums to 1, and all limits hold, to 1e-10.
+        A Series indexed by name if the returns are a DataFrame; a table of names and weights if they are a Polars or
+        Arrow table. The weights sum to 1 and satisfy all limits, to 1e-10.
     coef_ : array of length n_features
-        The same as an array.
+        The weights as an array.
     support_ : array
-        The names that have a weight, or their positions if there are no names, in the order of the columns.
+        The names held, or their positions if columns have no names, in column order.
     tracking_error_ : float
-        √(mean of (Rw − r)ₜ²) over the days of the fit, weighted by ``sample_weight``; per day and not annualised. It is
-        this number for every ``measure``.
+        √(mean of (Rw − r)ₜ²) over the days of the fit, weighted by ``sample_weight``; daily, not annualised. The
+        definition is the same for every ``measure``.
     turnover_ : float
-        Σᵢ |wᵢ − previousᵢ|, buying and selling, sold names included: 1 if all is bought from cash.
+        Σᵢ |wᵢ − previousᵢ|, purchases plus sales, including names without a column: 1 if everything is bought from
+        cash.
     cws_gap_ : float
-        The largest decrease of the objective that any two weights offer; NaN if the run ended before a scan. With
-        another measure than "ete" it is that of an upper bound of the objective, as in :class:`counterpoise.Result`.
+        The largest decrease of the objective by a transfer between two weights; NaN if the run ended before a scan. For
+        measures other than "ete", the decrease of an upper bound of the objective, see :class:`counterpoise.Result`.
     problem_ : Problem
-        The problem as stated for :func:`counterpoise.minimize`: certify the portfolio with
-        ``cp.certify(tracker.problem_, tracker.coef_)``. None if there is one column only.
+        The problem passed to :func:`counterpoise.minimize`: certify the portfolio with
+        ``cp.certify(tracker.problem_, tracker.coef_)``. None if there is only one column.
     result_ : Result
-        Of the minimisation; ``result_.objective`` is the objective above.
+        The result of the minimisation; ``result_.objective`` is the objective above.
     n_features_in_ : int
     feature_names_in_ : array of str
-        If the returns have column names.
+        Only if the returns have column names.
 
     Notes
     -----
-    A trade of δ from one name to another is made if it lowers ½ Σₜ (Rw − r)ₜ² by more than δ times the two costs. The
-    sum grows with the days: it is, but for the factor ½, the variance of the difference that a holding period as long
-    as the data would accumulate, if days are independent, and the costs are paid once in that period. With twice the
-    days, the same trade is worth twice as much. ``sample_weight`` changes that: 1/days for each day makes the sum a
-    mean, k/days one of k days. As the one term is squared and the other is not, the unit matters: with returns in
-    percent, costs in percent weigh a hundred times less.
+    A trade of δ from one name to another is made if it lowers ½ Σₜ (Rw − r)ₜ² by more than δ times the sum of the two
+    costs. The sum over days grows with their number. Up to the factor ½, it is the variance of the difference
+    accumulated over a holding period as long as the data, if days are independent; costs are paid once in that period.
+    With twice as many days, the same trade is worth twice as much. To change this, pass ``sample_weight``: a weight of
+    1/days per day turns the sum into a mean, and k/days stands for a holding period of k days. Units matter, as returns
+    are squared and costs are not: with returns in percent, costs in percent weigh a hundred times less.
 
     Examples
     --------
@@ -139,7 +142,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
     (5, 1.0, True)
     """
 
-    # These are data, though not called X and y.
+    # Metadata routing must treat these arguments as data, although they are not called X and y.
     __metadata_request__fit = {"returns": UNUSED, "index": UNUSED}  # noqa: RUF012
     __metadata_request__score = {"returns": UNUSED}  # noqa: RUF012
     __metadata_request__predict = {"returns": UNUSED}  # noqa: RUF012
@@ -188,14 +191,13 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         Parameters
         ----------
         returns : DataFrame, table of Polars or Arrow, or array, days × names
-            A column of days in a table of Polars or Arrow is not taken for a name.
+            In a Polars or Arrow table, a column of dates is not treated as a name.
         y : Series, array or table of one column, days
-            The returns of the index. If both have dates, an index of pandas or a column of days, these must be the
-            same.
+            The returns of the index. If both have dates (a pandas index or a column of dates), these must be the same.
         sample_weight : Series or array of length days, optional
-            v ≥ 0: the first term of the objective is Σ vₜ φ((Rw − r)ₜ).
+            Weights v ≥ 0 of the days: the first term of the objective is then Σ vₜ φ((Rw − r)ₜ).
         index : optional
-            Another name of y.
+            Alias for ``y``.
         """
         index = y if index is None else index
         task = self._task(returns, index, sample_weight, 3 + FRAMES)
@@ -218,7 +220,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         return self
 
     def predict(self, returns: Any) -> Vector:
-        """Return the portfolio's returns Rw, at constant weights."""
+        """Return the portfolio's returns Rw at constant weights."""
         check_is_fitted(self)
         returns = as_pandas(returns)
         refuse_unusable("returns", returns)
@@ -235,7 +237,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         return float(super().score(returns, y, sample_weight))
 
     def tracking_error(self, returns: Any, index: Any, sample_weight: Any = None) -> float:
-        """Return √(mean of (Rw − r)²), per day, of other data; ``sample_weight`` weighs the mean."""
+        """Return the daily tracking error √(mean of (Rw − r)²) on new data, weighted by ``sample_weight`` if given."""
         returns, index, sample_weight = map(as_pandas, (returns, index, sample_weight))
         index = one_series(returns, index, sample_weight)
         difference = self.predict(returns) - column_of(index)
@@ -243,14 +245,14 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         return math.sqrt(float(weight @ difference**2) / float(weight.sum()))
 
     def report(self, path: str | os.PathLike[str], returns: Any = None, index: Any = None, **options: Any) -> Path:
-        """Write a page about the fitted portfolio: one HTML file that loads nothing.
+        """Write a report on the fitted portfolio as one self-contained HTML file.
 
         Parameters
         ----------
         path : path
             Such as ``report.html``.
         returns, index, **options
-            As in :func:`counterpoise.report.tracking_report`, such as ``backtest``; by default the rows of the fit.
+            Passed to :func:`counterpoise.report.tracking_report`; by default the report covers the rows of the fit.
         """
         from counterpoise.report import tracking_report
 
@@ -258,17 +260,17 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         return tracking_report(self, returns, index, **options).write(path)
 
     def path(self, returns: Any, index: Any, s: Sequence[int], sample_weight: Any = None) -> TrackingPath:
-        """Find weights for several numbers of names.
+        """Find weights for several numbers of names, without fitting the estimator itself.
 
-        Each number starts from the weights of the next smaller one, so that the objective does not rise with the
-        number of names; without transaction costs, neither does the tracking error. The estimator is not fitted.
+        Each run starts from the weights of the next smaller number, so the objective never rises with the number of
+        names; with the measure "ete" and without transaction costs, neither does the tracking error.
 
         Parameters
         ----------
         returns, index, sample_weight
             As in :meth:`fit`.
         s : sequence of int
-            In place of ``n_assets``. ``max_time`` and ``work`` hold for each of them.
+            Numbers of names, replacing ``n_assets``. ``max_time`` and ``work`` apply to each of them.
         """
         asked = [whole_number(size, f"s[{k}]", 1) for k, size in enumerate(s)]
         if not asked:
@@ -280,7 +282,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
             problem = task.problem(size)
             runs = [task.solve(problem, None if best is None else best.x)]
             if best is not None:
-                # A descent from a warm start is not always the better one; a search has starts of its own.
+                # A descent from a warm start is not always better; a search also tries starts of its own.
                 runs += [best] if self.method == "search" else [task.solve(problem), best]
             best = min(runs, key=lambda run: float(run.objective))
             found[size] = best
@@ -294,7 +296,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         )
 
     def _task(self, returns: Any, index: Any, sample_weight: Any, stacklevel: int) -> Task:
-        """Return the data and the rules, checked; warnings are of the caller's caller."""
+        """Check the data and the rules and return them; ``stacklevel`` is for warnings about prices."""
         options, measure = RunOptions.of(self, METHODS), as_measure(self.measure, self.huber)
         returns, native = to_pandas(returns, dated=True)
         index, sample_weight = as_pandas(index), as_pandas(sample_weight)
@@ -317,23 +319,23 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        # Weights that sum to 1 cannot follow a y of any scale.
+        # Weights that sum to 1 cannot fit a y of arbitrary scale.
         tags.regressor_tags.poor_score = True
         return tags
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrackingPath:
-    """Portfolios of several numbers of names, from :meth:`IndexTracker.path`.
+    """Portfolios for several numbers of names, returned by :meth:`IndexTracker.path`.
 
     Attributes
     ----------
     n_assets : tuple of int
-        In the order that was asked for, as everything below.
+        In the order requested, like all other attributes.
     weights : DataFrame or array, numbers × names
-        A DataFrame, with ``n_assets`` as its index, if the returns are one.
+        A DataFrame indexed by ``n_assets`` if the returns are a DataFrame.
     tracking_errors : array
-        √(mean of (Rw − r)²) of each, on the data of the path.
+        √(mean of (Rw − r)²) of each portfolio, on the data passed to ``path``.
     turnovers : array
     results : tuple of Result
     """
@@ -349,7 +351,7 @@ class TrackingPath:
 
     @property
     def table(self) -> Any:
-        """A DataFrame of one row per number: names held, tracking error, turnover and objective."""
+        """A DataFrame with one row per entry of ``n_assets``: names held, tracking error, turnover and objective."""
         held = [np.count_nonzero(result.x) for result in self.results]
         columns = {
             "held": held,

@@ -1,4 +1,4 @@
-"""Rules of a portfolio: read by name, checked, as arrays over the columns."""
+"""Convert a portfolio's rules from names to checked arrays over the columns."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from counterpoise.tables.native import by_name, is_missing, is_pandas
 if TYPE_CHECKING:
     from counterpoise.estimators.tracking import IndexTracker
 
-# Limits that miss 1 by less than this, such as ten weights of 0.1, miss it by rounding.
+# Sums of limits that miss 1 by less than this, such as ten weights of 0.1, do so by rounding.
 ROOM = 1e-10
-# The weight at which a name to include counts as held, if it has no min_weight.
+# The least weight of a name in ``include``.
 LEAST_HELD = 1e-4
 
 
@@ -30,7 +30,7 @@ class Names(NamedTuple):
     places: dict[Any, int]
 
     def of(self, positions: Any) -> npt.NDArray[Any]:
-        """Return the names at these positions, in an array that also holds names that are tuples."""
+        """Return the names at these positions as an array, whose entries may be tuples."""
         kind = np.int64 if self.labels == list(range(len(self.labels))) else object
         out = np.empty(len(positions), dtype=kind)
         for k, position in enumerate(positions):
@@ -38,7 +38,7 @@ class Names(NamedTuple):
         return out
 
     def refuse_unknown(self, names: Iterable[Any], what: str, also: Iterable[Any] = ()) -> None:
-        """Refuse names that are not columns, and name the first."""
+        """Raise an error about the first name that is neither a column nor in ``also``."""
         others = set(also)
         for name in names:
             if name not in self.places and name not in others:
@@ -46,7 +46,7 @@ class Names(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What is allowed, as arrays over the columns and over the limited groups."""
+    """The rules of a portfolio, as arrays over the columns and over the groups with limits."""
 
     lo: Vector
     hi: Vector
@@ -61,12 +61,12 @@ class Rules(NamedTuple):
     sold_cost: float
 
     def turnover(self, x: Vector) -> float:
-        """Return Σ|x − centre|, with what was sold because it has no column."""
+        """Return Σ|x − centre|, plus the weight of names that are sold because they have no column."""
         return float(np.abs(x - self.centre).sum()) + self.sold
 
 
 def rules_of(tracker: IndexTracker, names: Names) -> Rules:
-    """Return the options of a tracker, each checked by itself and against the others."""
+    """Read the rules from a tracker's parameters; check each of them, and include, exclude and limits together."""
     n = len(names.labels)
     hi = _each(names, tracker.max_weight, "max_weight", 1.0)
     lo = _each(names, tracker.min_weight, "min_weight", 0.0)
@@ -119,7 +119,7 @@ def _cost_of(costs: Any, name: Any) -> float:
 
 
 def _groups(names: Names, groups: Any, limits: Any) -> tuple[npt.NDArray[np.int64], Vector, Vector, tuple[str, ...]]:
-    """Return the number of each name's limited group, or −1, the limits, and the groups' names."""
+    """Return the number of each name's group (−1 if it has no limits), the limits, and the groups' names."""
     n = len(names.labels)
     table = _mapping(limits, "group_limits")
     if limits is not None and table is None:
@@ -156,7 +156,7 @@ def _members(names: Names, groups: Any) -> list[Any]:
 
 
 def _limits(key: Any, value: Any) -> tuple[float, float]:
-    """Return (low, high) from one number or two."""
+    """Return (low, high) from one number or a pair."""
     what = f"group_limits of {key!r}"
     if np.ndim(value) == 0 and value is not None:
         low = high = number(value, what, 0.0)
@@ -173,7 +173,7 @@ def _limits(key: Any, value: Any) -> tuple[float, float]:
 
 
 def feasible(rules: Rules, size: int) -> Rules:
-    """Refuse rules that contradict each other, in the simpler ways, and mend what misses 1 by rounding."""
+    """Refuse rules that contradict each other in simple ways; rescale limits whose sum misses 1 by rounding."""
     lo, hi, must, group, least, most = rules[:6]
     allowed = hi > 0.0
     if not allowed.any():
@@ -224,7 +224,7 @@ def _largest(values: Vector, count: int) -> float:
     return float(np.sort(values)[::-1][:count].sum())
 
 
-# What users give.
+# Conversion of what users pass.
 
 
 def _mapping(given: Any, what: str) -> dict[Any, Any] | None:
@@ -248,7 +248,7 @@ def _numbers(given: Any, what: str) -> Vector:
 
 
 def _between(values: Vector, what: str, labels: list[Any], most: float = 1.0) -> None:
-    """Name the first value below 0, above ``most`` or NaN."""
+    """Raise an error about the first value that is below 0, above ``most`` or not finite."""
     bad = np.flatnonzero(~((values >= 0.0) & (values <= most) & np.isfinite(values)))
     if len(bad):
         k = int(bad[0])
@@ -258,7 +258,7 @@ def _between(values: Vector, what: str, labels: list[Any], most: float = 1.0) ->
 
 
 def _each(names: Names, given: Any, what: str, default: float, most: float = 1.0, also: Iterable[Any] = ()) -> Vector:
-    """Return one number per name from one for all, a mapping from names, or an array."""
+    """Return one number per name, given a single number, a mapping from names or an array."""
     table = _mapping(given, what)
     if table is not None:
         names.refuse_unknown(table, what, also)
@@ -276,7 +276,7 @@ def _each(names: Names, given: Any, what: str, default: float, most: float = 1.0
 
 
 def _chosen(names: Names, given: Any, what: str) -> list[int]:
-    """Return the positions of names; a number is a position itself where no name is a number."""
+    """Return the positions of names; integers are positions, unless some name is an integer."""
     if given is None:
         return []
     single = isinstance(given, str) or not isinstance(given, Iterable) or _is_name(given, names)

@@ -1,4 +1,4 @@
-"""The problem that a portfolio solves, and its solution as users see it."""
+"""State and solve the problem of an IndexTracker, and label the solution for users."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from counterpoise.terms.constraint import Sum
 from counterpoise.terms.separable import AbsoluteDeviation, Bounds, SemiContinuous, SeparableTerm
 from counterpoise.terms.smooth import GRAM_LIMIT, LeastSquares, Quadratic
 
-# A search for a one-sided measure begins near portfolios that are ahead of the index by these multiples of the
-# tracking error of one that follows it; finding them may take this share of the time.
+# A search for a one-sided measure starts near portfolios that track the index plus these multiples of the tracking
+# error; finding them may take AHEAD_SHARE of the time.
 AHEAD, AHEAD_SHARE = (1.0, 2.0, 3.0), 0.2
 
 
 class Task(NamedTuple):
-    """Returns, the index, the weights of the days, the rules, and what is minimised."""
+    """The data of a fit: returns A, index y, weights of the days, rules, measure and options."""
 
     names: Names
     frame: bool
@@ -47,7 +47,7 @@ class Task(NamedTuple):
     options: RunOptions
 
     def problem(self, size: int) -> Problem | None:
-        """State the problem of at most ``size`` names; refuse rules that contradict each other. None for one name."""
+        """Return the problem with at most ``size`` names, or None for one column; refuse contradictory rules."""
         rules, n = feasible(self.rules, size), len(self.names.labels)
         if n == 1:
             return None
@@ -61,7 +61,7 @@ class Task(NamedTuple):
         if rules.group_names:
             members = {name: np.flatnonzero(rules.group == k) for k, name in enumerate(rules.group_names)}
             u = u.within(members, dict(zip(members, zip(rules.least, rules.most, strict=True), strict=True)))
-        # Columns are priced without AᵀA where there are very many, if every name may be left out or held at any weight.
+        # Floors, included names and groups need AᵀA; otherwise the term decides, and skips it for very many columns.
         gram = True if least.any() or rules.must.any() or rules.group_names else None
         f = self.measure.term(self.A, self.y, self.weight, gram)
         return Problem(f, h, AtMost(min(size, n)), u, constant=rules.sold_cost, name="IndexTracker")
@@ -69,7 +69,7 @@ class Task(NamedTuple):
     def solve(
         self, problem: Problem | None, x0: Vector | None = None, callback: Callable[[Progress], Any] | None = None
     ) -> Result:
-        """Return the weights."""
+        """Solve the problem; the result's x holds the weights."""
         if problem is None:
             return self._only_name()
         if x0 is None and problem.is_feasible(self.rules.centre):
@@ -91,7 +91,7 @@ class Task(NamedTuple):
 
     @supervised
     def _ahead(self, problem: Problem) -> list[Vector]:
-        """Return portfolios that follow the index, and the index plus a margin: these are seldom below it."""
+        """Return portfolios that track the index, or the index plus a margin; the latter are seldom below the index."""
         limit, seed, root = self.options.max_time, self.options.seed, np.sqrt(self.weight)
         limits = Limits(None if limit is None else AHEAD_SHARE * limit)
         f = LeastSquares(self.A * root[:, None], self.y * root, gram=True)
@@ -108,8 +108,8 @@ class Task(NamedTuple):
         return found
 
     def _only_name(self) -> Result:
-        """Return the portfolio of the one name that there is."""
-        # Terms have two columns at least: the name twice, of which one is held.
+        """Return the portfolio that holds the only column."""
+        # Terms need at least two columns: duplicate the name and hold one copy.
         x, f = np.ones(1), self.measure.term(np.hstack([self.A, self.A]), self.y, self.weight)
         objective = float(f.value(np.array([1.0, 0.0]))) + float(self.rules.cost @ np.abs(x - self.rules.centre))
         objective += self.rules.sold_cost
@@ -122,16 +122,16 @@ class Task(NamedTuple):
         )  # fmt: skip
 
     def batches(self, size: int) -> int | None:
-        """Return how often a search of ``size`` names reports at most, None if that is not known."""
+        """Return the most reports that a search for ``size`` names can make, or None if unknown."""
         n = len(self.names.labels)
         return self.options.batches(plan_of(min(size, n), n))
 
     def tracking_error(self, x: Vector) -> float:
-        """Return the root mean square of the difference."""
+        """Return the weighted root mean square of Ax − y."""
         return math.sqrt(float(self.weight @ (self.A @ x - self.y) ** 2) / float(self.weight.sum()))
 
     def series(self, x: Vector) -> Any:
-        """Return weights by name, if the names came with a table."""
+        """Return weights as a Series or native table by name if the returns are a table, otherwise as an array."""
         if not self.frame:
             return x.copy()
         series = require("A Series needs", "pandas").Series(x, index=self.names.labels, name="weight")
@@ -146,7 +146,7 @@ class Task(NamedTuple):
         return frame if self.native is None else self.native.table(frame)
 
     def warn(self, x: Vector) -> None:
-        """Tell of weights that are probably not meant: in names that do not vary."""
+        """Warn if names with constant returns are held, which is probably unintended."""
         if self.frame and len(self.y) > 1:
             still = [k for k in np.flatnonzero(x) if np.ptp(self.A[:, k]) == 0.0]
             if still:

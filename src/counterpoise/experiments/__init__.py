@@ -1,1 +1,1 @@
-"""The paper's tables and figures: settings in TOML, runs in a store on disk, pages made from the store alone."""
+"""The paper's tables and figures: settings in TOML, runs stored on disk, pages made only from stored runs."""

@@ -19,7 +19,7 @@ from counterpoise.experiments.tables import Cell as Text
 from counterpoise.experiments.tables import Table
 from counterpoise.report import rounded_up
 
-# Relative difference below which means tie: MSCR and PDCA reach the same point up to rounding.
+# Means tie if they differ by less than this, relatively: MSCR and PDCA reach the same point up to rounding.
 TIE = 1e-4
 CONFIDENCE = 0.95
 LEAD = "BCD-g"
@@ -33,7 +33,7 @@ CAVEAT = (
 
 @dataclasses.dataclass(frozen=True)
 class Cell:
-    """One place of a table: the objectives of each method over the starts that all of them have."""
+    """One cell of a table: the objectives of each method over the starts common to all methods."""
 
     problem: str
     dataset: str
@@ -49,12 +49,12 @@ class Cell:
 
     @property
     def place(self) -> str:
-        """The cell in words."""
+        """A description of the cell."""
         return f"{self.problem} {self.dataset}, {LETTERS[self.problem]} = {self.value:g}, λ = {self.lam:g}"
 
 
 def group(records: Iterable[Record], methods: Sequence[Method]) -> list[Cell]:
-    """Gather records into cells, in the order of their first record; only starts that every method has count."""
+    """Group records into cells, in the order of their first record; only starts common to all methods are used."""
     found: dict[tuple[str, str, float, float], dict[str, dict[int, float]]] = {}
     for record in records:
         by_start = found.setdefault(record.cell, {}).setdefault(record.method, {})
@@ -93,7 +93,7 @@ def printed() -> dict[tuple[str, str, str, float], dict[str, float]]:
 
 
 def objective_tables(target: Target, cells: list[Cell]) -> list[Table]:
-    """Return one table of means a problem, the best in bold, the paper's values in further columns or rows."""
+    """Return a table of means for each problem, the best in bold, with the paper's values in extra columns or rows."""
     tables = []
     for problem in dict.fromkeys(cell.problem for cell in cells):
         chosen = [cell for cell in cells if cell.problem == problem]
@@ -127,14 +127,14 @@ def _objective_table(target: Target, problem: str, cells: list[Cell], beside: li
 
 
 def explanations(target: Target) -> list[str]:
-    """Say what the columns are, and what can be compared with the paper's values where these are shown."""
+    """Explain the columns and, if the paper's values are shown, how far they can be compared."""
     has_printed = any(place[0] == target.name for place in printed())
     settings = "; ".join(f"{method.name}: {method.setting}" for method in target.methods if method.setting)
     return [f"Settings: {settings}.", *([CAVEAT] if has_printed else [])]
 
 
 def standings(name: str, cells: list[Cell], methods: Sequence[Method]) -> list[Table]:
-    """Count the cells that our methods win alone, tie for the best and lose: to the others, then among themselves."""
+    """Count the cells that each of our methods wins, ties and loses, against the others and against each other."""
     ours, others = ([m.name for m in methods if m.ours == mine] for mine in (True, False))
     rivals = [("", f"each against the best of {', '.join(others)}", others)] if others else []
     rivals += [("-ours", "among our own methods", ours)] if len(ours) > 1 else []
@@ -154,8 +154,8 @@ def standings(name: str, cells: list[Cell], methods: Sequence[Method]) -> list[T
 def ratios(name: str, cells: list[Cell], methods: Sequence[Method], lead: str = LEAD) -> Table:
     """Compare the lead with each other method by the geometric mean of ratios of objectives.
 
-    A ratio is F(method)/F(lead) where both are positive and F(lead)/F(method) where both are negative, so that above 1
-    the lead is better. For each start the mean over the cells is taken; the interval is Student's over the starts.
+    A ratio is F(method)/F(lead) if both are positive and F(lead)/F(method) if both are negative, so that the lead is
+    better if it is above 1. Ratios are averaged over cells for each start; the interval is Student's, over starts.
     """
     rows: list[list[Text]] = []
     for problem in dict.fromkeys(cell.problem for cell in cells):
@@ -174,7 +174,7 @@ def ratios(name: str, cells: list[Cell], methods: Sequence[Method], lead: str = 
 
 
 def _log_ratios(cells: list[Cell], lead: str, method: str) -> tuple[Vector, int]:
-    """Return for each start the mean log ratio over the cells that have one, and the number that have none."""
+    """Return, for each start, the mean log ratio over cells that have one, and the number of cells without."""
     by_start: dict[int, list[float]] = {}
     left_out = 0
     for cell in cells:
@@ -189,7 +189,7 @@ def _log_ratios(cells: list[Cell], lead: str, method: str) -> tuple[Vector, int]
 
 
 def interval(logs: Vector) -> tuple[float, float, float]:
-    """Return exp of a sample's mean, and of the ends of Student's interval; NaN where there are too few.
+    """Return exp of a sample's mean and of the ends of Student's interval, NaN if the sample is too small.
 
     Examples
     --------
@@ -206,7 +206,7 @@ def interval(logs: Vector) -> tuple[float, float, float]:
 
 
 def certificates(name: str, records: Sequence[Record], methods: Sequence[Method]) -> Table:
-    """Say what is known about the points at which each method ended: max cws_gap/|F|, and the largest violation."""
+    """Summarise the final points of each method: certified runs, largest cws_gap/|F|, largest violation."""
     rows: list[list[Text]] = []
     for method in methods:
         runs = [record for record in records if record.method == method.name]
@@ -231,14 +231,14 @@ def is_certified(record: Record) -> bool:
 
 
 def _relative_gap(record: Record) -> float:
-    """Return the gap relative to |F|, infinite where there is none, so that it is the worst."""
+    """Return the gap relative to |F|, or infinity, the worst, if there is none."""
     if math.isnan(record.cws_gap):
         return math.inf
     return max(0.0, record.cws_gap) / max(abs(record.objective), 1e-300)
 
 
 def claims(records: Sequence[Record], lead: str = LEAD) -> list[str]:
-    """Return what is proved about the lead's points in plain words."""
+    """Describe what is proved about the final points of the lead."""
     runs = [record for record in records if record.method == lead]
     proved = [record for record in runs if is_certified(record)]
     if not runs:
@@ -251,7 +251,7 @@ def claims(records: Sequence[Record], lead: str = LEAD) -> list[str]:
 
 
 def losses(name: str, cells: list[Cell], methods: Sequence[Method], leads: Sequence[str] = (LEAD, "search")) -> Table:
-    """List every cell in which a method that is not ours has a better mean than one of the leads, with both values."""
+    """List every cell in which a method that is not ours has a better mean than one of ``leads``, with both values."""
     others = [m.name for m in methods if not m.ours]
     mine = [m.name for m in methods if m.ours]
     rows: list[list[Text]] = []
@@ -270,7 +270,7 @@ def losses(name: str, cells: list[Cell], methods: Sequence[Method], leads: Seque
 
 
 def sooner(name: str, records: list[Record], methods: Sequence[Method], lead: str = LEAD) -> Table:
-    """Say how often the lead passes the final value of another method, and how many times sooner it is there."""
+    """Report how often the lead reaches the final value of another method, and how many times sooner."""
     by_run = {(record.cell, record.start, record.method): record for record in records}
     rows: list[list[Text]] = []
     for problem in dict.fromkeys(record.problem for record in records):
@@ -289,14 +289,14 @@ def sooner(name: str, records: list[Record], methods: Sequence[Method], lead: st
 
 
 def first_time(record: Record, other: Record) -> float | None:
-    """Return when a run first was at the other's final objective, up to 1e-6 of it; None if it never was."""
+    """Return the time at which a run first reached the other's final objective, to 1e-6 of it; None if never."""
     goal = other.objective + 1e-6 * abs(other.objective)
     reached = np.flatnonzero(record.history[:, 2] <= goal)
     return float(record.history[reached[0], 1]) if len(reached) else None
 
 
 def continued(name: str, cells: list[Cell], methods: Sequence[Method]) -> Table:
-    """Say what BCD-g gains from the points at which the other methods stop (fig:compareindex, fig:comparebin)."""
+    """Report how much BCD-g gains from the final points of other methods (fig:compareindex, fig:comparebin)."""
     rows: list[list[Text]] = []
     known = {method.name for method in methods}
     hybrids = [m.name for m in methods if len(m.stages) > 1 and m.name.split("+")[0] in known]

@@ -1,4 +1,4 @@
-"""Describe the paper's figures from records alone."""
+"""Describe the paper's figures, from records only."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from counterpoise.figures.describe import Axis, Panel, Series, Style, heights, m
 
 # Points in time at which histories are evaluated.
 INSTANTS = 160
-# Digits of a history in a chart; a page holds many.
+# Digits of the values in a chart; a page holds many of them.
 DIGITS = 6
 
 
 def styles(methods: Sequence[Method]) -> dict[str, Style]:
-    """Return a style per method; strongest settings are thin, block sizes are shades of one colour."""
+    """Return the style of each method; strongest settings are thin, block sizes are shades of one colour."""
     found = {}
     blocks = list(dict.fromkeys(m.name.rstrip("*") for m in methods if m.stages[0]["method"] == "bcd-l"))
     for method in methods:
@@ -33,10 +33,10 @@ def styles(methods: Sequence[Method]) -> dict[str, Style]:
 
 
 def panels_of(target: Target, items: Sequence[Cell] | Sequence[Record], absent: dict[str, str]) -> list[Panel]:
-    """Return a panel for each problem and set, of cells for curves and of records for histories.
+    """Return a panel for each problem and set, from cells for curves and from records for histories.
 
-    Curves are the mean objective and its range over starts against s or c. Histories are the median over starts of the
-    best objective so far, above the best known, against time. A panel without items says why it is empty.
+    Curves show the mean objective and its range over starts against s or c. Histories show the median over starts of
+    the best objective so far, minus the best known, against time. A panel without items says why it is empty.
     """
     drawn, panels = styles(target.methods), []
     build: Any = _curve_panel if target.kind == "curves" else _history_panel
@@ -60,7 +60,7 @@ def _curve_panel(problem: str, cells: list[Cell], drawn: dict[str, Style]) -> Pa
 
 
 def _history_panel(problem: str, records: list[Record], drawn: dict[str, Style]) -> Panel:
-    """Read all methods at the same instants."""
+    """Return a panel in which all methods are evaluated at the same instants."""
     runs = {method: [record.history for record in records if record.method == method] for method in drawn}
     runs = {method: histories for method, histories in runs.items() if histories}
     if not runs:
@@ -76,7 +76,7 @@ def _history_panel(problem: str, records: list[Record], drawn: dict[str, Style])
 
 
 def _series(name: str, along: Vector, levels: Sequence[Vector], look: Style) -> Series:
-    """Return a line in its band; on a page the strongest setting and hybrids are dashed and share a colour."""
+    """Return a line with its band; on a page, strongest settings and hybrids are dashed and share a colour."""
     low, middle, high = levels
     family = name.rstrip("*").split("+")[0]
     line = Series(name, along, middle, style="" if name == family else "dashed", family=family, look=look)
@@ -88,13 +88,13 @@ def _rounded(values: Vector) -> Vector:
 
 
 def instants_of(runs: list[Vector]) -> Vector:
-    """Return times, evenly spaced in log scale, from the first reported to the last."""
+    """Return times from the first reported to the last, evenly spaced on a log scale."""
     first = min(max(run[run[:, 1] > 0.0, 1].min(initial=1.0), 1e-6) for run in runs)
     last = max(max(run[-1, 1] for run in runs), 2.0 * first)
     return np.geomspace(first, last, INSTANTS)
 
 
 def band(runs: list[Vector], instants: Vector | None = None) -> tuple[Vector, Vector, Vector, Vector]:
-    """Return instants, and the least, median and largest of the best objectives so far at each."""
+    """Return instants, and the minimum, median and maximum of the best objectives so far at each."""
     instants = instants_of(runs) if instants is None else instants
     return instants, *median_band([(run[:, 1], np.minimum.accumulate(run[:, 2])) for run in runs], instants)

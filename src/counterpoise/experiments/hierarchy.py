@@ -1,4 +1,4 @@
-"""Small instances of the paper's problems, all their points by enumeration, and the hierarchy of these points."""
+"""Enumerate all candidate points of small instances of the paper's problems, and classify them by optimality."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FINDERS: dict[str, dict[str, Any]] = {
     "pdca": {"tol": 1e-12, "max_iter": 20_000},
     "bcd-g": {"tol": 1e-14, "theta": 0.0},
 }
-# Values are equal within this share of the spread of all candidates; a residual is 0 within this share of λ.
+# Values are equal up to this share of the range over all candidates; a residual is 0 up to this share of λ.
 SAME_VALUE, SAME_SLOPE = 1e-8, 1e-5
 SAME_POINT = 1e-4
 
@@ -54,7 +54,7 @@ class Instance(NamedTuple):
 
 
 def draw_instance(name: str, n: int, s: int, seed: int) -> Instance:
-    """Return a simulated market of n stocks for SIT, Gaussian data of 2n rows for the others; c has n's parity."""
+    """Return a simulated market of n stocks for SIT, or Gaussian data with 2n rows; c has the parity of n."""
     if name == "SIT":
         market = simulate_market(2 * n, n, n_sectors=min(10, n), seed=seed)
         return Instance(name, market.returns, market.index, s, 0)
@@ -73,7 +73,7 @@ def is_exact(instance: Instance, x: Vector) -> bool:
 class Hierarchy(NamedTuple):
     """Counts of points by level, summed over instances: all candidates, and the distinct points of each method.
 
-    ``exceptions`` counts points of a level that lack the one before it, which the theorems forbid.
+    ``exceptions`` counts points that have a level but lack the one before it, which the theorems rule out.
     """
 
     name: str
@@ -89,11 +89,11 @@ class Hierarchy(NamedTuple):
 
 
 class Landscape:
-    """All points of a small instance that can be CWS above the threshold, by enumeration.
+    """All points of a small instance that can be CWS if λ is above the threshold, by enumeration.
 
-    Those points are s-sparse, and stationary on the face where their non-zeros are positive; for DCPB they are the
-    ±1 vectors of sum c. A point is held under the bit mask of its positive coordinates, and ``least[mask]`` is the
-    optimum over the points that hold no coordinate outside the mask; for DCPB the value of the mask's own point.
+    These points are s-sparse, and stationary on the face where their non-zeros are positive; for DCPB they are the ±1
+    vectors of sum c. Points are indexed by the bit mask of their positive coordinates; ``least[mask]`` is the optimum
+    over points that are zero outside the mask, or for DCPB the value of the point with that mask.
     """
 
     def __init__(self, instance: Instance, problem: Problem) -> None:
@@ -117,7 +117,7 @@ class Landscape:
         self.tolerance = SAME_VALUE * float(np.ptp(self.values))
 
     def swapped(self, x: Vector) -> float:
-        """Return the least value after exchanging one held coordinate, or adding one where fewer than s are held."""
+        """Return the least value after exchanging one held coordinate, or adding one if fewer than s are held."""
         held, outside = self.bits[x > 0.0], self.bits[x <= 0.0]
         mask = int(held.sum())
         reachable = [self.least[mask], *self.least[(mask ^ held)[:, None] | outside].ravel()]
@@ -146,7 +146,7 @@ def indicators(n: int, size: int) -> Flags:
 
 
 def stationary_points(name: str, problem: Problem, size: int) -> Vector:
-    """Return the stationary points of f on every support of this size that are positive there.
+    """Return the stationary points of f on each support of this size that are positive on it.
 
     SIT: Q_SS x + p_S = μ1, 1ᵀx = 1. NNSPCA: the positive eigenvectors of Q_SS.
     """
@@ -168,7 +168,7 @@ def stationary_points(name: str, problem: Problem, size: int) -> Vector:
 
 
 def distinct(points: list[Vector]) -> list[Vector]:
-    """Return the points that differ, in the order in which they were found."""
+    """Return the distinct points, in the order in which they were found."""
     kept: list[Vector] = []
     for x in points:
         if all(np.abs(x - other).max() > SAME_POINT for other in kept):
@@ -203,5 +203,5 @@ def measure_hierarchy(instances: list[Instance], starts: int) -> Hierarchy:
 
 
 def count_exceptions(flags: Flags) -> int:
-    """Return how many times a point has a level and lacks the one before it."""
+    """Count the cases in which a point has a level but lacks the one before it."""
     return int((flags[:, 1:] & ~flags[:, :-1]).sum())

@@ -1,4 +1,4 @@
-"""Write a target's tables and figures to files, and one page of all targets so far."""
+"""Write the tables and figures of a target to files, and one page with all targets so far."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SECTION = ".section.json"
-# Version of a section's file; others are ignored until their target is run again.
+# Version of a section's file; files of other versions are ignored until their target is run again.
 LAYOUT = 2
 TITLE = "The paper's tables and figures, rerun"
-# Panels in a row of a figure, as in the paper.
+# Panels per row of a figure, as in the paper.
 PER_ROW = 5
 # What the charts of each kind show.
 NOTES = {
@@ -36,7 +36,7 @@ NOTES = {
     f"A run that has ended keeps its value. The best known is drawn at {FLOOR:g} of the whole descent, as a logarithm "
     "has no 0.",
 }
-# Text that is a number, with a percent sign or without.
+# Text that is a number, with or without a percent sign.
 NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?%?")
 
 
@@ -44,8 +44,8 @@ NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?%?")
 class Tally:
     """Counts for the top of the page: runs, cells won, tied and lost, and certified runs.
 
-    ``won``, ``tied`` and ``lost`` count cells of the lead against the methods that are not ours; ``certified`` are
-    those of the lead's runs, ``of_lead``, that ended with a proof.
+    ``won``, ``tied`` and ``lost`` count cells of the lead against methods that are not ours; ``certified`` is how many
+    of the lead's ``of_lead`` runs ended with a proof.
     """
 
     runs: int = 0
@@ -58,14 +58,14 @@ class Tally:
     certified: int = 0
 
     def __add__(self, other: Tally) -> Tally:
-        """Add up, count by count."""
+        """Add the counts."""
         pairs = zip(dataclasses.astuple(self), dataclasses.astuple(other), strict=True)
         return Tally(*(one + two for one, two in pairs))
 
 
 @dataclasses.dataclass(frozen=True)
 class Chapter:
-    """A target's tables and figures, the charts and counts of its page, and how to repeat it."""
+    """A target's tables and figures, the charts and counts of its page, and the command that reproduces it."""
 
     name: str
     title: str
@@ -79,7 +79,7 @@ class Chapter:
 
 
 def sizes(here: dict[str, Data], absent: dict[str, str]) -> Table:
-    """Return table 1 with our sizes beside the paper's, and where each set comes from."""
+    """Return table 1, with our sizes next to the paper's and the source of each set."""
     known, rows = catalogue()["tracking"]["paper_sizes"], []
     for name in [*paper_names(), *(name for name in here if name not in paper_names())]:
         size = catalogue()["blocks"]["sizes"].get(name.rpartition("-")[2])
@@ -91,7 +91,7 @@ def sizes(here: dict[str, Data], absent: dict[str, str]) -> Table:
 
 
 def chapter(target: Target, records: list[Record], wanted: int, absent: dict[str, str], command: str) -> Chapter:
-    """Build a target's tables and figures from its records alone, so that they are reproducible."""
+    """Build a target's tables and figures, only from its records so that they are reproducible."""
     cells = compare.group(records, target.methods)
     lines = [_provenance(records, wanted, command), *absent.values()]
     lines += [*compare.explanations(target), *compare.claims(records)]
@@ -161,7 +161,7 @@ def _provenance(records: list[Record], wanted: int, command: str) -> str:
 
 
 def write(chapter: Chapter, output: Path) -> list[Path]:
-    """Write Markdown, CSV, LaTeX, SVG and PNG of a chapter, and the page of all chapters so far."""
+    """Write a chapter as Markdown, CSV, LaTeX, SVG and PNG, and the page with all chapters so far."""
     output.mkdir(parents=True, exist_ok=True)
     written = []
     for table in chapter.tables:
@@ -188,7 +188,7 @@ def markdown(chapter: Chapter) -> str:
 
 
 def write_index(output: Path) -> Path:
-    """Write ``index.html`` from the sections that are there, in the paper's order; it is one file and loads nothing."""
+    """Write a self-contained ``index.html`` from the existing sections, in the paper's order."""
     chapters = [_unpacked(file.read_text("utf-8")) for file in sorted(output.glob(f"*{SECTION}"))]
     found = {chapter.name: chapter for chapter in chapters if chapter is not None}
     order = [name for name in TARGETS if name in found] + [name for name in found if name not in TARGETS]
@@ -225,7 +225,7 @@ def _add(page: Report, chapter: Chapter) -> None:
     for chart in chapter.charts:
         name = f"{_as_name(chapter.name)}-{_as_name(chart.name)}-chart"
         page.panels(name, chart.title, chart.kind, chart.panels, chart.note)
-    # The lines are Markdown, with commands in backticks.
+    # Lines are Markdown, with commands in backticks; the page shows quotation marks instead.
     page.paragraphs(*(line.replace("`", '"') for line in chapter.lines))
     for table in chapter.tables:
         page.subheading(table.caption)
@@ -245,7 +245,7 @@ def _as_name(text: str) -> str:
 
 
 def _format(table: Table, column: int) -> str:
-    """Return how a column is shown: words, whole numbers, or numbers to five digits as in the other files."""
+    """Return the format of a column: text, whole numbers, or numbers to five digits as in the other files."""
     values = [row[column] for row in table.rows if row[column] is not None]
     if not values or not all(not isinstance(value, str) or NUMBER.fullmatch(value) for value in values):
         return "text"
@@ -264,7 +264,7 @@ def _shown(value: Cell, strong: bool, format: str) -> Any:
 
 
 def _packed(chapter: Chapter) -> str:
-    """Return what the page needs of a chapter as JSON; figures are files of their own."""
+    """Return as JSON the parts of a chapter that the page needs; figures are separate files."""
     kept: dict[str, Any] = {"layout": LAYOUT}
     kept |= {name: getattr(chapter, name) for name in ("name", "title", "command", "settings")}
     kept["lines"] = list(chapter.lines)

@@ -31,7 +31,7 @@ TARGETS = (
     "theory",
     "sparse-pca",
 )
-# Targets that are measured anew each time, without a file of settings and without records.
+# Targets that are measured again each time, with neither a file of settings nor records.
 MEASURED = ("theory", "sparse-pca")
 KINDS = ("sizes", "table", "curves", "histories")
 MEASURES = ("quality", "timing")
@@ -42,7 +42,7 @@ LETTERS = {"SIT": "s", "NNSPCA": "s", "DCPB1": "c", "DCPB2": "c"}
 
 @dataclasses.dataclass(frozen=True)
 class Method:
-    """A column: its stages, each a method of ``minimize`` with options; whether it is ours; its setting in words."""
+    """A column: stages, each a method of ``minimize`` with options; whether it is ours; its setting in words."""
 
     name: str
     stages: tuple[dict[str, Any], ...]
@@ -52,7 +52,7 @@ class Method:
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-    """A problem on some sets, for every pair of a value of s or c and a λ."""
+    """A problem on several sets, for every combination of s or c with λ."""
 
     problem: str
     sets: tuple[str, ...]
@@ -76,7 +76,7 @@ class Target:
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where a run belongs: its target, its cell, the digest of its data, its start, and what is measured."""
+    """The identity of a run: its target, its cell, the digest of its data, its start, and what is measured."""
 
     target: str
     problem: str
@@ -95,12 +95,12 @@ class Place:
 
 @dataclasses.dataclass(frozen=True)
 class Task(Place):
-    """One run: everything that its outcome depends on, except the code."""
+    """One run: everything that its result depends on, except the code."""
 
     method: Method
 
     def key(self, code: str) -> str:
-        """Return a key that identifies this run by this code."""
+        """Return a key that identifies this run with this version of the code."""
         asked = dataclasses.asdict(self)
         asked["method"] = {"name": self.method.name, "stages": self.method.stages}
         return hashlib.sha256(json.dumps([asked, code], sort_keys=True).encode()).hexdigest()
@@ -117,7 +117,7 @@ def build(problem: str, A: Any, y: Any, value: float, lam: float) -> Problem:
 
 
 def read_target(name: str, quick: bool = False, sets: list[str] | None = None) -> Target:
-    """Read one of :data:`TARGETS`, or a TOML file of the user's own.
+    """Read one of :data:`TARGETS`, or the user's own TOML file.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def read_target(name: str, quick: bool = False, sets: list[str] | None = None) -
     quick : bool
         Apply the file's ``[quick]`` table: fewer starts, sets and values.
     sets : list of str, optional
-        Take these sets instead of the file's, each by the problems that can take it.
+        Use these sets instead of the file's, each for the problems that it suits.
     """
     path = Path(name)
     if path.suffix == ".toml":
@@ -174,7 +174,7 @@ def _grid(asked: dict[str, Any], less: Mapping[str, Any], sets: list[str] | None
         if key in less:
             wanted[key] = [value for value in asked[key] if value in less[key]] or asked[key][:1]
     if sets is None and "sets" in less:
-        # The simulated set replaces no other; it is an additional set for SIT.
+        # The simulated set does not replace another one; it is an additional set for SIT.
         wanted["sets"] = [x for x in less["sets"] if x in asked["sets"] or (x == "simulated" and problem == "SIT")]
     elif sets is not None:
         wanted["sets"] = sets
@@ -203,12 +203,12 @@ def _methods(asked: Mapping[str, Any], place: str) -> dict[str, Method]:
 
 
 def present(target: Target, folder: Path | None) -> tuple[dict[str, Data], dict[str, str]]:
-    """Return the target's sets that are here, and for each that is not, the sentence that says so."""
+    """Return the target's available sets, and a message for each one that is missing."""
     return load_present(dict.fromkeys(name for grid in target.grids for name in grid.sets), folder)
 
 
 def tasks(target: Target, here: Mapping[str, Data], folder: Path | None) -> Iterator[Task]:
-    """Yield every run of a target on the sets that are here, the starts outermost."""
+    """Yield every run of a target on the available sets; starts are the outermost loop."""
     for start, grid in itertools.product(target.starts, target.grids):
         for name, value, lam in itertools.product(grid.sets, grid.values, grid.lams):
             fits = is_tracking(name, folder) == (grid.problem == "SIT")

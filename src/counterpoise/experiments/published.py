@@ -1,7 +1,7 @@
-"""Sparse components with signs at published optima: max xᵀCx, ‖x‖ = 1, at most k non-zeros, C correlations.
+"""Compare signed sparse components with published optima of max xᵀCx, ‖x‖ = 1, at most k non-zeros, C correlations.
 
-Pitprops (Jeffers 1967) by enumeration; wine, MiniBooNE and communities of the UCI repository by Berk and Bertsimas
-(2019) and by Cory-Wright and Pauphilet (2022).
+The optima of pitprops (Jeffers 1967) are by enumeration; those of wine, MiniBooNE and communities, from the UCI
+repository, by Berk and Bertsimas (2019) and by Cory-Wright and Pauphilet (2022).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from counterpoise.sentences import spelled
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# Values as they are printed, for k = 1, 2, … or for k = 5 and 10, and the file in the folder of data.
+# Printed values, for k = 1, 2, … or for k = 5 and 10, and the file in the data folder.
 PITPROPS = "1.000 1.954 2.475 2.937 3.406 3.771 3.996 4.069 4.139 4.173 4.208 4.218 4.219".split()
 PUBLISHED = {
     "pitprops": ("pitprops/pitprops_corr.csv", dict(enumerate(PITPROPS, 1))),
@@ -33,14 +33,14 @@ PUBLISHED = {
     "miniboone": ("sparse_pca/miniboone.npz", {5: "5.0000", 10: "9.99999"}),
     "communities": ("sparse_pca/communities.npz", {5: "4.86051", 10: "8.8236"}),
 }
-# Supports that are few enough to be enumerated for a proof.
+# Largest number of supports that is enumerated for a proof.
 MOST_SUPPORTS = 10_000
-# Calls of which the quickest is shown.
+# Number of calls; the fastest is shown.
 CALLS = 3
 
 
 class Instance(NamedTuple):
-    """A matrix of correlations, a number of loadings, and the published variance as it is printed."""
+    """A matrix of correlations, a number of loadings, and the published variance as printed."""
 
     name: str
     C: Vector
@@ -48,12 +48,12 @@ class Instance(NamedTuple):
     printed: str
 
     def is_reached(self, variance: float) -> bool:
-        """Return whether a variance is the published one in the digits that are printed, or more."""
+        """Return whether a variance is at least the published one, to the printed digits."""
         return round(variance, len(self.printed.partition(".")[2])) >= float(self.printed)
 
 
 class Found(NamedTuple):
-    """What a search found, how long it took, an upper bound, and how the instance ended if it was enumerated."""
+    """The result of a search, its time, an upper bound, and the outcome of enumeration, if any."""
 
     instance: Instance
     variance: float
@@ -64,7 +64,7 @@ class Found(NamedTuple):
 
 
 def instances(folder: Path | None) -> tuple[list[Instance], list[str]]:
-    """Return the instances whose matrix is in the folder, and a sentence for each matrix that is not."""
+    """Return the instances whose matrix is in the folder, and a message for each missing matrix."""
     found, absent = [], []
     for name, (file, values) in PUBLISHED.items():
         path = None if folder is None else folder / file
@@ -81,7 +81,7 @@ def instances(folder: Path | None) -> tuple[list[Instance], list[str]]:
 
 
 def measure(chosen: list[Instance], progress: Callable[[str], None] | None = None) -> list[Found]:
-    """Search every instance, and enumerate the supports of those that have few."""
+    """Run a search on every instance, and enumerate the supports if they are few."""
     results = []
     for each in chosen:
         if progress is not None:
@@ -96,7 +96,7 @@ def measure(chosen: list[Instance], progress: Callable[[str], None] | None = Non
         variance = float(model.explained_variance_[0])
         if math.comb(len(each.C), each.k) <= MOST_SUPPORTS:
             exact = SparsePCA(n_nonzero=each.k, method="exact").fit(covariance=each.C)
-            # The proof is of the best support; the search has it if it explains as much.
+            # The proof is for the best support; it applies to the search's if that explains as much.
             same = abs(float(exact.explained_variance_[0]) - variance) <= 1e-9 * variance
             proof = exact.results_[0].status if same else None
         loadings = int(np.count_nonzero(model.components_))
@@ -105,7 +105,7 @@ def measure(chosen: list[Instance], progress: Callable[[str], None] | None = Non
 
 
 def table(found: list[Found]) -> Table:
-    """Return the published values with ours beside them."""
+    """Return a table of the published values next to ours."""
     rows: list[list[Cell]] = []
     for one in found:
         each = one.instance
@@ -132,12 +132,12 @@ def table(found: list[Found]) -> Table:
 
 
 def charts(found: list[Found]) -> list[Chart]:
-    """Return variance against the number of loadings, one panel a matrix."""
+    """Return charts of variance against the number of loadings, one panel per matrix."""
     panels = []
     for name in dict.fromkeys(one.instance.name for one in found):
         own = [one for one in found if one.instance.name == name]
         k = [one.instance.k for one in own]
-        # Two numbers of loadings are no curve.
+        # Two points are not drawn as a curve.
         bound, line = (Style(ORANGE, "--"), "-") if len(own) > 2 else (Style(ORANGE, "", marker="_"), "")
         series = [
             Series("upper bound", k, [one.bound for one in own], style="muted", look=bound),
@@ -155,5 +155,5 @@ def charts(found: list[Found]) -> list[Chart]:
 
 
 def figures(found: list[Found]) -> dict[str, Figure]:
-    """Return the same as a figure."""
+    """Return the charts as a figure."""
     return {"sparse-pca": draw_grid(charts(found)[0].panels, "line", 4, 2.6, 2.4)}

@@ -1,4 +1,4 @@
-"""Run missing tasks, in parallel if only quality is measured, one at a time if time is."""
+"""Run missing tasks: in parallel if only quality is measured, one at a time if time is measured."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from counterpoise.sentences import require
 
 BACKENDS = ("loky", "threading", "dask", "ray")
 PACKAGES = {"dask": "distributed", "ray": "ray"}
-# Sources that the outcome of a run depends on.
+# Source files that the result of a run depends on.
 CODE = ("kernels", "terms", "solvers", "problem.py", "problems.py", "certificates.py", "checks.py")
 # Largest number of history rows in a record: the first, the last, and evenly spaced in log time between.
 HISTORY = 200
@@ -34,7 +34,7 @@ HISTORY = 200
 
 @functools.cache
 def code_identity() -> str:
-    """Return the version and a hash of the sources that a run's outcome depends on, and of the numerical packages."""
+    """Return the version, and a hash of the numerical packages and the sources that a run's result depends on."""
     root, mark = Path(cp.__file__).parent, hashlib.sha256()
     for part in CODE:
         for file in sorted((root / part).rglob("*.py")) if (root / part).is_dir() else [root / part]:
@@ -45,7 +45,7 @@ def code_identity() -> str:
 
 @functools.cache
 def versions() -> dict[str, str]:
-    """Return the versions of this package and of those that compute."""
+    """Return the versions of this package and of the numerical packages."""
     packages = {name: metadata.version(name) for name in ("numba", "numpy", "scipy")}
     return {"counterpoise": cp.__version__, "python": platform.python_version(), **packages}
 
@@ -61,7 +61,7 @@ def machine() -> dict[str, Any]:
 
 
 def execute(task: Task, folder: Path | None, code: str) -> Record:
-    """Run one task, with single-threaded BLAS for reproducible bits."""
+    """Run one task, with single-threaded BLAS for bitwise reproducibility."""
     if code != code_identity():
         raise RuntimeError(f"This worker has counterpoise {code_identity()}, the command {code}; install the same.")
     data = load(task.dataset, folder)
@@ -95,10 +95,10 @@ def execute(task: Task, folder: Path | None, code: str) -> Record:
 
 @functools.lru_cache(maxsize=4)
 def _problem(cell: tuple[str, str, float, float], digest: str, folder: Path | None) -> cp.Problem:
-    """Build a cell's problem once for all methods, with AᵀA formed outside of any timing."""
+    """Build a cell's problem once for all methods, so that forming AᵀA is not timed."""
     name, dataset, value, lam = cell
     data = load(dataset, folder)
-    # y = 0 in the binary problems, which fits the values that the paper prints.
+    # y = 0 in the binary problems, which matches the values printed in the paper.
     problem = build(name, data.A, data.y if name == "SIT" else 0.0, value, lam)
     assert isinstance(problem.f, cp.LeastSquares)
     problem.f.Q  # noqa: B018
@@ -140,7 +140,7 @@ def thinned(history: Vector, most: int = HISTORY) -> Vector:
 
 
 def check_backend(backend: str, address: str | None) -> None:
-    """Refuse an unknown backend, one whose package is missing, or an address for a backend that has none."""
+    """Refuse an unknown backend, one whose package is missing, or an address for a backend that takes none."""
     choice(backend, "--backend", BACKENDS, quoted=False)
     if address is not None and backend not in PACKAGES:
         raise ValueError(f"--address is for the backends {' and '.join(PACKAGES)}, not for {backend}.")
@@ -192,7 +192,7 @@ def run(
     done: Callable[[Record], None] = lambda record: None,
     failed: Callable[[Task, Exception], None] | None = None,
 ) -> None:
-    """Run tasks and append each record as it arrives; tasks for quality in parallel, then those for clocks alone."""
+    """Run tasks and store each record as it arrives: tasks for quality in parallel, then timed ones one by one."""
     attempt = functools.partial(_attempt, folder=folder, code=code_identity())
     quality = [task for task in todo if task.measure == "quality"]
     parallel = jobs > 1 or backend in PACKAGES
@@ -220,7 +220,7 @@ def _attempt(task: Task, folder: Path | None, code: str) -> tuple[Task, Record |
 
 
 def _in_parallel(todo: list[Task], attempt: Callable[[Task], Any]) -> Iterator[tuple[Task, Record | Exception]]:
-    """Yield outcomes as they arrive; other backends get batches."""
+    """Yield outcomes as they arrive, or in batches if the backend cannot do that."""
     import joblib
 
     jobs = [joblib.delayed(attempt)(task) for task in todo]

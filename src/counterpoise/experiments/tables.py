@@ -10,7 +10,7 @@ from typing import Any
 
 from counterpoise.output import csv_text
 
-# Cells of text, whole numbers, numbers or nothing.
+# A cell holds text, a whole number, a number or nothing.
 Cell = str | int | float | None
 LATEX = {
     "\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "{": r"\{", "}": r"\}", "$": r"\$",
@@ -22,7 +22,7 @@ LATEX = {
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """A caption, a head and rows; the cells named in ``bold`` by (row, column) stand out.
+    """A caption, a head and rows; ``bold`` lists the cells to emphasise, by (row, column).
 
     Examples
     --------
@@ -43,7 +43,7 @@ class Table:
     notes: Sequence[str] = ()
 
     def markdown(self) -> str:
-        """Return a pipe table, or the caption alone if there are no rows; columns of numbers are flushed right."""
+        """Return a pipe table, or only the caption if there are no rows; columns of numbers are right-aligned."""
         lines = ["**{}**".format(self.caption.replace("*", r"\*"))]
         if not self.rows:
             return lines[0]
@@ -53,11 +53,11 @@ class Table:
         return "\n".join([*lines, *(f"\n{note}" for note in self.notes)])
 
     def csv(self) -> str:
-        """Return comma-separated values, numbers in full."""
+        """Return comma-separated values, with numbers in full precision."""
         return csv_text(self.head, self.rows)
 
     def latex(self) -> str:
-        """Return a ``tabular`` in a ``table``, with the rules of booktabs."""
+        """Return a ``tabular`` in a ``table``, with booktabs rules."""
         shape = "".join("r" if self.is_numeric(column) else "l" for column in range(len(self.head)))
         lines = [r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{shape}}}", r"\toprule"]
         lines += [" & ".join(map(escape_latex, self.head)) + r" \\", r"\midrule"]
@@ -78,7 +78,7 @@ class Table:
 
 
 def show(value: Cell) -> str:
-    """Return a cell's text: numbers to five digits, nothing as a dash."""
+    """Return a cell's text: numbers to five digits, a dash for nothing."""
     if value is None:
         return "–"
     if isinstance(value, float):
@@ -87,7 +87,7 @@ def show(value: Cell) -> str:
 
 
 def escape_latex(text: str) -> str:
-    """Return text as LaTeX prints it; Greek letters and signs of this project become commands."""
+    """Escape text for LaTeX; Greek letters and mathematical symbols become commands."""
     return re.sub(".", lambda match: LATEX.get(match[0], match[0]), text)
 
 

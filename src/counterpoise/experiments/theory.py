@@ -1,7 +1,7 @@
-"""The paper's theorems, measured: rate, complexity, sufficient decrease, exactness, and the hierarchy of points.
+"""Measure what the paper's theorems state: rate, complexity, sufficient decrease, exactness, hierarchy of points.
 
-BCD-g is run with uniformly random pairs where a theorem assumes them. λ is given as a multiple of
-:func:`counterpoise.certificates.exactness_threshold`, an iteration is a pair tried, an epoch is n of them.
+BCD-g uses uniformly random pairs where a theorem assumes them. λ is given as a multiple of
+:func:`counterpoise.certificates.exactness_threshold`; an iteration is one pair tried, an epoch is n of them.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ from counterpoise.solvers.bcd import make_rule
 NAMES = ("SIT", "NNSPCA", "DCPB1", "DCPB2")
 BELOW, ABOVE = 0.01, 1.5  # λ as a multiple of the exactness threshold: far below it, and above
 NEVER = 10**9
-# A run whose last step gains at least this share of the total descent terminated finitely.
+# A run whose last step gains at least this share of the total descent ended after finitely many steps.
 FINITE_SHARE = 1e-6
-# The tail of a gap spans from TAIL_SPAN times its floor to the floor, TAIL_FLOOR times the rounding error of F.
+# The tail of a gap is between a floor, TAIL_FLOOR times the rounding error of F, and TAIL_SPAN times that floor.
 TAIL_SPAN, TAIL_FLOOR = 1e6, 640.0
 THETAS = (0.01, 1.0, 100.0)  # as multiples of L = max Q_ii
 EPSILONS = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)
-# At a dense CWS point of SIT max|∇ᵢf − ∇ⱼf| is λ itself, so a condition λ > … is met with this margin only.
+# At a dense CWS point of SIT max|∇ᵢf − ∇ⱼf| equals λ, so a condition λ > … only counts as met with this margin.
 MARGIN = 1e-4
 
 
 class Rate(NamedTuple):
-    """How F(xᵗ) − F(ẍ) fell, by epochs; ``slope`` and ``r2`` are NaN where the run ended after finitely many steps."""
+    """The decrease of F(xᵗ) − F(ẍ) by epoch; ``slope`` and ``r2`` are NaN if the run ended in finitely many steps."""
 
     name: str
     n: int
@@ -63,7 +63,7 @@ class Complexity(NamedTuple):
     measure: Vector
 
     def needed(self, epsilon: float) -> int | None:
-        """Return the first recorded iteration at which the mean measure is ≤ ε, None if there is none."""
+        """Return the first recorded iteration at which the mean measure is ≤ ε, or None."""
         reached = np.flatnonzero(self.measure <= epsilon)
         return int(self.iterations[reached[0]]) if len(reached) else None
 
@@ -85,9 +85,9 @@ class Decrease(NamedTuple):
 class Exactness(NamedTuple):
     """CWS points from random starts over a grid of λ = ratio·threshold.
 
-    ``covered`` and ``failed`` count the points that meet a sufficient condition, and those of them that violate the
-    constraint all the same: by the paper's condition, and by the corrected one. ``fractional`` are the least and the
-    largest number of coordinates off their bounds where c has the wrong parity.
+    ``covered`` counts the points that meet a sufficient condition, and ``failed`` those of them that still violate the
+    constraint, both for the paper's condition and for the corrected one. ``fractional`` is the smallest and the largest
+    number of coordinates off their bounds if c has the wrong parity.
     """
 
     name: str
@@ -104,7 +104,7 @@ class Exactness(NamedTuple):
 
 
 class Findings(NamedTuple):
-    """Everything that the tables and figures show."""
+    """All measurements shown in the tables and figures."""
 
     rates: tuple[Rate, ...]
     complexities: tuple[Complexity, ...]
@@ -114,7 +114,7 @@ class Findings(NamedTuple):
 
 
 def measure(quick: bool = False, seed: int = 0, progress: Callable[[str], None] | None = None) -> Findings:
-    """Measure all five statements on simulated data, ``quick`` on less of it; the same seed gives the same numbers."""
+    """Measure all five statements on simulated data, less of it if ``quick``; the same seed gives the same numbers."""
     say = progress or (lambda line: None)
     n, s, runs, pairs = (30, 4, 5, 1500) if quick else (60, 6, 10, 10_000)
     small, held, instances, starts = (12, 3, 3, 12) if quick else (14, 4, 10, 40)
@@ -139,9 +139,9 @@ def measure(quick: bool = False, seed: int = 0, progress: Callable[[str], None] 
 
 
 class Walk:
-    """BCD-g with uniformly random pairs, which stops after any number of them.
+    """BCD-g with uniformly random pairs, which can stop after any number of them.
 
-    Steps that bring less than ``noise`` times what double precision resolves of F are not taken.
+    Steps that gain less than ``noise`` times the rounding error of F are not taken.
     """
 
     def __init__(self, problem: Problem, start: Vector, theta: float, seed: Any, noise: float) -> None:
@@ -181,7 +181,7 @@ def measure_rate(instance: Instance, ratio: float, most_epochs: int, seed: int) 
 
 
 def fit_tail(gap: Vector, floor: float) -> tuple[float, float, float, tuple[int, int]]:
-    """Fit log gap = intercept + slope·t by least squares where the gap is between the floor and 10⁶ times that.
+    """Fit log gap = intercept + slope·t by least squares, where the gap is between the floor and 10⁶ times the floor.
 
     Return slope, intercept, R² and the first and last epoch of the fit.
     """
@@ -193,7 +193,7 @@ def fit_tail(gap: Vector, floor: float) -> tuple[float, float, float, tuple[int,
 
 
 def mean_squared_step(walk: Walk) -> float:
-    """Return the mean of ‖d_B‖² over all pairs B, d_B the exact step of B: the measure of Theorem (theo:global)."""
+    """Return the mean of ‖d_B‖² over all pairs B, where d_B is the exact step: the measure of Theorem (theo:global)."""
     x, n, total = walk.x, walk.problem.n, 0.0
     sweep.start(walk.terms, x)
     for i, j in itertools.combinations(range(n), 2):
@@ -204,10 +204,10 @@ def mean_squared_step(walk: Walk) -> float:
 
 
 def measure_complexity(instance: Instance, ratio: float, horizon: int, runs: int, seed: int) -> Complexity:
-    """Average the measure over runs that differ in their random pairs only, at iterations 0, 1, …, ``horizon``.
+    """Average the measure over runs that differ only in their random pairs, at iterations 0, 1, …, ``horizon``.
 
     Theorem (theo:global) bounds its expectation: min over t < T is at most 2(F(x⁰) − F(x̄))/(θT). θ is L = max Q_ii.
-    For F(x̄) the least F reached is taken; it can only be too large, which makes the bound stricter.
+    The least F reached is used for F(x̄); it can only be too large, which makes the bound stricter.
     """
     problem = instance.problem(ratio * instance.threshold())
     theta, start = float(np.abs(problem.f.diagonal).max()), problem.start(seed)
@@ -230,7 +230,7 @@ def measure_decrease(instance: Instance, theta: float, pairs: int, seed: int) ->
     for ratio in (BELOW, ABOVE):
         problem = instance.problem(ratio * instance.threshold())
         weight = theta * float(np.abs(problem.f.diagonal).max())
-        # Steps near the rounding error of F would measure rounding.
+        # The decrease of steps near the rounding error of F cannot be measured.
         walk = Walk(problem, problem.start(seed), weight, seed, noise=1e7)
         before, value = walk.x.copy(), problem.objective(walk.x)
         for _ in range(pairs):
@@ -242,7 +242,7 @@ def measure_decrease(instance: Instance, theta: float, pairs: int, seed: int) ->
 
 
 def sufficient(problem: Problem, x: Vector | None = None) -> tuple[float, float]:
-    """Return the λ that the paper and the corrected theorems ask for at the point x, or over all feasible points.
+    """Return the λ that the paper and the corrected theorems require at the point x, or over all feasible points.
 
     SIT: 2‖∇f(x)‖∞, Theorem (theo:excat:index); max|∇ᵢf − ∇ⱼf|. NNSPCA: none, hence NaN; √2‖Gx‖∞. DCPB1: ¼max α in
     both, Theorem (theo:extreme:bin). DCPB2: φ√(n+2), φ = max Q − min Q, Theorem (theo:exact:bin); ½√n·max α.
@@ -283,7 +283,7 @@ def measure_exactness(instance: Instance, ratios: Vector, starts: int, seed: int
 
 
 def observed_ratio(one: Exactness) -> float:
-    """Return the least λ/threshold of the grid from which on every point found is exact; NaN if there is none."""
+    """Return the smallest λ/threshold on the grid from which on every point found is exact; NaN if there is none."""
     exact = one.share > 1.0 - 1e-9
     tail = np.flatnonzero(np.logical_and.accumulate(exact[::-1])[::-1])
     return float(one.ratios[tail[0]]) if len(tail) else math.nan

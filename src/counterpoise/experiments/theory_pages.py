@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 # The penalty p of each problem, F = f + λp.
 PENALTIES = {"SIT": "1 − ‖x‖_[s]", "NNSPCA": "1ᵀx − ‖x‖_[s]", "DCPB1": "n − ‖x‖²", "DCPB2": "√n − ‖x‖"}
-# Inches of a panel.
+# Size of a panel in inches.
 SIZE = 3.2, 2.5
 
 
 def tables(findings: Findings) -> list[Table]:
-    """Return one table for each statement."""
+    """Return one table per statement."""
     return [
         _rate_table(findings.rates),
         _complexity_table(findings.complexities),
@@ -129,13 +129,13 @@ def _hierarchy_table(results: tuple[Hierarchy, ...]) -> Table:
 
 
 def _with_shares(counts: Counts) -> list[Cell]:
-    """Return the counts, each but the first with its share of the one before."""
+    """Return the counts, each except the first with its share of the previous one."""
     later = [f"{b} ({b / a:.1%})" if a else str(b) for a, b in itertools.pairwise(counts.tolist())]
     return [int(counts[0]), *later]
 
 
 def charts(findings: Findings) -> list[Chart]:
-    """Return the measurements as charts, one panel a problem."""
+    """Return the measurements as charts, one panel per problem."""
     return [
         Chart("rate", "How F falls to that of the CWS point reached", "line", _rate_panels(findings.rates)),
         Chart(
@@ -161,7 +161,7 @@ def charts(findings: Findings) -> list[Chart]:
 
 
 def figures(findings: Findings) -> dict[str, Figure]:
-    """Return the same as figures by name: rate and complexity, exactness, hierarchy."""
+    """Return the measurements as figures by name: rate and complexity, exactness, hierarchy."""
     rate, complexity, exactness, hierarchy = charts(findings)
     count = len(findings.exactness)
     return {
@@ -209,7 +209,7 @@ def _complexity_panels(complexities: tuple[Complexity, ...]) -> list[Panel]:
 
 
 def _exactness_panels(results: tuple[Exactness, ...]) -> list[Panel]:
-    """Return the share of exact points of each problem, then the mean penalty of each."""
+    """Return panels of the share of exact points per problem, then of the mean penalty."""
     shares, penalties = [], []
     for one in results:
         lam, look = one.ratios * one.threshold, Style(BLACK, "-", marker="o", filled=True)
@@ -233,7 +233,7 @@ def _hierarchy_panels(results: tuple[Hierarchy, ...]) -> list[Panel]:
 
 
 def _enumerated(results: tuple[Hierarchy, ...]) -> Panel:
-    """Return how many points of each level an instance has."""
+    """Return a panel of the number of points of each level per instance."""
     counts = np.array([one.enumerated / one.instances for one in results])
     greys = [Style(grey, "-") for grey in ("0.85", "0.6", "0.35", "0.0")]
     series = [Series(level, counts[:, k], look=greys[k]) for k, level in enumerate(LEVELS)]

@@ -1,1 +1,1 @@
-"""Pictures: one description, drawn by matplotlib (``drawing``) and by the page of a report (``page``)."""
+"""Pictures: a single description is drawn by matplotlib (``drawing``) and by the page of a report (``page``)."""

@@ -1,4 +1,4 @@
-"""Pictures of sparse components: variance against loadings, and rows with loadings in one plane."""
+"""Plots of sparse components: variance against loadings, and biplots of rows and loadings."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
 # The longest arrow reaches this share of the way to the farthest row.
 REACH = 0.95
-# Least distance of two names along an axis, as a share of its length.
+# Minimum distance between two names along an axis, as a share of its length.
 APART = 0.055
-# How far names are from an axis that their arrows lie on, as a share of the way to the edge; a line leads to the end.
+# Distance of names from an axis that their arrows lie on, as a share of the way to the edge; a line joins the two.
 BESIDE = 0.07
-# Looks of groups of rows.
+# Markers of groups of rows.
 MARKERS = (".", "x", "^", "s", "D", "v", "P", "*")
 
 
 def plot_variance(
     n_nonzero: Iterable[int], shares: Iterable[float], elbow: int | None = None, ax: Axes | None = None
 ) -> Axes:
-    """Plot the share of the variance that sparse components explain against the number of their loadings.
+    """Plot the share of variance that sparse components explain against their number of loadings.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ def plot_variance(
     elbow : int, optional
         A number of loadings to mark.
     ax : Axes, optional
-        A new figure's by default.
+        Axes to draw on; by default those of a new figure.
     """
     up = Axis("variance explained", "percent")
     return draw_path(ax, "n_nonzero", n_nonzero, shares, "loadings of a component, at most", up, elbow)
@@ -52,11 +52,11 @@ def plot_biplot(
     groups: Any = None,
     ax: Axes | None = None,
 ) -> Axes:
-    """Plot rows by their scores on two components, and the loadings of both as arrows.
+    """Draw a biplot: rows by their scores on two components, and loadings on both as arrows.
 
-    An arrow points to the loadings of a feature on the two components, all stretched alike so that the longest reaches
-    nearly as far as the rows. Negative loadings point down or to the left and are dashed. Features without a loading on
-    either have no arrow.
+    An arrow points to a feature's loadings on the two components; all arrows are scaled alike, so that the longest
+    reaches nearly as far as the rows. Negative loadings point down or to the left and are dashed. Features with no
+    loading on either component have no arrow.
 
     Parameters
     ----------
@@ -65,13 +65,13 @@ def plot_biplot(
     X : array, DataFrame or sparse matrix
         Rows to draw.
     components : (int, int)
-        Of the horizontal and of the vertical axis.
+        The components on the horizontal and the vertical axis.
     names : of the features, optional
         By default those of the fit, otherwise positions.
-    groups : one label a row, optional
-        Rows of a group have a colour and a marker of their own.
+    groups : one label per row, optional
+        Each group of rows gets its own colour and marker.
     ax : Axes, optional
-        A new figure's by default.
+        Axes to draw on; by default those of a new figure.
     """
     count = len(pca.components_)
     across, up = (whole_number(k, f"components[{place}]", 0) for place, k in enumerate(components))
@@ -98,7 +98,7 @@ def plot_biplot(
 
 
 def _rows(scores: Vector, groups: Any) -> list[Series]:
-    """Return a series for each group of rows, one of all rows without groups."""
+    """Return one series per group of rows, or a single one without groups."""
     if groups is None:
         return [Series("", scores[:, 0], scores[:, 1], look=Style("0.65", "", 1.0, marker=".", filled=True))]
     found = [str(group) for group in groups]
@@ -112,7 +112,7 @@ def _rows(scores: Vector, groups: Any) -> list[Series]:
 
 
 def _draw_arrows(ax: Axes, loadings: Vector, labels: list[str], far: Vector) -> None:
-    """Draw the loadings, with names beside their ends; those along an axis are kept apart, a line leads to the end."""
+    """Draw arrows with names at their ends; names along an axis are spread out, and joined to the arrow by a line."""
     held = np.flatnonzero(loadings.any(axis=1))
     longest = np.maximum(np.abs(loadings).max(axis=0), 1e-300)
     ends = loadings[held] * REACH * float(np.min(far / longest))
@@ -130,7 +130,7 @@ def _draw_arrows(ax: Axes, loadings: Vector, labels: list[str], far: Vector) -> 
         dash = "--" if end[np.argmax(np.abs(end))] < 0.0 else "-"
         arrow = {"arrowstyle": "-|>", "color": "black", "lw": 1.0, "ls": dash, "shrinkA": 0.0, "shrinkB": 0.0}
         ax.annotate("", tuple(end), (0.0, 0.0), arrowprops=arrow)
-        upright = end[1] == 0.0  # on the horizontal axis names stand on end
+        upright = end[1] == 0.0  # names on the horizontal axis are rotated
         thin = {"arrowstyle": "-", "color": "0.5", "lw": 0.6, "shrinkA": 0.0, "shrinkB": 0.0}
         ax.annotate(
             labels[j],
@@ -146,7 +146,7 @@ def _draw_arrows(ax: Axes, loadings: Vector, labels: list[str], far: Vector) -> 
 
 
 def spread(places: Vector, least: float) -> Vector:
-    """Return places in the same order, at least so far apart, moved as little as possible in the sense of squares.
+    """Move places as little as possible, in least squares, so that they are at least ``least`` apart in the same order.
 
     Examples
     --------

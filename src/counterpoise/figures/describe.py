@@ -1,4 +1,4 @@
-"""Describe a picture: axes, series and panels, and how methods look in all of them."""
+"""Descriptions of pictures: axes, series and panels, and the style of each method in all of them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ Values = Sequence[Any] | npt.NDArray[Any]
 
 # "bar" and "dot" have a row for each category.
 KINDS = ("line", "bar", "dot", "scatter")
-# The best point is drawn this far above 0, as a share of the whole descent, because a logarithm has no 0.
+# The best point is drawn this far above 0, as a share of the whole descent, because a logarithmic axis has no 0.
 FLOOR = 1e-6
 
 
 class Style(NamedTuple):
-    """Colour and dashes of a line, either of which tells methods apart, its width and opacity, and a marker.
+    """Colour and dashes of a line, either of which distinguishes methods, its width and opacity, and a marker.
 
-    Without dashes the points alone are drawn.
+    Without dashes only points are drawn.
     """
 
     colour: str
@@ -34,7 +34,7 @@ class Style(NamedTuple):
     filled: bool = False
 
 
-# Colours of Okabe and Ito, safe for colour-blind readers; dashes tell lines apart in grey.
+# Colours of Okabe and Ito, safe for colour-blind readers; dashes distinguish lines in greyscale.
 STYLES = {
     "bcd-g": Style("#000000", "-"),
     "bcd-l": Style("#0072B2", (0, (7, 2))),
@@ -49,11 +49,11 @@ SPARE = (
     Style("#80461B", (0, (2, 1, 2, 4))),
 )
 BLACK, BLUE, ORANGE = (STYLES[name].colour for name in ("bcd-g", "bcd-l", "psg"))
-# Light to dark, for one method of several sizes.
+# Light to dark, for one method at several sizes.
 SHADES = ("#9ecae1", "#6baed6", "#4292c6", "#2171b5", "#08519c", "#08306b")
-# A hybrid is a broad pale line, on which its first stage can be seen.
+# A hybrid is a broad pale line, on top of which the line of its first stage is visible.
 HYBRID_WIDTH, HYBRID_OPACITY = 5.0, 0.4
-# How a run ended, by the name of its status.
+# Markers of the end of a run, by the name of its status.
 MARKERS = {
     "CERTIFIED": "o",
     "SWAP_OPTIMAL": "P",
@@ -67,9 +67,9 @@ MARKERS = {
 
 
 class Axis(NamedTuple):
-    """An axis: its label, its kind: "number", "log", "percent" for shares, or "date", and what it must reach.
+    """An axis: its label, its kind ("number", "log", "percent" for shares, or "date"), and values that it must include.
 
-    Values that are not positive are left out of a logarithmic axis.
+    A logarithmic axis omits values that are not positive.
     """
 
     label: str
@@ -78,24 +78,25 @@ class Axis(NamedTuple):
 
 
 class Series(NamedTuple):
-    """Values of one colour.
+    """A series of values that share a colour.
 
     Attributes
     ----------
     name : str
-        Without one a series is not in the legend.
+        The entry in the legend; none if empty.
     x, y : sequences of equal length
-        Numbers; days of a date axis as 2024-01-31. Bars and dots have x alone, one value a category. NaN leaves a gap.
+        Numbers, or dates such as 2024-01-31 for a date axis. Bars and dots have only x, one value per category. NaN
+        leaves a gap.
     labels : sequence of str
-        The names of the points of a scatter.
+        The names of the points in a scatter plot.
     style : {"", "muted", "hollow", "muted hollow", "dashed", "steps"}
         A line in steps keeps each value until the next.
     low, high : sequences of equal length
         Ends of a pale band around a line, or of a bracket beside a bar.
     family : str
-        Series of one family have the same colour.
+        Series of the same family have the same colour.
     look : Style, optional
-        For matplotlib, in place of the style.
+        Overrides ``style`` in matplotlib.
     """
 
     name: str
@@ -118,13 +119,13 @@ class Panel(NamedTuple):
     x, y : Axis
     series : sequence of Series
     categories : sequence of str
-        Of bars and dots.
+        The rows of bars and dots.
     marks : sequence
         Where to draw vertical lines.
     empty : str
         Why there are no series.
     letters : int
-        Room for the names of categories on a page, at least; charts of equal room can be compared.
+        Minimum width of category names on a page, in letters; charts with the same width can be compared.
     """
 
     label: str
@@ -138,18 +139,18 @@ class Panel(NamedTuple):
 
 
 class Image(NamedTuple):
-    """Pixels on a scale: linear and signed from 0, or logarithmic with nothing for masked ones.
+    """Pixels on a scale: linear from 0 and possibly signed, or logarithmic, where masked pixels are blank.
 
     Attributes
     ----------
     label : str
     pixels : array, rows × columns
     reach : float
-        The largest |pixel| of the scale.
+        The largest |pixel| on the scale.
     signed : bool
         Whether the scale has negative values, whose pixels get a minus sign.
     floor : float
-        The least value of a logarithmic scale; 0 for a linear one.
+        The smallest value on a logarithmic scale; 0 for a linear one.
     """
 
     label: str
@@ -161,7 +162,7 @@ class Image(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Chart:
-    """Panels of one kind, of which a page shows one at a time and a figure all."""
+    """Panels of one kind; a page shows one of them at a time, a figure all."""
 
     name: str
     title: str
@@ -171,7 +172,7 @@ class Chart:
 
 
 def check_panel(name: str, kind: str, panel: Panel) -> None:
-    """Refuse a panel without series, or whose series do not fit their places."""
+    """Refuse a panel without series, or with series of mismatched lengths."""
     choice(kind, "kind", KINDS, quoted=False)
     if not panel.series:
         raise ValueError(f"The chart {name!r} has no series; give at least one.")
@@ -185,11 +186,11 @@ def check_panel(name: str, kind: str, panel: Panel) -> None:
                 raise ValueError(f"{said}, {len(getattr(each, part))} of them {part}.")
 
 
-# Looks.
+# Styles.
 
 
 def styles_of(names: Iterable[str]) -> dict[str, Style]:
-    """Return the style of each name: its own, else a spare one; a hybrid is its first stage, broad and pale.
+    """Return the style of each name: its own or a spare one; a hybrid gets that of its first stage, broad and pale.
 
     Examples
     --------
@@ -205,13 +206,13 @@ def styles_of(names: Iterable[str]) -> dict[str, Style]:
 
 
 def shade(place: int, count: int) -> Style:
-    """Return one of a family's styles: darker and with longer dashes from the first to the last."""
+    """Return the style at a place in a family: darker and with longer dashes from the first to the last."""
     colour = SHADES[round(place * (len(SHADES) - 1) / max(1, count - 1))]
     return Style(colour, (0, (1.0 + 2.0 * place, 1.5)), 1.2)
 
 
 def _broad(style: Style) -> Style:
-    """Return the style of a hybrid; matplotlib stretches dashes with the width, which is undone."""
+    """Return the style of a hybrid; dashes are shortened, because matplotlib scales them with the width."""
     shrink, dash = style.width / HYBRID_WIDTH, style.dash
     if not isinstance(dash, str):
         dash = (dash[0], tuple(shrink * length for length in dash[1]))
@@ -219,18 +220,18 @@ def _broad(style: Style) -> Style:
 
 
 def _spare(name: str, taken: Mapping[str, Style]) -> Style:
-    """Return the spare style that belongs to a name, or the next that no other name of the plot has."""
+    """Return the spare style assigned to a name, or the next one that no other name in the plot has."""
     start = zlib.crc32(name.encode()) % len(SPARE)
     turned = [*SPARE[start:], *SPARE[:start]]
     colours = {style.colour for other, style in taken.items() if other.split("+")[0] != name}
     return next((style for style in turned if style.colour not in colours), turned[0])
 
 
-# Pictures that plots and reports share.
+# Panels shared by plots and reports.
 
 
 def heights(values: Iterable[Vector], best: float | None = None) -> tuple[float, float]:
-    """Return the best objective known, and what to subtract from objectives to draw them above it on a log axis."""
+    """Return the best known objective, and what to subtract from objectives to draw them on a log axis."""
     every = np.concatenate(list(values))
     known = float(every.min()) if best is None else min(float(every.min()), best)
     drop = float(every.max()) - known
@@ -238,16 +239,16 @@ def heights(values: Iterable[Vector], best: float | None = None) -> tuple[float,
 
 
 def median_band(curves: Sequence[tuple[Vector, Vector]], along: Vector) -> tuple[Vector, Vector, Vector]:
-    """Return the least, median and largest of step functions (x, y) at some places.
+    """Return the minimum, median and maximum of step functions (x, y) at the points ``along``.
 
-    A curve that has ended keeps its last value; before its first place it has its first.
+    A curve keeps its last value after its end, and has its first value before its start.
     """
     at = np.array([y[np.maximum(np.searchsorted(x, along, side="right") - 1, 0)] for x, y in curves])
     return at.min(axis=0), np.median(at, axis=0), at.max(axis=0)
 
 
 def with_start(along: Values) -> Values:
-    """Return places of rows, and before them the place where the first row begins: a row, or the day before it."""
+    """Prepend the start of the first row: the previous row number, business day or period."""
     if len(along) == 0:
         return along
     values = np.asarray(along)
@@ -260,7 +261,7 @@ def with_start(along: Values) -> Values:
 
 
 def growth_panel(along: Values, x: Axis, portfolio: Any, index: Any, marks: Sequence[Any] = ()) -> Panel:
-    """Return the growth of 1 of a portfolio and of its index, from 1 on; the index is drawn first, below."""
+    """Return the growth of 1 invested in a portfolio and in its index; the index is drawn first, hence underneath."""
     ours, theirs = (
         np.concatenate([[1.0], np.cumprod(1.0 + np.asarray(returns, dtype=np.float64))])
         for returns in (portfolio, index)
@@ -271,12 +272,12 @@ def growth_panel(along: Values, x: Axis, portfolio: Any, index: Any, marks: Sequ
 
 
 def balance_panel(names: Sequence[str], random: float, differences: Any) -> Panel:
-    """Return |standardised mean difference| of each covariate after a split, and a mark for that of random splits."""
+    """Return |standardised mean difference| of each covariate after a split, with a mark for random splits."""
     x = Axis("|standardised mean difference|", reach=(random,))
     return Panel("", x, Axis(""), [Series("this split", np.abs(differences))], names, marks=(random,))
 
 
 def bars_panel(x: Axis, names: Sequence[str], /, **values: Values) -> Panel:
-    """Return bars by name, a series for each sequence of values; that called "before" is muted."""
+    """Return bars by name, with one series per sequence of values; the series "before" is muted."""
     series = [Series(name, each, style="muted" if name == "before" else "") for name, each in values.items()]
     return Panel("", x, Axis(""), series, names)

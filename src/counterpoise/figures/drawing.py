@@ -1,4 +1,4 @@
-"""Draw descriptions of pictures with matplotlib, which is imported nowhere else."""
+"""Draw descriptions of pictures with matplotlib; no other module imports it."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Of series that have no look of their own.
+# Colours of series without a look of their own.
 COLOURS = (BLUE, ORANGE, STYLES["mscr"].colour, STYLES["pdca"].colour, *(style.colour for style in SPARE))
 MUTED = "0.55"
-# Size of a marker by the width of its line; on a line it is smaller than alone.
+# Size of a marker relative to the width of its line, alone and, smaller, on a line.
 MARKER, ON_LINE = 4.4, 3.2
-# Inches that an entry of a legend takes, and a letter of it.
+# Width in inches of a legend entry, and of a letter in it.
 LEGEND_ENTRY, LETTER = 0.95, 0.068
 LEGENDS: dict[str, dict[str, Any]] = {
     "right": {"loc": "upper left", "bbox_to_anchor": (1.0, 1.0)},
@@ -32,17 +32,17 @@ LEGENDS: dict[str, dict[str, Any]] = {
 
 
 def require_matplotlib() -> None:
-    """Raise an ImportError of one sentence where matplotlib is missing."""
+    """Raise an ImportError with a one-sentence message if matplotlib is not installed."""
     require("A plot needs", "matplotlib")
 
 
 def has_matplotlib() -> bool:
-    """Whether matplotlib is installed."""
+    """Return whether matplotlib is installed."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
 def axes_or_new(ax: Axes | None, width: float = 6.4, height: float = 4.8) -> Axes:
-    """Return the Axes given, or those of a new figure of pyplot."""
+    """Return the given Axes, or those of a new pyplot figure."""
     require_matplotlib()
     if ax is not None:
         return ax
@@ -52,7 +52,7 @@ def axes_or_new(ax: Axes | None, width: float = 6.4, height: float = 4.8) -> Axe
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure of so many inches, which belongs to no window."""
+    """Return an empty figure of this size in inches, without a pyplot window."""
     require_matplotlib()
     from matplotlib.figure import Figure
 
@@ -60,7 +60,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def save_figure(figure: Figure, path: Path, dpi: int = 110) -> None:
-    """Write a figure; the same figure gives the same bytes, whenever it is written."""
+    """Write a figure to a file; the same figure always gives the same bytes."""
     from matplotlib import rc_context
 
     with rc_context({"svg.hashsalt": "counterpoise", "svg.fonttype": "path"}):
@@ -80,9 +80,9 @@ def draw(ax: Axes, kind: str, panel: Panel, legend: str = "", marks: str = "") -
     kind : {"line", "bar", "dot", "scatter"}
     panel : Panel
     legend : {"", "right", "above", "inside"}
-        Where the legend goes, if there is one.
+        Where to put the legend, if any.
     marks : str
-        What the legend calls the vertical lines.
+        The name of the vertical lines in the legend.
     """
     if not panel.series:
         leave_empty(ax, panel.empty)
@@ -110,7 +110,7 @@ def _look(series: Series, colour: str) -> Style:
 
 
 def _draw_line(ax: Axes, series: Series, style: Style) -> None:
-    """Draw a line in its pale band, a band alone, or points alone; hollow ones leave the lines below them visible."""
+    """Draw a line with its pale band, or only a band or points; lines underneath hollow points stay visible."""
     label, points = series.name or None, style.dash == ""
     if len(series.low):
         alone = not len(series.y)
@@ -156,7 +156,7 @@ def _draw_dots(ax: Axes, panel: Panel, k: int, style: Style) -> None:
 
 
 def _draw_bars(ax: Axes, panel: Panel, k: int, style: Style) -> None:
-    """Draw horizontal bars, those of one category side by side; negative ones are hatched."""
+    """Draw horizontal bars, grouped by category; negative ones are hatched."""
     values, count = np.asarray(panel.series[k].x, dtype=np.float64), len(panel.series)
     height = 0.7 / count
     rows = np.arange(len(values)) + (k - 0.5 * (count - 1)) * height
@@ -174,7 +174,7 @@ def _draw_bars(ax: Axes, panel: Panel, k: int, style: Style) -> None:
 
 
 def _dress(ax: Axes, kind: str, panel: Panel) -> None:
-    """Set scales, labels and ticks, and draw no more frame and grid than needed."""
+    """Set scales, labels and ticks, with a minimal frame and grid."""
     by_row = kind in ("bar", "dot")
     _scale(ax, "x", panel.x)
     if by_row:
@@ -200,7 +200,7 @@ def _scale(ax: Axes, which: str, axis: Axis) -> None:
 
 
 def add_legend(ax: Axes, where: str, marks: Mapping[str, Style] | None = None, **options: Any) -> None:
-    """Name what is drawn, and marks that occur."""
+    """Add a legend of the series, and of ``marks`` that occur."""
     from matplotlib.lines import Line2D
 
     handles, names = ax.get_legend_handles_labels()
@@ -212,7 +212,7 @@ def add_legend(ax: Axes, where: str, marks: Mapping[str, Style] | None = None, *
 
 
 def leave_empty(ax: Axes, reason: str) -> None:
-    """Say in empty Axes why they are empty."""
+    """Write in empty Axes why they are empty."""
     ax.text(0.5, 0.5, reason, transform=ax.transAxes, ha="center", va="center", color="0.5")
     ax.set_xticks([])
     ax.set_yticks([])
@@ -222,10 +222,10 @@ def leave_empty(ax: Axes, reason: str) -> None:
 
 
 def draw_grid(panels: Sequence[Panel], kind: str, per_row: int, width: float = 2.6, height: float = 2.1) -> Figure:
-    """Return a figure of panels with one legend below; labels that repeat in a row are written once."""
+    """Return a figure of panels with one legend below; labels repeated within a row are shown once."""
     count = len(panels)
     columns, rows = min(count, per_row), -(-count // per_row)
-    if columns <= 2:  # one or two panels have the page to themselves
+    if columns <= 2:  # one or two panels can be larger
         width, height = 1.5 * width, 1.4 * height
     figure = new_figure(max(columns, 2) * width, rows * height)
     axes = list(figure.subplots(rows, columns, squeeze=False).flat)
@@ -244,7 +244,7 @@ def draw_grid(panels: Sequence[Panel], kind: str, per_row: int, width: float = 2
 
 
 def share_legend(figure: Figure, axes: Iterable[Axes]) -> None:
-    """Name each series once, below all panels."""
+    """Add a legend below all panels that lists each series once."""
     named = {name: handle for ax in axes for handle, name in zip(*ax.get_legend_handles_labels(), strict=True)}
     if named:
         options: dict[str, Any] = {"loc": "outside lower center", "frameon": False, "handlelength": 4.0, "fontsize": 8}
@@ -255,7 +255,7 @@ def share_legend(figure: Figure, axes: Iterable[Axes]) -> None:
 
 
 def panel_below(ax: Axes) -> Axes:
-    """Give the lower third of the place of Axes to new ones with the same x-axis."""
+    """Split off the lower third of Axes as new Axes with the same x-axis."""
     figure, place = ax.get_figure(), ax.get_subplotspec()
     assert figure is not None
     if place is not None:
@@ -272,9 +272,9 @@ def panel_below(ax: Axes) -> Axes:
 
 
 def draw_images(axes: Sequence[Axes], images: Sequence[Image], bar: str = "", **options: Any) -> None:
-    """Draw images, with a colour bar of that name if it has one; options are those of the bar.
+    """Draw images, with a colour bar labelled ``bar`` unless that is empty; ``options`` are passed to the bar.
 
-    Minus signs stand on negative pixels, so that they can be told apart in grey.
+    Negative pixels get a minus sign, so that they can be recognised in greyscale.
     """
     from matplotlib.colors import LinearSegmentedColormap, LogNorm
 
@@ -306,7 +306,7 @@ def draw_images(axes: Sequence[Axes], images: Sequence[Image], bar: str = "", **
 def draw_path(
     ax: Axes | None, name: str, numbers: Iterable[int], values: Iterable[float], across: str, up: Axis, mark: Any = None
 ) -> Axes:
-    """Draw values against numbers, in any order of these; ``name`` is named if there are none, ``mark`` is marked."""
+    """Draw values against numbers, given in any order, and mark one; ``name`` is for the error if there are none."""
     pairs = sorted(zip(numbers, values, strict=True))
     if not pairs:
         raise ValueError(f"{name} is empty; there is nothing to plot.")

@@ -1,4 +1,4 @@
-"""Build the page of a report: one HTML file that needs no network, with charts, tables and how to repeat it."""
+"""Build a report: a self-contained HTML file with charts, tables and instructions for reproducing it."""
 
 from __future__ import annotations
 
@@ -22,25 +22,25 @@ from counterpoise.sentences import as_text, in_column, some
 
 # Longer tables scroll.
 MOST_WHOLE = 60
-# Longer settings are not written out.
+# Settings with more entries are not written out.
 MOST_LISTED = 8
 FORMATS = ("text", "day", "number", "long", "percent", "whole")
 
 
 class Column(NamedTuple):
-    """A column of a table: its head, and "text", "day", "number", "long" (five digits), "percent" or "whole"."""
+    """A column of a table: its head and its format, one of text, day, number, long (five digits), percent, whole."""
 
     head: str
     format: str = "text"
 
     @property
     def is_text(self) -> bool:
-        """Whether it sorts by letters."""
+        """Whether it sorts alphabetically."""
         return self.format in ("text", "day")
 
 
 class Cell(NamedTuple):
-    """A number in a format other than its column's, in words of its own, or in bold."""
+    """A number with a format other than its column's, with its own text, or in bold."""
 
     value: float
     format: str = "number"
@@ -55,9 +55,9 @@ class Report:
     ----------
     title : str
     command : str
-        What to type to make the same page again; "" if there is none.
+        The command that reproduces the page; "" if there is none.
     settings : mapping
-        What it was made with, by name.
+        The settings used, by name.
 
     Examples
     --------
@@ -78,11 +78,11 @@ class Report:
         self._sections: list[tuple[str, str]] = []
 
     def headline(self, label: str, value: str, note: str = "") -> None:
-        """Add a number to those at the top."""
+        """Add a key figure at the top of the page."""
         self.headlines.append((label, value, note))
 
     def heading(self, text: str, name: str = "") -> None:
-        """Begin a section; one with a name can be linked to, and two or more such make a list at the top."""
+        """Begin a section; a name makes it linkable, and two or more named sections make a list of contents."""
         if name:
             self._take_name(name)
             self._sections.append((name, text))
@@ -90,11 +90,11 @@ class Report:
         self._body.append(f"<h2{mark}>{html.escape(text)}</h2>")
 
     def subheading(self, text: str) -> None:
-        """Begin a part of a section."""
+        """Begin a subsection."""
         self._body.append(f"<h3>{html.escape(text)}</h3>")
 
     def paragraphs(self, *sentences: str) -> None:
-        """Add text, a paragraph each."""
+        """Add each text as a paragraph."""
         self._body += [f"<p>{html.escape(sentence)}</p>" for sentence in sentences]
 
     def chart(self, name: str, title: str, kind: str, *parts: Any, note: str = "", **more: Any) -> None:
@@ -104,14 +104,14 @@ class Report:
     def draw(self, name: str, title: str, kind: str, panel: Panel, note: str = "") -> None:
         """Add a chart of one panel.
 
-        ``name`` is that of the element, for links such as ``#hide=name:series``; ``kind`` is "line", "bar", "dot" or
-        "scatter". Bars and dots lie in rows, one a category.
+        ``name`` is the id of the element, for links such as ``#hide=name:series``; ``kind`` is "line", "bar", "dot" or
+        "scatter". Bars and dots are in rows, one per category.
         """
         check_panel(name, kind, panel)
         self._add_figure(name, title, note, _spec(kind, panel))
 
     def panels(self, name: str, title: str, kind: str, panels: Sequence[Panel], note: str = "") -> None:
-        """Add charts of one kind of which one is shown at a time, chosen from a list or by ``#panel=name:label``."""
+        """Add charts of one kind, shown one at a time; a list or ``#panel=name:label`` selects one."""
         if not panels:
             raise ValueError(f"The chart {name!r} has no panels; give at least one.")
         for panel in panels:
@@ -127,7 +127,7 @@ class Report:
     def table(
         self, name: str, title: str, columns: Sequence[Column], rows: Iterable[Sequence[Any]], note: str = ""
     ) -> None:
-        """Add a table that sorts by a click on its head; None and NaN are shown as a dash and sort last."""
+        """Add a table that is sorted by clicking a column's head; None and NaN are shown as a dash and sort last."""
         for column in columns:
             if column.format not in FORMATS:
                 raise ValueError(f"The format of {column.head!r} is {column.format!r}; use one of {some(FORMATS, 9)}.")
@@ -150,7 +150,7 @@ class Report:
     def html(self) -> str:
         """Return the page."""
         style, script = _resource("page.css"), _resource("page.js")
-        # Allow the page's own style and script only, so that nothing in the data can run.
+        # Allow only the page's own style and script, so that nothing in the data can be executed.
         policy = f"default-src 'none'; style-src 'sha256-{_digest(style)}'; script-src 'sha256-{_digest(script)}'"
         return (
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -192,7 +192,7 @@ class Report:
             for label, value, note in self.headlines
         )
         count = len(self.headlines)
-        # As many columns as make even rows of at most four.
+        # Columns that fill rows evenly, 4 or 3; otherwise up to five in one row.
         columns = next((k for k in (4, 3) if count % k == 0), min(count, 5) if count <= 5 else 4)
         return f'<dl class="headlines in-{columns}{" odd" if count % 2 else ""}">\n{cells}</dl>\n' if cells else ""
 
@@ -220,19 +220,19 @@ def _note(text: str) -> str:
 
 
 def _setting(value: Any) -> str:
-    """Return a setting in words; long ones, such as weights by name, by their length."""
+    """Return a setting as text; for long ones, such as weights by name, only their length."""
     if isinstance(value, str) or not hasattr(value, "__len__") or len(value) <= MOST_LISTED:
         return str(value.to_dict() if hasattr(value, "to_dict") else value)
     return f"{type(value).__name__} of {len(value):,}"
 
 
 def _unbroken(text: str) -> str:
-    """Escape a text and keep numbers on one line with their percent sign."""
+    """Escape a text, and keep numbers and their percent sign on the same line."""
     return html.escape(text.replace(" %", "\u00a0%"))
 
 
 def _cells(values: Sequence[Any], column: Column) -> list[str]:
-    """Return the cells of a column, numbers with equal digits; each carries its full value beside the text."""
+    """Return the cells of a column, numbers with the same digits; each also has its full value as an attribute."""
     if column.is_text:
         kind = ' class="day"' if column.format == "day" else ""
         return [f"<td{kind}>{html.escape('–' if value is None else str(value))}</td>" for value in values]
@@ -252,7 +252,7 @@ def _cells(values: Sequence[Any], column: Column) -> list[str]:
 
 
 def _spec(kind: str, panel: Panel) -> dict[str, Any]:
-    """Return what the script draws."""
+    """Return the description of a panel for the page's script."""
     return {
         "kind": kind,
         "x": _axis_spec(panel.x),
@@ -279,7 +279,7 @@ def _series_spec(series: Series) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """Return what JSON can hold: NaN and NaT become None, days 2024-01-31."""
+    """Convert a value for JSON: NaN and NaT become None, dates strings such as 2024-01-31."""
     if value is None or value != value:
         return None
     if hasattr(value, "date") and callable(value.date):
@@ -289,7 +289,7 @@ def plain(value: Any) -> Any:
 
 
 def _json(values: Any) -> str:
-    """Return JSON in which no tag can end or begin."""
+    """Return JSON with characters escaped so that it cannot open or close an HTML tag."""
     text = json.dumps(values, allow_nan=False, separators=(",", ":"), ensure_ascii=False)
     for letter in "<>&\u2028\u2029":
         text = text.replace(letter, f"\\u{ord(letter):04x}")
@@ -305,7 +305,7 @@ def _digest(text: str) -> str:
 
 
 def _today() -> str:
-    """Return the day, or that of SOURCE_DATE_EPOCH, which makes builds reproducible."""
+    """Return today's date, or that of SOURCE_DATE_EPOCH, which makes builds reproducible."""
     moment = float(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
     return time.strftime("%Y-%m-%d", time.localtime(moment))
 

@@ -16,23 +16,23 @@ if TYPE_CHECKING:
 
     from counterpoise.problem import Problem
 
-# Points at which the landscape of a pair is evaluated, besides its breakpoints.
+# Number of points at which F is evaluated along a pair, besides its breakpoints.
 LANDSCAPE = 601
 # Decreases below this multiple of the rounding error of F count as none, as in a run.
 NOISE = 64.0
 # Decreases below this share of the largest have the lightest colour.
 FAINTEST = 1e-6
-# Share of a line or arc on either side of a point at which a kink is looked for.
+# Distance on either side of a point for detecting a kink, as a share of the line or arc.
 NEARBY = 1e-6
 
 
 def plot_pair(problem: Problem, x: Any, i: Any, j: Any, ax: Axes | None = None) -> Axes:
-    """Plot how F changes when two coordinates move and all others stay, and where it is least.
+    """Plot how F changes when two coordinates move and all others stay fixed, and where it is smallest.
 
-    On ``Sum`` the pair moves on the line x + η(eᵢ − eⱼ) as far as the bounds allow, on ``Sphere`` on the arc, or with
-    signs on the circle, xᵢ = v sin α, xⱼ = v cos α. The curve is ``problem.objective`` on a dense grid; the least is
-    the one that the exact step of BCD-g finds. Vertical lines are the breakpoints of ``TopSum``, where a coordinate of
-    the pair comes among the s largest or leaves them.
+    On ``Sum`` the pair moves along the line x + η(eᵢ − eⱼ) as far as the bounds allow; on ``Sphere``, along the arc (or
+    the circle, if signed) xᵢ = v sin α, xⱼ = v cos α. The curve is ``problem.objective`` on a dense grid; the minimum
+    is the one that the exact step of BCD-g finds. Vertical lines are the breakpoints of ``TopSum``, where a coordinate
+    of the pair enters or leaves the s largest.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ def plot_pair(problem: Problem, x: Any, i: Any, j: Any, ax: Axes | None = None) 
     i, j : int, or str
         Two positions, or names if x is a Series.
     ax : Axes, optional
-        A new figure's by default.
+        Axes to draw on; by default those of a new figure.
     """
     at, names = _feasible(problem, x), labels_of(x, problem.n)
     i, j = _position(i, "i", names), _position(j, "j", names)
@@ -86,10 +86,10 @@ def plot_pair(problem: Problem, x: Any, i: Any, j: Any, ax: Axes | None = None) 
 
 
 def plot_gap(problem: Problem, x: Any, ax: Axes | None = None, most: int = 40) -> Axes:
-    """Plot how much F falls by the exact step of each pair, as a heat map; where none gains, the picture says so.
+    """Plot the decrease of F by the exact step of each pair as a heat map, or a message if no pair lowers F.
 
-    The largest decrease of all is ``cws_gap`` of :func:`counterpoise.certify`, and its pair is always shown, with a
-    star. Decreases below the rounding error of F count as none.
+    The largest decrease is the ``cws_gap`` of :func:`counterpoise.certify`; its pair is always shown, with a star.
+    Decreases below the rounding error of F are ignored.
 
     Parameters
     ----------
@@ -97,10 +97,10 @@ def plot_gap(problem: Problem, x: Any, ax: Axes | None = None, most: int = 40) -
     x : Series or array of length n
         Feasible to 1e-6.
     ax : Axes, optional
-        A new figure's by default.
+        Axes to draw on; by default those of a new figure.
     most : int
-        The largest number of coordinates shown: held ones, that is above their lower bound, and those of the smallest
-        slopes, to which it pays most to move. A quarter of the places is for the latter.
+        Maximum number of coordinates shown: those held (above their lower bound), and those with the smallest slopes,
+        to which moving weight gains most. A quarter of the places is reserved for the latter.
     """
     at, names, most = _feasible(problem, x), labels_of(x, problem.n), whole_number(most, "most", 2)
     ax = axes_or_new(ax, 7.2, 6.0)
@@ -146,7 +146,7 @@ def labels_of(values: Any, count: int) -> list[str]:
 
 
 class _Track(NamedTuple):
-    """Where a pair may move: an interval, its points, and the inverse."""
+    """The path of a pair: an interval, a map from it to points, and the inverse map."""
 
     low: float
     high: float
@@ -158,7 +158,7 @@ class _Track(NamedTuple):
 
 
 def _line(problem: Problem, x: Vector, i: int, j: int) -> _Track:
-    """Return x + η(eᵢ − eⱼ) between the bounds."""
+    """Return the line x + η(eᵢ − eⱼ) between the bounds."""
     h, x_i, x_j = problem.separable, float(x[i]), float(x[j])
 
     def point(eta: float) -> Vector:
@@ -174,7 +174,7 @@ def _line(problem: Problem, x: Vector, i: int, j: int) -> _Track:
 
 
 def _arc(x: Vector, i: int, j: int, signed: bool) -> _Track:
-    """Return the quarter of a circle, or with signs the circle, on which xᵢ² + xⱼ² stays."""
+    """Return the quarter circle, or if signed the circle, on which xᵢ² + xⱼ² is constant."""
     v = float(np.hypot(x[i], x[j]))
 
     def point(angle: float) -> Vector:
@@ -196,7 +196,7 @@ def _arc(x: Vector, i: int, j: int, signed: bool) -> _Track:
 def _breakpoints(problem: Problem, track: _Track) -> Vector:
     """Return where −λ‖x‖_[s] has a kink inside the interval.
 
-    A coordinate of the pair is then level with one of the others of rank s − 1 or s, or with its partner.
+    There a coordinate of the pair equals its partner, or one of the others of rank s − 1 or s.
     """
     g = problem.g
     if not hasattr(g, "s") or not 0.0 < g.lam < np.inf:
@@ -215,7 +215,7 @@ def _breakpoints(problem: Problem, track: _Track) -> Vector:
 
 
 def _feasible(problem: Problem, x: Any) -> Vector:
-    """Return a copy of x within its bounds, refusing a point that violates the constraints."""
+    """Return a copy of x clipped to its bounds; refuse a point that violates the constraints."""
     x = vector(x, "x", problem.n)
     violation = problem.violation(x)
     if violation > 1e-6:
@@ -225,7 +225,7 @@ def _feasible(problem: Problem, x: Any) -> Vector:
 
 
 def _position(item: Any, what: str, names: list[str]) -> int:
-    """Return the position of a coordinate that is given by name or position."""
+    """Return the position of a coordinate given by name or position."""
     if isinstance(item, str):
         if item not in names:
             raise ValueError(f"{what} is {item!r}, which is no name of x; give one of its {len(names)} names.")
@@ -234,9 +234,9 @@ def _position(item: Any, what: str, names: list[str]) -> int:
 
 
 def _relevant(problem: Problem, x: Vector, pair: list[int], most: int) -> tuple[list[int], int]:
-    """Return the coordinates to show, held ones before others, and how many are held.
+    """Return the coordinates to show, held ones first, and how many are held.
 
-    Of too many held ones those remain whose slopes differ most from the middle; the pair always does.
+    If too many are held, those whose slopes differ most from the middle are kept; the pair is always kept.
     """
     from counterpoise.terms.separable import one_sided_slopes
 

@@ -1,1 +1,1 @@
-"""Reading files: one reader of tables, and what is made of them: arrays, prices, returns."""
+"""Readers of files: one reader of tables, from which arrays, prices and returns are made."""

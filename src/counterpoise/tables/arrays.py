@@ -1,4 +1,4 @@
-"""Read the data of a problem from ``.npz``, ``.npy`` or a table, and points of it."""
+"""Read the data of a problem, and points, from ``.npz``, ``.npy`` or a table."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPARSE_NAMES = ("data", "indices", "indptr", "shape")
 TABLES = (".csv", ".tsv", ".parquet", ".xlsx")
 SUFFIXES = (".npz", ".npy", *TABLES)
 POINTS = (".npz", ".npy", ".csv", ".txt")
-# What NumPy raises on an archive cut short, altered or encrypted.
+# Errors that NumPy raises for an archive that is truncated, altered or encrypted.
 DAMAGE = (zipfile.BadZipFile, zlib.error, EOFError, ValueError, KeyError, RuntimeError)
 
 
@@ -39,17 +39,17 @@ def read_arrays(
     Parameters
     ----------
     path : path
-        * ``.npz``: A (or R, returns, X) and perhaps y (or index); instead of A also data, indices, indptr and shape
-          of a CSR matrix, or what ``scipy.sparse.save_npz`` writes.
+        * ``.npz``: A (or R, returns, X) and optionally y (or index); A may also be given as data, indices, indptr and
+          shape of a CSR matrix, or as written by ``scipy.sparse.save_npz``.
         * ``.npy``: A.
-        * ``.csv``, ``.tsv`` or ``.xlsx``: numbers, with or without a line of names.
+        * ``.csv``, ``.tsv`` or ``.xlsx``: numbers, with or without a line of column names.
         * ``.parquet``: columns of numbers.
 
-        In a table with names, a column of days and the row numbers that pandas writes are left out.
+        In a table with column names, a column of dates and the row numbers that pandas writes are left out.
     target : str, optional
-        The column of a table that becomes y; the others are A.
+        The column of a table that becomes y; the others form A.
     dates : str, optional
-        The column of days of a table, if it does not look like one.
+        The column of dates of a table, if it is not recognised as one.
     ignore : sequence of str
         Columns of a table to leave out.
     **marks
@@ -58,17 +58,17 @@ def read_arrays(
     Returns
     -------
     dict
-        ``A``; ``y`` if there is one; ``names``, those of the columns of A, if the table has names; and ``left_out``,
-        the names of columns that were left out, if there are any.
+        ``A``; ``y`` if there is one; ``names`` of the columns of A, if the table has names; and ``left_out``, the names
+        of columns that were left out, if any.
 
     Raises
     ------
     OSError
         If the file does not exist or cannot be read.
     ValueError
-        If it does not hold what it should; the sentence says where.
+        If its content is invalid; the message says where.
     ImportError
-        If ``.parquet`` or ``.xlsx`` needs a package that is not installed.
+        If a package needed to read ``.parquet`` or ``.xlsx`` is not installed.
     """
     path = Path(path)
     suffix = check_suffix(path, SUFFIXES, "a data file")
@@ -93,7 +93,7 @@ def read_arrays(
 
 
 def read_plain(path: Path, target: str | None = None, **marks: Any) -> Sheet:
-    """Read a table with or without names; a first line that mixes numbers and words must hold the target."""
+    """Read a table with or without column names; a first line of both numbers and words must contain the target."""
 
     def names_in(path: Path, where: str, first: list[str]) -> tuple[list[str] | None, list[str]]:
         numeric = [is_number(cell) for cell in first]
@@ -113,7 +113,7 @@ def read_plain(path: Path, target: str | None = None, **marks: Any) -> Sheet:
 def arrays_of(
     sheet: Sheet, target: str | None = None, dates: str | None = None, ignore: Sequence[str] = ()
 ) -> dict[str, Any]:
-    """Return A, and y if there is a target, from a table of numbers; days, row numbers and an index are left out."""
+    """Return A, and y if there is a target, from a table; columns of dates, row numbers or an index are left out."""
     path, names = sheet.path, sheet.names if sheet.named else None
     if not sheet.lines:
         raise ValueError(
@@ -152,7 +152,7 @@ def arrays_of(
 
 
 def _finite_numbers(sheet: Sheet, kept: list[int]) -> Vector:
-    """Return columns as an array, or name the first cell that is not finite."""
+    """Return columns as an array; refuse non-finite cells, with an error that names the first."""
     words = [k for k in kept if sheet.columns[k].dtype.kind != "f"]
     if words and sheet.cells is None:
         raise ValueError(f"{sheet.path}, column {sheet.names[words[0]]!r} has dtype object; it must be real numbers.")
@@ -171,7 +171,7 @@ def _finite_numbers(sheet: Sheet, kept: list[int]) -> Vector:
     raise AssertionError("no cell to blame")
 
 
-# Archives of NumPy.
+# NumPy archives.
 
 
 def _read_binary(path: Path, stream: BinaryIO, suffix: str) -> dict[str, Any]:
@@ -211,7 +211,7 @@ def _matrix(path: Path, archive: Any) -> Any:
 
 
 def _sparse(path: Path, archive: Any) -> Any:
-    """Return a CSR array after a check of all its indices, which kernels do not check."""
+    """Return a CSR array; check all its indices, because kernels do not."""
     import scipy.sparse as sp
 
     try:
@@ -248,7 +248,7 @@ def _member(path: Path, archive: Any, name: str) -> npt.NDArray[Any]:
 
 
 def _real(path: Path, name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Return floats, single precision as it is."""
+    """Return an array of floats; single precision is kept."""
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{path}: {name} has dtype {array.dtype}; save real numbers.")
     return array if array.dtype == np.float32 else np.asarray(array, dtype=np.float64)
@@ -258,9 +258,10 @@ def _real(path: Path, name: str, array: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 def read_point(path: Path, name: str | None, option: str, name_option: str) -> Vector | dict[str, float]:
-    """Read a vector from the file of ``option``; ``name_option`` says which of several arrays or columns.
+    """Read a vector from a file; ``name`` selects one of several arrays or columns.
 
-    A table of names and numbers, such as the weights.csv of ``counterpoise track``, gives numbers by name.
+    ``option`` and ``name_option`` are the command-line options that error messages mention. A table of names and
+    numbers, such as the weights.csv of ``counterpoise track``, is returned as a dictionary.
     """
     suffix = path.suffix.lower()
     if path.is_dir():
@@ -286,7 +287,7 @@ def read_point(path: Path, name: str | None, option: str, name_option: str) -> V
 
 
 def _names_rows(path: Path) -> bool:
-    """Whether a table has words below its first line, the names of its rows."""
+    """Return whether a table has words below its first line, which are the names of its rows."""
     lines = [line for line in path.read_text(encoding="utf-8-sig", errors="replace").splitlines() if line.strip()]
     cells = [part.strip().strip('"') for line in lines[1:2] for part in line.replace(";", ",").split(",")]
     return len(cells) > 1 and not all(is_number(cell) or not cell for cell in cells)

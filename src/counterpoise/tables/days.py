@@ -1,4 +1,4 @@
-"""Days in a column of a table: 2024-01-31, 31.1.2024, 20240131, or what pandas can read."""
+"""Parse columns of dates such as 2024-01-31, 31.1.2024 or 20240131, and any others that pandas can parse."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ import numpy.typing as npt
 from counterpoise.sentences import require
 
 DATE_NAMES = ("date", "dates", "day", "datetime", "time", "timestamp")
-# Days as whole numbers, such as 20240131.
+# Smallest and largest date written as a whole number, such as 20240131.
 COMPACT_DAYS = (19000101, 21991231)
 DAY = re.compile(
     r"(\d{4}[-./]\d{1,2}[-./]\d{1,2}|\d{1,2}[-./]\d{1,2}[-./](\d{4}|\d{2}))(?![-./\d])"
     r"|\d{1,2}[ -][A-Za-z]{3}|[A-Za-z]{3,9}\.? \d{1,2},? \d{4}\b"
 )
-# 3/1/2024 and 3/1/24, perhaps with a time after it.
+# 3/1/2024 or 3/1/24, optionally followed by a time.
 DAY_AND_MONTH = re.compile(r"\s*(\d{1,2})[./-](\d{1,2})[./-](\d{4}|\d{2})(?!\d)(.*)")
 
 
 def is_compact(values: Any) -> Any:
-    """Whether numbers are days such as 20240131."""
+    """Return whether numbers are dates such as 20240131."""
     return (values % 1.0 == 0.0) & (values >= COMPACT_DAYS[0]) & (values <= COMPACT_DAYS[1])
 
 
 def is_calendar(values: npt.NDArray[Any]) -> bool:
-    """Whether a column holds days such as 20240131, all of them different, with months and days that exist."""
+    """Return whether a column holds valid dates such as 20240131, all different."""
     if values.dtype.kind != "f" or len(values) < 2 or not is_compact(values).all():
         return False
     months, days = values // 100 % 100, values % 100
@@ -38,7 +38,7 @@ def is_calendar(values: npt.NDArray[Any]) -> bool:
 
 
 def as_days(values: npt.NDArray[Any], place: Callable[[int], str]) -> Any:
-    """Return a column as a DatetimeIndex, or name the place of the first cell that is not a day."""
+    """Return a column as a DatetimeIndex; refuse cells that are not dates, with an error that locates the first."""
     pandas = require("Tables need", "pandas")
     column = pandas.Series(values, dtype=values.dtype)
     missing = column.isna().to_numpy()
@@ -60,7 +60,7 @@ def as_days(values: npt.NDArray[Any], place: Callable[[int], str]) -> Any:
 
 
 def _read_days(texts: list[str], place: Callable[[int], str], pandas: Any) -> Any:
-    """Parse days; whether 3/1/2024 starts with the day or month is decided by the whole column."""
+    """Parse dates; the whole column decides whether 3/1/2024 starts with the day or the month."""
     found = [DAY_AND_MONTH.fullmatch(text) for text in texts]
     for row, each in enumerate(found):
         if each and len(each.group(3)) == 2:

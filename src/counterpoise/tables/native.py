@@ -1,4 +1,4 @@
-"""Tables and columns of Polars and Arrow: to pandas, in which all is computed, and back."""
+"""Conversion of Polars and Arrow tables and columns to pandas, which all computations use, and back."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ LIBRARIES = ("polars", "pyarrow")
 
 
 class Native(NamedTuple):
-    """The kind of a table that was given: its library, and the name and type of its column of days, if any."""
+    """The kind of a user's table: its library, and the name and type of its column of dates, if any."""
 
     library: str
     day: str | None = None
     day_type: Any = None
 
     def table(self, frame: Any) -> Any:
-        """Return a DataFrame as such a table; an index with a name is its first column."""
+        """Convert a DataFrame to such a table; a named index becomes its first column."""
         pyarrow = require("Tables of Arrow need", "pyarrow")
         frame = frame.copy(deep=False)
         index = frame.index
@@ -31,32 +31,32 @@ class Native(NamedTuple):
         return table if self.library == "pyarrow" else require("Tables of Polars need", "polars").from_arrow(table)
 
     def column(self, values: Any, name: str) -> Any:
-        """Return one value per row as such a column; an index is dropped."""
+        """Convert one value per row to a column of the library; an index is dropped."""
         frame = require("Tables need", "pandas").DataFrame({name: getattr(values, "array", values)})
         return self.table(frame)[name]
 
 
 def is_pandas(values: Any, kind: str) -> bool:
-    """Whether ``values`` is a pandas object of that kind; without importing pandas."""
+    """Return whether ``values`` is a pandas object of that kind, without importing pandas."""
     pandas = sys.modules.get("pandas")
     return pandas is not None and isinstance(values, getattr(pandas, kind))
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value is None, NaN, or what pandas has for a value that is not there."""
+    """Return whether a value is None, NaN, or pandas' NA or NaT."""
     return value is None or str(value) == "<NA>" or bool(value != value)
 
 
 def native_of(values: Any) -> str | None:
-    """Return the library of a table or column of Polars or Arrow, None for anything else."""
+    """Return the library of a Polars or Arrow table or column, None for anything else."""
     library = type(values).__module__.partition(".")[0]
     return library if library in LIBRARIES else None
 
 
 def to_pandas(values: Any, dated: bool = False) -> tuple[Any, Native | None]:
-    """Return a table or column of Polars or Arrow as pandas, and its kind; anything else unchanged, and None.
+    """Convert a Polars or Arrow table or column to pandas, and return its kind; keep anything else, with kind None.
 
-    With ``dated``, the first column of days of a table becomes the index.
+    With ``dated``, the first column of dates of a table becomes the index.
     """
     library = native_of(values)
     if library is None:
@@ -76,13 +76,13 @@ def to_pandas(values: Any, dated: bool = False) -> tuple[Any, Native | None]:
 
 
 def as_pandas(values: Any) -> Any:
-    """Return a table of Polars or Arrow as a DataFrame with its days as index, a column as an array, others as is."""
+    """Convert a Polars or Arrow table to a DataFrame indexed by date, a column to an array; keep anything else."""
     found, native = to_pandas(values, dated=True)
     return found.to_numpy() if native is not None and found.ndim == 1 else found
 
 
 def by_name(values: Any) -> Any:
-    """Return a table of Polars or Arrow with two columns, names and values, as a Series, anything else unchanged."""
+    """Convert a Polars or Arrow table of two columns, names and values, to a Series; keep anything else."""
     found, native = to_pandas(values)
     is_table = native is not None and found.ndim == 2 and found.shape[1] == 2
     return found.set_index(found.columns[0]).iloc[:, 0] if is_table else values

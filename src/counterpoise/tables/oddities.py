@@ -1,4 +1,4 @@
-"""Returns that look like mistakes in the data, by name and date."""
+"""Find returns that look like mistakes in the data, by name and date."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import numpy as np
 from counterpoise.checks import Vector
 from counterpoise.sentences import day_label, percent, some
 
-# Returns below LOW or above HIGH are reported, and so are STALE rows in a row without a change.
+# Returns below LOW or above HIGH are reported, and so are STALE or more consecutive rows without a change.
 LOW, HIGH, STALE = -0.45, 0.8, 10
-# A ratio of two prices this close to a whole number looks like a split: to 2, which prices may halve to, and to others.
+# A ratio of two prices this close to a whole number looks like a split: to 2, as prices may also halve, or to others.
 NEAR_TWO, NEAR = 0.03, 0.06
-# Sentences of one kind; the names of the others are listed.
+# Maximum number of sentences of each kind; further names are only listed.
 MOST = 5
 MUCH = "which is much for one row"
 
 
 def oddities(returns: Vector, names: Iterable[Any], labels: Sequence[Any]) -> list[str]:
-    """Return a sentence for each total loss, move like a split and long run of zeros in days × names of returns."""
+    """Return a sentence for each total loss, split-like move and long run of zeros in returns, days × names."""
     known = list(names)
     lost = [(j, f"{known[j]} lost 100 % {_on(labels[i])}, all that it was worth.") for i, j in _places(returns <= -1.0)]
     moves = [
@@ -54,7 +54,7 @@ def _move(name: Any, by: float, when: str) -> str:
 
 
 def _longest_run(zero: Any) -> tuple[int, int]:
-    """Return where the longest run of True begins, and its length."""
+    """Return the start of the longest run of True, and its length."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], zero.astype(np.int8), [0]])))
     lengths = edges[1::2] - edges[::2]
     best = int(lengths.argmax())

@@ -1,4 +1,4 @@
-"""Read prices, wide or long, an index, and small tables of weights, groups and limits."""
+"""Read prices (wide or long), an index, and small tables of weights, groups and limits."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LOW_NAMES, HIGH_NAMES = ("low", "min", "least"), ("high", "max", "most")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Prices:
-    """A wide table of prices, days × names, with notes."""
+    """A wide table of prices, days × names, with notes for the user."""
 
     frame: Any
     dated: bool
@@ -31,7 +31,7 @@ class Prices:
 def read_prices(path: Path, dates: str | None = None, ignore: Sequence[str] = (), **marks: Any) -> Prices:
     """Read prices: wide, one column per name; or long, with columns such as date, ticker and price.
 
-    Columns of ``ignore`` are left out; ``marks`` are the ``separator`` and ``decimal`` of
+    Columns in ``ignore`` are left out; ``marks`` are the ``separator`` and ``decimal`` of
     :func:`counterpoise.tables.read.read_sheet`.
     """
     sheet = read_sheet(path, **marks)
@@ -70,7 +70,7 @@ def _wide(sheet: Sheet, names: list[str]) -> Any:
 
 
 def _long(sheet: Sheet, day: str, days: Any, ticker: str) -> tuple[Any, list[str]]:
-    """Pivot a long table."""
+    """Pivot a long table to a wide one; return it and notes."""
     import pandas
 
     price = _price_column(sheet, [day, ticker])
@@ -92,7 +92,7 @@ def _long(sheet: Sheet, day: str, days: Any, ticker: str) -> tuple[Any, list[str
 
 
 def _price_column(sheet: Sheet, besides: list[str]) -> str:
-    """Return the only numeric column, or one named price, close and the like."""
+    """Return the only numeric column, or one named price, close or similar."""
     others = [name for name in sheet.names if name not in besides]
     numeric = [name for name in others if name not in sheet.words or sheet.is_mixed(name)]
     if len(numeric) == 1:
@@ -109,7 +109,7 @@ def _price_column(sheet: Sheet, besides: list[str]) -> str:
 
 
 def read_index(given: str, prices: Prices, path: Path, **marks: Any) -> tuple[Any, list[str]]:
-    """Return the index: the name of a column of the prices, or a Series from a file of its own."""
+    """Return the index, as the name of a column of the prices or a Series read from its own file, and notes."""
     file, columns = Path(given), list(prices.frame.columns)
     if given in columns:
         if file.is_file():
@@ -132,11 +132,11 @@ def read_index(given: str, prices: Prices, path: Path, **marks: Any) -> tuple[An
     return series.sort_index(), notes
 
 
-# Small tables beside the prices.
+# Small tables that accompany the prices.
 
 
 def read_pairs(path: Path, value_names: Sequence[str], option: str) -> tuple[Sheet, str, str]:
-    """Read a table of names and one value each; return it and the two column names."""
+    """Read a table with one value per name; return it and the names of its two columns."""
     sheet = read_sheet(path)
     if len(sheet.names) < 2:
         raise ValueError(f"{option} is {path}, which has one column; it needs two, names and {value_names[0]}s.")
@@ -154,7 +154,7 @@ def read_pairs(path: Path, value_names: Sequence[str], option: str) -> tuple[She
 def read_weights(path: Path, option: str, column: str | None = None, column_option: str = "") -> dict[str, float]:
     """Read weights by name, such as the weights.csv that ``track`` writes; empty cells are 0.
 
-    A column other than that of weights, or the first, may be asked for.
+    ``column`` selects a column other than the default one.
     """
     sheet, name, value = read_pairs(path, WEIGHT_NAMES, option)
     if column is not None:
@@ -164,14 +164,14 @@ def read_weights(path: Path, option: str, column: str | None = None, column_opti
 
 
 def read_groups(path: Path, option: str) -> dict[str, str]:
-    """Read the group of each name; names with an empty cell are in none."""
+    """Read the group of each name; names with an empty cell have no group."""
     sheet, name, value = read_pairs(path, GROUP_NAMES, option)
     pairs = zip(sheet.text(name), sheet.text(value), strict=True)
     return {str(each): group for each, group in pairs if group is not None}
 
 
 def read_limits(path: Path, option: str) -> dict[str, tuple[float | None, float | None]]:
-    """Read (low, high) of each group; an empty cell is no limit."""
+    """Read (low, high) of each group; an empty cell means no limit."""
     sheet = read_sheet(path)
     if len(sheet.names) < 3:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Convert prices to returns; missing prices are handled by an explicit rule and reported."""
+"""Convert prices to returns; an explicit rule handles missing prices, and notes report what it did."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ LEAST_DAYS = 3
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class FrameReturns:
-    """What :func:`to_returns` returns.
+    """The result of :func:`to_returns`; it unpacks as returns, index and notes.
 
     Attributes
     ----------
     returns : DataFrame, or table of the library of the prices, days × stocks
-        Simple returns p(t)/p(t−1) − 1, as fractions, under the later day.
+        Simple returns p(t)/p(t−1) − 1 as fractions, dated with the later day.
     index : Series or None
-        The index's, on the same days.
+        The returns of the index on the same days.
     notes : list of str
-        A sentence for each thing that a rule left out or filled in; empty if nothing was.
+        Sentences that say what was left out or filled in; empty if nothing was.
     """
 
     returns: Any
@@ -51,32 +51,32 @@ class FrameReturns:
 def to_returns(
     prices: Any, index: Any = None, missing: str = "refuse", align: str = "refuse", given: str = "prices"
 ) -> FrameReturns:
-    """Return simple returns p(t)/p(t−1) − 1 of prices in a table, and of an index on the same days.
+    """Convert a table of prices, and an index, to simple returns p(t)/p(t−1) − 1 on the same days.
 
-    By default whatever is missing or does not fit is refused; name a rule to handle it instead, and ``notes`` says what
-    the rule did. A warning names what looks like a mistake, and its date: a total loss, a move like that
-    of an unadjusted split, a price that stays the same for ten rows or more.
+    By default, missing prices and an index with other days raise an error; choose a rule to handle them instead, and
+    ``notes`` says what it did. A warning gives the name and date of anything that looks like a mistake: a total loss, a
+    move like that of an unadjusted stock split, or a price that stays the same for ten rows or more.
 
     Parameters
     ----------
     prices : DataFrame, or table of Polars or Arrow with a column of days, days × stocks
-        Positive prices, the days in order. A return is over two rows that follow each other, however many days apart.
+        Positive prices in chronological order. Returns are between consecutive rows, however many days apart.
     index : column name or Series, optional
-        The index's prices: a column of ``prices``, or a Series (or DataFrame of one column) with days of its own. A
-        column of Polars or Arrow is of the days of ``prices``.
+        The prices of the index: a column of ``prices``, or a Series (or DataFrame of one column) with its own days. A
+        Polars or Arrow column is taken to have the days of ``prices``.
     missing : {"refuse", "drop-stocks", "drop-days", "carry-forward"}
-        Of prices that are not there: refuse the table; leave out the stocks or the days concerned; or take a stock's
-        last price, leaving out those that have none on the first day. A rule other than the first also leaves out days
-        on which the index has no price.
+        How to handle missing prices: raise an error; leave out the stocks, or the days, that have any; or use a stock's
+        last known price, leaving out stocks without a price on the first day. All rules but "refuse" also leave out
+        days on which the index has no price.
     align : {"refuse", "inner"}
-        Of an index with other days than the stocks: refuse it, or keep the days that both have.
+        How to handle an index whose days differ from those of the stocks: raise an error, or keep common days only.
     given : {"prices", "returns"}
-        Returns, of stocks and index, are checked and aligned in the same way, and kept as they are.
+        What the tables contain. Returns of stocks and index are checked and aligned in the same way, but not converted.
 
     Returns
     -------
     FrameReturns
-        ``returns``, ``index`` and ``notes``, by name or unpacked, in the library of ``prices``.
+        With ``returns``, ``index`` and ``notes``, as attributes or unpacked, in the library of ``prices``.
 
     Examples
     --------
@@ -138,7 +138,7 @@ def to_returns(
 
 
 def _joined(prices: pd.DataFrame, index: Any, align: str, pandas: Any) -> tuple[pd.DataFrame, Any, list[str]]:
-    """Join the index to the stocks by the rule; return the table, the index's column and notes."""
+    """Join the index to the stocks by the rule ``align``; return the table, the index's column name and notes."""
     index = only_column(index)
     label = index.name if index.name is not None and index.name not in prices.columns else "the index"
     index = _checked_table(index.to_frame(label), "index", pandas)[label]
@@ -171,7 +171,7 @@ def _joined(prices: pd.DataFrame, index: Any, align: str, pandas: Any) -> tuple[
 
 
 def _checked_table(frame: Any, name: str, pandas: Any) -> Any:
-    """Return a table of numbers; names and days must be unique, and days sorted."""
+    """Return a table of numbers; refuse duplicate names, duplicate days and unsorted days."""
     if not isinstance(frame, pandas.DataFrame):
         raise TypeError(
             f"{name} is of type {type(frame).__name__}; it must be a DataFrame, a row a day and a column a stock."
@@ -181,14 +181,14 @@ def _checked_table(frame: Any, name: str, pandas: Any) -> Any:
 
 
 def only_column(index: Any) -> Any:
-    """Return a Series as it is, a DataFrame of one column as a Series."""
+    """Return a Series unchanged, and a DataFrame of one column as a Series."""
     if index.ndim == 2 and index.shape[1] != 1:
         raise ValueError(f"index has {index.shape[1]} columns; it must be a Series or have one column.")
     return index if index.ndim == 1 else index.iloc[:, 0]
 
 
 def check_labels(frame: Any, name: str) -> None:
-    """Refuse duplicate days, days that are out of order, and duplicate names."""
+    """Refuse duplicate days, unsorted days and duplicate names."""
     if frame.ndim == 2 and not frame.columns.is_unique:
         twice = frame.columns[frame.columns.duplicated()][0]
         raise ValueError(f"{name} has more than one column {twice!r}; names must be unique.")
@@ -206,12 +206,12 @@ def check_labels(frame: Any, name: str) -> None:
 
 
 def _rules_for(word: str) -> tuple[str, ...]:
-    """Return the rules of missing prices or returns other than "refuse"; only a price can be carried forward."""
+    """Return the rules for missing prices or returns, except "refuse"; only prices can be carried forward."""
     return MISSING[1:] if word == "price" else MISSING[1:-1]
 
 
 def _checked(frame: pd.DataFrame, index: Any, missing: str, word: str) -> tuple[pd.DataFrame, Vector, list[str]]:
-    """Return prices, or returns, without gaps, their values and notes; refuse too few and impossible ones."""
+    """Return prices or returns without gaps, their values and notes; refuse too few, and impossible values."""
     choice(missing, "missing", MISSING, quoted=False)
     if missing not in (MISSING[0], *_rules_for(word)):
         raise ValueError(f"missing is {missing}, a rule for prices; of returns it is {', '.join(_rules_for(word))}.")
@@ -237,14 +237,14 @@ def _checked(frame: pd.DataFrame, index: Any, missing: str, word: str) -> tuple[
 
 
 def look_like_returns(values: Vector) -> bool:
-    """Whether most columns are often negative, like returns and unlike prices."""
+    """Return whether most columns are often negative, like returns and unlike prices."""
     with np.errstate(invalid="ignore"):
         negative = (values < 0.0).mean(axis=0)
     return bool(np.median(negative) > 0.2)
 
 
 def look_like_prices(values: Vector) -> bool:
-    """Whether most columns stay above 1 and vary little, like prices and unlike returns."""
+    """Return whether most columns stay above 1 and vary little, like prices and unlike returns."""
     with np.errstate(all="ignore"):
         above = (values > 1.0).all(axis=0) & (values.mean(axis=0) > 2.0 * values.std(axis=0))
     return bool(above.mean() > 0.5)
@@ -287,7 +287,7 @@ def _without_gaps(frame: pd.DataFrame, index: Any, missing: str, word: str) -> t
 
 
 def _as_numbers(path: Any, frame: pd.DataFrame) -> pd.DataFrame:
-    """Return a table of floats, converted from Decimal and the like; name the first cell that is not a number."""
+    """Convert a table, also of Decimal and the like, to floats; refuse cells that are not numbers."""
     pandas = require("Prices need", "pandas")
     converted = {}
     for name in frame.columns:
@@ -303,7 +303,7 @@ def _as_numbers(path: Any, frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def from_objects(column: Any, where: str, what: str = "prices") -> Vector:
-    """Return a column of objects as floats, NaN where one is missing; name the first that is not a number."""
+    """Convert a column of objects to floats, with NaN for missing ones; refuse objects that are not numbers."""
     for day, value in column[column.notna()].items():
         if isinstance(value, bool) or not isinstance(value, numbers.Real | decimal.Decimal):
             kind = type(value).__name__

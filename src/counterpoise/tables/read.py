@@ -1,4 +1,4 @@
-"""Read a table from CSV, Parquet or Excel, or say in one sentence what is wrong with it and where."""
+"""Read a table from CSV, Parquet or Excel; errors say in one sentence what is wrong and where."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from counterpoise.tables.days import DATE_NAMES, DAY, as_days, is_calendar, is_c
 from counterpoise.tables.text import DECIMAL_COMMA, decoded, separator_of, with_point
 
 Column = npt.NDArray[Any]
-# From (path, place of the first row, its cells) to the names, None if it holds data, and what to tell the user.
+# Maps (path, place of the first row, its cells) to the names, or None if it holds data, and to notes for the user.
 NameRule = Callable[[Path, str, list[str]], tuple[list[str] | None, list[str]]]
 
 TEXT = (".csv", ".tsv", ".txt")
 SUFFIXES = (*TEXT, ".parquet", ".xlsx")
 # Spellings of an empty cell.
 NOTHING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "-"}
-# Not "1,234" alone, which may as well have a decimal comma.
+# Numbers with thousands separators; "1,234" does not match, because its comma may be a decimal one.
 THOUSANDS = re.compile(r"\s*[-+]?\d{1,3}((,\d{3})+\.\d+|(,\d{3}){2,})\s*")
 
 
@@ -41,18 +41,18 @@ class Sheet:
     ----------
     path : Path
     names : list of str
-        One a column; "column 1" and so on if the file has none.
+        One per column; "column 1" and so on if the file has no names.
     columns : list of arrays
-        Floats, NaN where a cell is empty; or days; or words, None where a cell is empty.
+        Floats, with NaN for empty cells; or dates; or strings, with None for empty cells.
     lines : list of int
-        Where each row is in the file.
+        The line number of each row in the file.
     notes : list of str
-        What to tell the user about how the file was read.
+        Notes for the user on how the file was read.
     named, numbered : bool
-        Whether the names are the file's own, and whether a first column of row numbers, as pandas writes it, was left
+        Whether the names come from the file, and whether a first column of row numbers, as pandas writes it, was left
         out.
     cells : list of rows of str, optional
-        The cells of a text file as they are.
+        The unparsed cells of a text file.
     index : str, optional
         The column that was the index of a DataFrame.
     """
@@ -78,7 +78,7 @@ class Sheet:
 
     @cached_property
     def words(self) -> list[str]:
-        """The names of columns that do not hold numbers only."""
+        """The names of columns that are not numeric."""
         return [name for name, column in zip(self.names, self.columns, strict=True) if column.dtype.kind != "f"]
 
     def column(self, name: str) -> Column:
@@ -86,14 +86,14 @@ class Sheet:
         return self.columns[self.names.index(name)]
 
     def place(self, row: int, name: str | int) -> str:
-        """Return where a cell is; unnamed columns are numbered."""
+        """Return the location of a cell for messages; unnamed columns are numbered."""
         k = name if isinstance(name, int) else self.names.index(name)
         unit = "line" if self.path.suffix.lower() in TEXT else "row"
         which = repr(self.names[k]) if self.named and self.names[k] else k + 1
         return f"{self.path}, {unit} {self.lines[row]}, column {which}"
 
     def text(self, name: str) -> list[str | None]:
-        """Return a column as strings; whole numbers have no decimals, and keep the zeros before them."""
+        """Return a column as strings; whole numbers have no decimals, and keep leading zeros."""
         words, k = [_as_word(value) for value in self.column(name)], self.names.index(name)
         if self.cells is None or name in self.words:
             return words
@@ -108,19 +108,19 @@ class Sheet:
         return dataclasses.replace(self, **parts)  # type: ignore[arg-type]
 
     def one_of(self, names: Sequence[str], besides: Sequence[str] = ()) -> str | None:
-        """Return the first of these names that is a column, in any case of letters."""
+        """Return the first of these names that is a column, ignoring case."""
         known = {name.strip().lower(): name for name in self.names if name not in besides}
         return next((known[name] for name in names if name in known), None)
 
     def require(self, name: str, option: str) -> str:
-        """Return the name of a column, or refuse it and suggest others."""
+        """Return the name of a column; refuse unknown ones, with suggestions."""
         if name not in self.names:
             hint = suggest(name, self.names, "its columns are {}", quoted=True)
             raise ValueError(f"{option} is {name!r}, but {self.path} has no such column; {hint}")
         return name
 
     def numbers(self, name: str, what: str = "it must be a number") -> Column:
-        """Return a column of numbers, or name the first cell that is not one."""
+        """Return a column of numbers; refuse other cells, with an error that locates the first."""
         column = self.column(name)
         if name in self.words:
             for row, value in enumerate(column):
@@ -129,12 +129,12 @@ class Sheet:
         return column.astype(float)
 
     def is_mixed(self, name: str) -> bool:
-        """Whether a column of words holds numbers as well."""
+        """Return whether a column of strings contains numbers as well."""
         column = self.column(name)
         return column.dtype.kind == "O" and any(number_in(str(value)) is not None for value in column if value)
 
     def holds_days(self, k: int) -> bool:
-        """Whether a column holds days: by their look, or by its name and numbers such as 20240131."""
+        """Return whether a column holds dates, by their format, or by its name and numbers such as 20240131."""
         column = self.columns[k]
         if column.dtype.kind == "f":
             given = column[~np.isnan(column)]
@@ -143,11 +143,11 @@ class Sheet:
         return column.dtype.kind == "M" or (bool(words) and all(DAY.match(word) for word in words))
 
     def days(self, name: str) -> Any:
-        """Return a column as a DatetimeIndex, or name the first cell that is not a day."""
+        """Return a column as a DatetimeIndex; refuse cells that are not dates, with an error that locates the first."""
         return as_days(self.column(name), lambda row: self.place(row, name))
 
     def date_column(self, given: str | None = None) -> str | None:
-        """Return the column of days: the one given, one so called, or the first that looks like days."""
+        """Return the column of dates: the one given, one named like it, or the first that looks like dates."""
         if given is not None:
             return self.require(given, "--dates")
         named = self.one_of(DATE_NAMES)
@@ -157,26 +157,26 @@ class Sheet:
             column = self.column(name)
             if column.dtype.kind == "M" or DAY.match(str(next((value for value in column if value), ""))):
                 return name
-        # Numbers such as 20240131 in a first column of any name: no price counts like a calendar.
+        # A first column of valid dates such as 20240131, whatever its name, cannot be prices.
         return self.names[0] if self.named and is_calendar(self.columns[0]) else None
 
 
 def read_sheet(
     path: Path, may_lack_names: bool = False, *, separator: str | None = None, decimal: str | None = None
 ) -> Sheet:
-    """Read a table with a line of names: ``.csv``, ``.tsv``, ``.txt``, ``.parquet`` or ``.xlsx``.
+    """Read a table with a line of column names: ``.csv``, ``.tsv``, ``.txt``, ``.parquet`` or ``.xlsx``.
 
     Parameters
     ----------
     path : Path
     may_lack_names : bool
-        Take a first line of numbers for data, name the columns by their place, and say so in the notes; otherwise
-        such a table is refused.
+        Treat a first line of numbers as data, name the columns by position, and say so in the notes; otherwise such a
+        table is refused.
     separator : str, optional
-        Of cells in text; by default the one of semicolon, tab, bar and comma that divides the first lines into equally
-        many cells.
+        Character between cells of a text file; by default whichever of semicolon, tab, bar and comma divides the first
+        lines into the same number of cells.
     decimal : {".", ","}, optional
-        Of numbers in text; by default a comma if semicolons separate cells and no number has a point.
+        Decimal mark of a text file; by default a comma if semicolons separate cells and no number has a point.
     """
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give a file.")
@@ -193,7 +193,7 @@ def read_sheet(
 
 
 def check_suffix(path: Path, suffixes: Iterable[str], what: str) -> str:
-    """Return a file's lower-case suffix, or refuse it."""
+    """Return a file's suffix in lower case; refuse others than ``suffixes``."""
     if path.suffix.lower() not in suffixes:
         said = f"the suffix {path.suffix!r}" if path.suffix else "no suffix"
         raise ValueError(f"{path} has {said}; {what} is one of {', '.join(suffixes)}.")
@@ -201,7 +201,7 @@ def check_suffix(path: Path, suffixes: Iterable[str], what: str) -> str:
 
 
 def open_sheet(path: Path, rule: NameRule, separator: str | None = None, decimal: str | None = None) -> Sheet:
-    """Read a table; a rule decides whether the first row holds names, which may repeat or be empty."""
+    """Read a table; ``rule`` decides whether the first row holds names, which may be duplicate or empty."""
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
     try:
@@ -224,8 +224,8 @@ def open_sheet(path: Path, rule: NameRule, separator: str | None = None, decimal
 def _names_in(may_lack: bool, path: Path, where: str, first: list[str]) -> tuple[list[str] | None, list[str]]:
     """Decide whether the first row holds names.
 
-    Whole numbers beside words, or below an empty corner as pandas writes them, may well be names, such as years; a
-    fraction is not.
+    Whole numbers next to words, or next to the empty corner that pandas writes, may be names, such as years; fractions
+    are not.
     """
     numbers = [cell for cell in first if is_number(cell)]
     if not numbers:
@@ -281,8 +281,8 @@ def _read_text(path: Path, rule: NameRule, separator: str | None, decimal: str |
 
 
 def _split_text(path: Path, text: str, separator: str) -> tuple[list[list[str]], list[int]]:
-    """Return the rows of cells, the first stripped, and their line numbers."""
-    # Lines may end as on any system, by a carriage return alone too.
+    """Return the rows of cells, with those of the first row stripped, and their line numbers."""
+    # Lines may end as on any system, even with a single carriage return.
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
     try:
         rows = [(row, reader.line_num) for row in reader if any(cell.strip() for cell in row)]
@@ -300,14 +300,14 @@ def _split_text(path: Path, text: str, separator: str) -> tuple[list[list[str]],
 
 
 def _has_decimal_commas(rows: list[list[str]]) -> bool:
-    """Whether numbers are written with decimal commas, and none with a point."""
+    """Return whether some numbers have decimal commas, and none has a point."""
     cells = [cell for row in rows for cell in row if "," in cell or "." in cell]
     has_points = any("." in cell and is_number(cell) for cell in cells)
     return not has_points and any("," in cell and DECIMAL_COMMA.fullmatch(cell) for cell in cells)
 
 
 def parsed(cells: Sequence[str]) -> Column:
-    """Return floats if every cell is a number or empty, words otherwise."""
+    """Return floats if every cell is a number or empty, otherwise strings."""
     if not any("_" in cell for cell in cells):  # float("1_000") is 1000, but in a file it is more likely a label
         try:
             return np.array(cells, dtype=np.float64)
@@ -321,7 +321,7 @@ def parsed(cells: Sequence[str]) -> Column:
 
 
 def number_in(cell: str) -> float | None:
-    """Return a number, NaN for an empty cell, None for a word."""
+    """Return the number in a cell, NaN for an empty cell, None for any other text."""
     try:
         return float(cell) if "_" not in cell else None
     except ValueError:
@@ -331,7 +331,7 @@ def number_in(cell: str) -> float | None:
 
 
 def is_number(cell: str) -> bool:
-    """Whether a cell holds a number that is not NaN."""
+    """Return whether a cell holds a number that is not NaN."""
     number = number_in(cell)
     return number is not None and not math.isnan(number)
 
@@ -379,7 +379,7 @@ def _read_binary(path: Path, rule: NameRule, separator: str | None, decimal: str
 
 
 def _without_margins(frame: Any) -> Any:
-    """Drop empty rows and unnamed empty columns; names made up by pandas do not count."""
+    """Drop empty rows, and empty columns without a name or with one made up by pandas."""
     unnamed = [bool(re.fullmatch(r"Unnamed: \d+", str(name))) for name in frame.columns]
     kept = [k for k, name in enumerate(frame.columns) if not (unnamed[k] and frame[name].isna().all())]
     names = ["" if unnamed[k] else frame.columns[k] for k in kept]

@@ -1,4 +1,4 @@
-"""Text of a table: how its bytes are decoded, what separates its cells, and decimal commas."""
+"""Decode the text of a table, detect the separator of its cells, and convert decimal commas."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import re
 from pathlib import Path
 
 SEPARATORS = (";", "\t", "|", ",")
-# Lines by which the separator is found.
+# Number of lines used to detect the separator.
 SAMPLE = 20
 DECIMAL_COMMA = re.compile(r"\s*[-+]?(\d{1,3}(\.\d{3})+(,\d+)?|\d*,\d+)([eE][-+]?\d+)?\s*")
 
 
 def separator_of(text: str, decimal: str | None) -> str:
-    """Return the mark that divides the first lines into equally many cells, or one that the first line has.
+    """Return the separator that divides the first lines into the same number of cells, or one in the first line.
 
-    A comma comes last: it may be in names and numbers of a file that semicolons separate.
+    The comma is tried last, because names and numbers in a file with semicolons may contain commas.
     """
     lines = list(itertools.islice((line for line in text.splitlines() if line.strip()), SAMPLE))
     found = [mark for mark in SEPARATORS if mark != decimal and lines and mark in lines[0]]
     for mark in found:
-        with contextlib.suppress(csv.Error):  # of a cell too long, which reading the whole file reports
+        with contextlib.suppress(csv.Error):  # a cell is too long; reading the whole file reports it
             widths = {len(row) for row in csv.reader(lines, delimiter=mark)}
             if len(widths) == 1 and widths != {1}:
                 return mark
@@ -30,9 +30,9 @@ def separator_of(text: str, decimal: str | None) -> str:
 
 
 def decoded(path: Path) -> str:
-    """Return the text of a file in UTF-8 or UTF-16, or say why it is none."""
+    """Return the text of a file in UTF-8 or UTF-16; refuse other content, with an error that says why."""
     content = path.read_bytes()
-    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):  # what spreadsheets write before "Unicode text"
+    if content[:2] in (b"\xff\xfe", b"\xfe\xff"):  # the byte order mark of a spreadsheet's "Unicode text"
         try:
             return content.decode("utf-16")
         except UnicodeDecodeError:
@@ -47,5 +47,5 @@ def decoded(path: Path) -> str:
 
 
 def with_point(cell: str) -> str:
-    """Return a number with a decimal comma, and perhaps points between thousands, with a decimal point."""
+    """Replace a decimal comma by a point, and drop any points between thousands."""
     return cell.replace(".", "").replace(",", ".") if DECIMAL_COMMA.fullmatch(cell) else cell
