@@ -304,10 +304,30 @@ def test_a_users_own_term_is_cached_until_it_is_edited(tmp_path):
     (tmp_path / "penalty.py").write_text(source)
     place = {"NUMBA_CACHE_DIR": tmp_path / "cache"}
     code = OWN.format(folder=str(tmp_path))
+    solve = SOLVE.replace('working_set="random"', "")
+    assert run(solve, ROOT, **place).endswith(" 0")
     assert run(code, tmp_path, **place) == "0 True"
+    assert run(code, tmp_path, **place) == "1 True"
+    # Kernels of the package outlast a term of a module that the next process does not have.
+    assert run(solve, ROOT, **place).endswith(" 1")
     assert run(code, tmp_path, **place) == "1 True"
     (tmp_path / "penalty.py").write_text(source.replace("(-1.0, 0.0, 1.0)", "(1.0, 0.0, -1.0)"))
     assert run(code, tmp_path, **place) == "0 True"
+
+
+@pytest.mark.slow
+@pytest.mark.compiled
+def test_a_term_of_a_script_is_compiled_again_and_leaves_no_files(tmp_path):
+    """Its class is another one in the next process, which could not use what this one compiled."""
+    place = {"NUMBA_CACHE_DIR": tmp_path / "cache"}
+    code = OWN.format(folder=str(ROOT)).replace(
+        "from penalty import CappedL1", (ROOT / "examples" / "own_penalty.py").read_text().split("if __name__")[0]
+    )
+    counts = []
+    for _ in range(2):
+        assert run(code, tmp_path, **place) == "0 True"
+        counts.append(len(list((tmp_path / "cache").rglob("*.nbc"))))
+    assert counts[0] == counts[1]
 
 
 @pytest.mark.slow

@@ -12,6 +12,7 @@ import hashlib
 import inspect
 import pickle
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -38,13 +39,21 @@ class StampedCache(FunctionCache):  # type: ignore[misc]
             source_stamp=locator.get_source_stamp(),
         )
 
-    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
-        return (*super()._index_key(sig, codegen), fingerprint(self._module, sig))
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[str, ...]:
+        # Text alone: reading the index must not import the modules of other users' terms.
+        types, *rest = super()._index_key(sig, codegen)
+        classes = sorted(f"{each.__module__}.{each.__qualname__}" for each in _classes_in(sig))
+        return str(types), *classes, str(rest), fingerprint(self._module, sig)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled function for a signature, or None."""
+        return super().load_overload(sig, target_context) if _are_importable(sig) else None
 
     def _save_overload(self, sig: Any, data: Any) -> None:
         # If the disk is full or read-only, the next process compiles again, but this one must not fail.
-        with contextlib.suppress(OSError):
-            super()._save_overload(sig, data)
+        if _are_importable(sig):
+            with contextlib.suppress(OSError):
+                super()._save_overload(sig, data)
 
 
 class _CheckedFile(IndexDataCacheFile):  # type: ignore[misc]
@@ -114,6 +123,14 @@ def _classes_in(types: Any) -> set[type]:
             found.add(each.instance_class)
         found |= _classes_in(getattr(each, "types", ()))
     return found
+
+
+def _are_importable(types: Any) -> bool:
+    """Return whether another process would find the classes of all NamedTuples; those of a script would be others."""
+    return all(
+        each.__module__ != "__main__" and getattr(sys.modules.get(each.__module__), each.__qualname__, None) is each
+        for each in _classes_in(types)
+    )
 
 
 def _kernel_name(module: str) -> str:
