@@ -86,7 +86,8 @@ class Rules(NamedTuple):
         """Hold up to s coordinates: those that must be held, then those that groups need, then others in order."""
         held = [int(i) for i in np.flatnonzero(self.must)]
         taken = set(held)
-        order = [int(i) for i in order if self._open[i] and not self.must[i]]
+        free = self._open & ~self.must
+        order = order[free[order]].tolist()
         tree = self.u.tree(self.n)
         most = np.append(tree.most[:-1], self.u.c)
         low, high = np.zeros(len(most)), np.zeros(len(most))
