@@ -19,7 +19,7 @@ import scipy.optimize
 import counterpoise as cp
 from conftest import scaled
 from counterpoise import supervision
-from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
+from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT, SPCA
 from counterpoise.solvers.run import Run
 from naive import least_on_box_and_sum
 
@@ -149,6 +149,16 @@ def test_an_optimum_is_binary_however_small_the_penalty(rng):
     assert result.status is cp.Status.OPTIMAL and set(np.abs(result.x)) == {1.0}
     best = min(f.p @ np.array(x) for x in itertools.product((-1.0, 1.0), repeat=6) if sum(x) == 0)
     assert f.p @ result.x == pytest.approx(best)
+
+
+@pytest.mark.parametrize("make", [NNSPCA, SPCA, DCPB1, DCPB2])
+def test_a_callback_that_stops_exchanges_is_named(rng, make):
+    """Also where a stage ends in the slice after which the callback says so."""
+    A, calls = rng.standard_normal((20, 8)), []
+    problem = make(A, 3, 1e3) if make in (NNSPCA, SPCA) else make(A, 0.0, 0, 1e3)
+    result = cp.minimize(problem, method="swap", callback=lambda progress: calls.append(progress) or True)
+    assert result.status is cp.Status.STOPPED_BY_CALLBACK and not result.success and len(calls) == 1
+    assert problem.violation(result.x) <= 1e-12
 
 
 def test_a_callback_that_stops_a_search_is_named(rng):

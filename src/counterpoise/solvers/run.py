@@ -190,6 +190,8 @@ class Run:
         if self.callback is not None:
             progress = Progress(self.done, seconds, self.objective, report.x.copy(), report.gap)
             if self.tell(progress):
+                # A method of several stages must not begin the next one.
+                self.limits.stopped = self.limits.stopped or Status.STOPPED_BY_CALLBACK
                 status = status or Status.STOPPED_BY_CALLBACK
             status = status or self.limits.reached()
         return status

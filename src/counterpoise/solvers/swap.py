@@ -52,6 +52,7 @@ def swap(
         finding the best weights on a support is not a convex problem; if the proof would take too long, the status is
         CERTIFIED. On ``Sphere(signed=True)`` they are a leading eigenvector, and the proof is fast.
     """
+    problem = problem.by_columns
     strategy = serving(problem, "swap")
     run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
     columns = strategy.pool_for(problem)
@@ -68,7 +69,7 @@ def _on_supports(run: Run, supports: Any) -> Result:
     """
     at, claims, supports.limits = run.start, [], run.limits
     report, more = _pairs(run, at)
-    while report.status is Status.CERTIFIED:
+    while report.status is Status.CERTIFIED and run.limits.stopped is None:
         claims.append(_Claim(run.objective, report._replace(x=at.copy()), more))
         report = run.stage(_exchanges(run, supports, at))
         if report.status is not Status.SWAP_OPTIMAL:
@@ -81,6 +82,8 @@ def _on_supports(run: Run, supports: Any) -> Result:
         # Exchanges continue only from an s-sparse point that the pairs have improved, so every round lowers F.
         if run.objective >= reached - run.tolerance or np.count_nonzero(at) > supports.s:
             break
+    if run.limits.stopped is not None:
+        report = report._replace(status=run.limits.stopped)
     if report.status is Status.CERTIFIED:
         claim = report._replace(x=at.copy())
         if proved and run.objective >= reached - run.tolerance and np.count_nonzero(at) <= supports.s:
@@ -129,13 +132,13 @@ def _on_vertices(run: Run, binary: Any) -> Result:
     """Descend, exchange between binary points, descend again; return the better of the two ends."""
     first = run.start
     report, more = pair_stage(run, first)
-    if report.status is not Status.CERTIFIED:
-        return run.finish(report, more)
+    if report.status is not Status.CERTIFIED or run.limits.stopped is not None:
+        return run.finish(report._replace(status=run.limits.stopped or report.status), more)
     claim = _Claim(run.objective, report._replace(x=first.copy()), more)
     x = binary.round(first)
     report = run.stage(lambda trials: Epoch(x, *binary.advance(x)))
-    if report.status is not Status.STATIONARY:
-        return run.finish(report)
+    if report.status is not Status.STATIONARY or run.limits.stopped is not None:
+        return run.finish(report._replace(status=run.limits.stopped or report.status))
     report, more = pair_stage(run, x)
     if report.status is Status.CERTIFIED and run.objective >= claim.objective:
         return run.finish(claim.report, claim.more)
