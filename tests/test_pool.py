@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import counterpoise as cp
 from conftest import scaled
 from counterpoise.kernels import enter, sweep
+from counterpoise.problems import NNSPCA, SPCA
 from counterpoise.registry import pool_for
 from counterpoise.solvers import pool as pools
 from counterpoise.solvers.pool import ArcPool, Pool
@@ -226,6 +227,19 @@ def test_a_search_among_many_columns(rng, small_pools, make, monkeypatch):
     assert result.objective <= descent.objective + 1e-9 * abs(descent.objective)
     assert result.success and (result.x > 0).sum() <= 3 and problem.violation(result.x) < 1e-9
     assert cp.minimize(problem, method="search", max_time=1e-9).nit >= 1
+
+
+@pytest.mark.parametrize("make", [NNSPCA, SPCA])
+def test_exchanges_on_sparse_data_do_not_form_the_gram_matrix(rng, small_pools, make):
+    """Also where a sparse AᵀA is kept for pairs; the dense one of 20 000 columns takes 3 GB."""
+    problem = make(sp.random_array((30, 80), density=0.05, rng=rng, format="csc"), 4, 1e3)
+    problem.f.gram, problem.f.may_keep_sparse = False, True
+    assert problem.f.sparse_Q is not None
+    result = cp.minimize(problem, method="swap")
+    assert result.success and np.count_nonzero(result.x) <= 4
+    found = cp.certify(problem, result.x, level="swap")
+    assert found.swap_gap <= 1e-9 * abs(result.objective)
+    assert "Q" not in problem.f.__dict__ and "Q" not in problem.by_columns.f.__dict__
 
 
 def test_a_method_that_keeps_the_gram_matrix_says_so(rng):

@@ -148,7 +148,8 @@ def certify(
         if k > 2:
             blocks = _block_gap(problem, terms, at, theta, k, whole_number(n_blocks, "n_blocks", 1), seed)
     if level == "swap":
-        own, gain, leaves, enters, bound = swap_gap(problem, at, pool)
+        by_columns = problem.by_columns
+        own, gain, leaves, enters, bound = swap_gap(by_columns, at, pool_for(by_columns))
         blocks |= {"swap_gap": own + gain, "swap_bound": bound}
         blocks["worst_swap"] = (leaves, enters) if enters >= 0 else None
     threshold = exactness_threshold(problem)

@@ -266,6 +266,12 @@ class Problem:
         other.__dict__.pop("_least_size", None)
         return other
 
+    @cached_property
+    def by_columns(self) -> Problem:
+        """The same problem without a sparse AᵀA, which suffices for pairs but not for supports; itself without one."""
+        f = getattr(self.f, "by_columns", self.f)
+        return self if f is self.f else Problem(f, self.h, self.g, self.u, self.constant, self.name)
+
     def require_quadratic(self, method: str) -> None:
         """Refuse an f that is not quadratic, for a method that needs its matrix."""
         if self.f.quadratic is None:

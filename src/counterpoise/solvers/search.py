@@ -97,10 +97,7 @@ def search(
     if max_time is not None and number(max_time, "max_time", 0.0) <= 0.0:
         raise ValueError("max_time is 0; a search needs a positive budget.")
     n_jobs = worker_count(n_jobs)
-    f = getattr(problem.f, "by_columns", problem.f)
-    if f is not problem.f:
-        # A sparse AᵀA suffices for pairs, but supports need a pool.
-        problem = Problem(f, problem.h, problem.g, problem.u, problem.constant, problem.name)
+    problem = problem.by_columns
     run = Run(problem, x0, tol, None, max_time, seed, callback)
     columns = pool_for(problem)
     if columns is not None:
