@@ -69,6 +69,15 @@ def _tracking() -> None:
     cp.certify(tracker.problem_, tracker.coef_, level="swap")
 
 
+def _weights() -> None:
+    """Minimise without g and with a limit on the non-zeros."""
+    A, y = _table()
+    cp.SimplexRegression().fit(A, y)
+    for g in (None, cp.AtMost(3)):
+        problem = cp.Problem(cp.LeastSquares(A, y), cp.Bounds(0.0, 1.0), g, cp.Sum(1.0))
+        cp.certify(problem, cp.minimize(problem, problem.start(0)).x)
+
+
 def _rules() -> None:
     """Fit portfolios with floors, groups and costs."""
     A, y = (values / 100.0 for values in _table())
@@ -152,6 +161,7 @@ def _columns() -> None:
 RECIPES: dict[str, Callable[[], None]] = {
     "tracking": _tracking,
     "rules": _rules,
+    "weights": _weights,
     "signs": _signs,
     "components": _components,
     "columns": _columns,
