@@ -6,10 +6,12 @@ Other f are in :mod:`counterpoise.terms.losses`. Every f has ``quadratic`` (itse
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -255,12 +257,22 @@ def _refuse_scale(f: LeastSquares, most: float) -> None:
 
 
 def _free_memory() -> float:
-    """Return the available memory in bytes, ∞ if unknown."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            return next(1024.0 * float(line.split()[1]) for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        return math.inf
+    """Return the memory in bytes that this process may still take, ∞ if unknown."""
+    free = [math.inf]
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path("/proc/meminfo").read_text("ascii").splitlines()
+        free.append(next(1024.0 * float(line.split()[1]) for line in lines if line.startswith("MemAvailable")))
+    with contextlib.suppress(OSError, ValueError):  # of a container
+        group = Path("/sys/fs/cgroup")
+        free.append(float((group / "memory.max").read_text()) - float((group / "memory.current").read_text()))
+    with contextlib.suppress(ImportError, OSError, ValueError):  # of ulimit -v; there is none on Windows
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if most != resource.RLIM_INFINITY:
+            pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
+            free.append(float(most - pages * resource.getpagesize()))
+    return min(free)
 
 
 class Quadratic(QuadraticTerm):
