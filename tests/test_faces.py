@@ -177,3 +177,37 @@ def test_trackers_of_all_names_end_at_the_minimum(rng):
     assert tracker.result_.status is cp.Status.OPTIMAL
     dense = naive.least_squares_on_simplex(returns, index)
     assert tracker.result_.objective <= 0.5 * float(((returns @ dense - index) ** 2).sum()) + 1e-12
+
+
+def test_the_dense_minimum_is_the_answer_with_costs_and_losses(rng):
+    """Repairing the sum moves x by rounding; a proof for the point before was thrown away."""
+    A = rng.standard_normal((30, 60))
+    y = A @ rng.dirichlet(np.ones(60)) + 0.1 * rng.standard_normal(30)
+    before = rng.dirichlet(np.ones(60))
+    for f in (cp.LeastSquares(A, y), cp.Huber(A, y, 0.1)):
+        for h in (cp.Bounds(0, 1), cp.Bounds(0, 1) + cp.AbsoluteDeviation(before, 0.01)):
+            result = cp.minimize(cp.Problem(f, h, cp.AtMost(60), cp.Sum(1)), method="search", work=4)
+            assert result.status is cp.Status.OPTIMAL and result.convex_gap <= result.tolerance
+
+            def F(x, f=f, h=h):
+                z = A @ x - y
+                huber = np.where(np.abs(z) <= 0.1, 0.5 * z * z, 0.1 * np.abs(z) - 0.005)
+                fit = (0.5 * z * z).sum() if isinstance(f, cp.LeastSquares) else huber.sum()
+                return fit + (0.0 if isinstance(h, cp.Bounds) else 0.01 * np.abs(x - before).sum())
+
+            assert result.objective == pytest.approx(F(result.x), rel=1e-12)
+            # F is convex: no point between this one and any other is lower.
+            for _ in range(300):
+                other = rng.dirichlet(np.full(60, rng.choice([0.05, 1.0])))
+                for t in (1e-3, 1e-2, 0.1, 1.0):
+                    assert F(result.x + t * (other - result.x)) >= result.objective - result.tolerance
+
+
+@pytest.mark.compiled
+def test_more_than_three_thousand_columns_of_few_rows_end_at_the_minimum(rng):
+    A = rng.standard_normal((20, 3200))
+    for y in (A[:, :30] @ rng.dirichlet(np.ones(30)), rng.standard_normal(20)):
+        result = cp.minimize(cp.Problem(cp.LeastSquares(A, y), cp.Bounds(0, 1), u=cp.Sum(1)))
+        least = 0.5 * float(((A @ naive.least_squares_on_simplex(A, y) - y) ** 2).sum())
+        assert result.status is cp.Status.CERTIFIED and result.convex_gap <= result.tolerance
+        assert result.objective <= least + 1e-9

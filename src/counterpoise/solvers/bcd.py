@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -31,8 +32,9 @@ RULES = {
 }
 
 
-# Up to this many coordinates a convex problem begins with Newton steps on faces; with more, pairs find the face sooner.
-SMALL = 1000
+# Up to this many coordinates a convex problem begins with Newton steps on faces; with more, pairs find the face sooner,
+# unless there are so few rows that a minimiser holds few coordinates.
+SMALL, FEW_ROWS = 1000, 500
 IDLE_BLOCKS = 10
 SUBPROBLEMS = {"nested": block.NESTED, "linearised": block.LINEARISED}
 
@@ -61,9 +63,9 @@ def bcd_g(
 
     Because pairs may need very many steps, Newton steps over several coordinates are also taken. On ``Sum`` with a
     quadratic convex f these are steps on the face of x: after some iterations, and when no pair gains any more; at the
-    very beginning if F is convex over all coordinates, n is at most 1000 and there is no x0. With another
-    ``working_set`` or θ > 0 they are taken at the end, or after 50 000 iterations. On ``Sphere`` they are taken after
-    4096 iterations.
+    very beginning if F is convex over all coordinates, n is at most 1000 or A has few rows, and there is no x0. With
+    another ``working_set`` or θ > 0 they are taken at the end, or after 50 000 iterations. On ``Sphere`` they are taken
+    after 4096 iterations.
 
     Parameters
     ----------
@@ -102,10 +104,16 @@ def bcd_g(
     columns = pool_for(problem) if working_set is None else None
     if columns is not None:
         return pooled(run, columns, _on_pool(theta, run.tol, seed), x0 is not None, Status.CERTIFIED)
-    begins = x0 is None and working_set is None and theta == 0.0 and max_iter is None and problem.n <= SMALL
-    if begins and is_convex(problem):
+    begins = x0 is None and working_set is None and theta == 0.0 and max_iter is None
+    if begins and (problem.n <= SMALL or _holds_few(problem)) and is_convex(problem):
         faces.settle_from_vertex(problem, run.start, run.tol, run.limits)
     return run.finish(*pair_stage(run, run.start, theta, "hybrid" if working_set is None else working_set))
+
+
+def _holds_few(problem: Problem) -> bool:
+    """Return whether a minimiser of a convex F has few non-zeros: at most one more than A has rows."""
+    f, h = problem.f, problem.separable
+    return bool(f.gram and getattr(f, "m", math.inf) <= FEW_ROWS and not h.bend.any() and len(h.centre) == 0)
 
 
 def pair_stage(run: Run, x: Vector, theta: float = 0.0, working_set: Any = "hybrid") -> tuple[Epoch, dict[str, Any]]:

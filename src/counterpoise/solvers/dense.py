@@ -30,17 +30,22 @@ def dense_answer(run: Run, exact: Any) -> Result | None:
         return None
     limits = Limits(None if run.max_time is None else SHARE * run.limits.left(), run.limits)
     relaxed, x = problem.variant(s=problem.n), np.zeros(problem.n)
-    if not faces.settle_from_vertex(relaxed, x, run.tol, limits):
+    if problem.f.quadratic is None:
+        x = bcd_g(relaxed, tol=run.tol, max_time=None if run.max_time is None else limits.left(), seed=run.seed).x
+    elif not faces.settle_from_vertex(relaxed, x, run.tol, limits):
         return None
     exact.dense = x
     if np.count_nonzero(x) > problem.g.s or not problem.is_feasible(x):
         return None
-    gap, (objective, noise) = convex_gap(relaxed, x), run.measure(x)
-    pair_gap = exact.pair_gap(x)
+    pair_gap = exact.pair_gap(x) if problem.f.quadratic is not None else None
     if pair_gap is None:
         left = None if run.max_time is None else run.limits.left()
         last = bcd_g(problem, x, tol=run.tol, max_time=left, seed=run.seed)
-        pair_gap = last.cws_gap if last.status is Status.CERTIFIED and np.array_equal(last.x, x) else np.inf
+        # It repairs the sum of x, which may move x by rounding.
+        x, pair_gap = last.x, last.cws_gap if last.status is Status.CERTIFIED else np.inf
+    if np.count_nonzero(x) > problem.g.s:
+        return None
+    gap, (objective, noise) = convex_gap(relaxed, x), run.measure(x)
     if gap is None or max(gap, pair_gap) > run.tol * abs(objective) + noise:
         return None
     end = Epoch(x, 1, 1, Status.OPTIMAL, pair_gap)
@@ -50,8 +55,8 @@ def dense_answer(run: Run, exact: Any) -> Result | None:
 def _has_dense_minimum(problem: Problem) -> bool:
     """Return whether F is convex without the limit, and the limit so large that the minimum may satisfy it."""
     s, h = getattr(problem.g, "s", None), problem.separable
-    if s is None or ONE_IN * s < problem.n or problem.n > faces.LARGEST_FACE:
+    if s is None or ONE_IN * s < problem.n or (problem.n > faces.LARGEST_FACE and not problem.f.gram):
         return False
-    if not problem.u.is_line or problem.f.quadratic is None or is_gapped(h) or bool((h.lo < 0.0).any()):
+    if not problem.u.is_line or is_gapped(h) or bool((h.lo < 0.0).any()):
         return False
     return bool(problem.f.is_convex)

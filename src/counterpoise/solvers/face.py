@@ -16,12 +16,15 @@ from counterpoise.problem import Problem
 from counterpoise.supervision import Limits
 from counterpoise.terms.separable import bends, one_sided_slopes, take
 
-# Added to the diagonal, relative to its largest entry, so that a singular Q_FF still gives a step.
-RIDGE = 1e-12
+# Added to the diagonal, relative to each entry, so that a singular Q_FF still gives a step; entries below the second
+# number, relative to the largest, count as that.
+RIDGE, LEAST_ENTRY = 1e-12, 1e-24
 # The number of pair steps in a round of :meth:`Face.free_pairs`: at least, and per free coordinate.
 FREED, FREED_EACH = 16, 0.125
 # The most coordinates fixed before Q_FF is factored again, and the most factorisations, besides one per coordinate.
 MOST_FIXED, MOST_FACTORS = 48, 8
+# The largest Q_FF that is factored.
+LARGEST_FACTOR = 3000
 # Rounds in which a step is changed to meet several walls.
 PROJECTIONS = 12
 # If the best length along a step is below this, rounding has spoiled the factor, and it is not used again.
@@ -68,7 +71,7 @@ class Face:
             if limits.reached():
                 return
             free = np.flatnonzero(~(self.walls == self.z).any(axis=0))
-            factor = self._factor(free) if len(free) > 1 else None
+            factor = self._factor(free) if 1 < len(free) <= LARGEST_FACTOR else None
             if factor is None:
                 return
             before = self.z[free]
@@ -217,7 +220,8 @@ class _Factor:
         _, self.cell = np.unique(cell, return_inverse=True)
         self.cells = int(self.cell.max()) + 1
         raised = H.copy()
-        raised[np.diag_indices(len(H))] += RIDGE * float(np.abs(np.diag(H)).max()) + 1e-300
+        entries = np.abs(np.diag(H))
+        raised[np.diag_indices(len(H))] += RIDGE * np.maximum(entries, LEAST_ENTRY * float(entries.max())) + 1e-300
         # The transpose of a row-major symmetric matrix is the same matrix in column-major order: LAPACK need not copy.
         self.factor, info = lapack.dpotrf(raised.T, lower=1, overwrite_a=1, clean=0)
         self.active, self.fixed = np.ones(len(H), dtype=np.bool_), np.zeros(0, dtype=np.int64)

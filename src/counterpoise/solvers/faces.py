@@ -174,7 +174,9 @@ def _face(problem: Problem, x: Vector, held: bool = False, target: float = 0.0) 
         room = float(problem.g.s - np.count_nonzero(x))
         if room > 0 and not held:
             members = np.flatnonzero((x != 0.0) | (h.floor <= h.lo))
-    return Face(problem, x, members, room, target) if 2 <= len(members) <= LARGEST_FACE else None
+    # With AᵀA nothing but the free coordinates is factored; see Face.
+    too_many = len(members) > LARGEST_FACE and not problem.f.gram
+    return Face(problem, x, members, room, target) if len(members) > 1 and not too_many else None
 
 
 def _round(face: Face, x: Vector, limits: Limits) -> bool:
@@ -291,6 +293,8 @@ def _lowest_between(problem: Problem, x: Vector, end: Vector, tilt: float = 0.0)
 def turn(problem: Problem, x: Vector, tolerance: float, limits: Limits) -> None:
     """Lower F in place by Newton steps over the non-zeros of a point on the sphere, which keep their signs.
 
+    Where F is smooth at 0 the steps are over all coordinates, which may change their signs.
+
     The steps and their damping are those of :func:`counterpoise.kernels.programs.newton_steps`, with g replaced by its
     tangent, which lies above it. A step is accepted if it lowers F by more than ``tolerance``. If f is a loss, its
     curvature may change along the step, which is halved until it lowers F by a fraction of its linear decrease.
@@ -298,8 +302,9 @@ def turn(problem: Problem, x: Vector, tolerance: float, limits: Limits) -> None:
     objective, damping = problem.objective(x), 0.0
     first, factor, most = DAMPINGS
     halvings, enough = (0, 0.0) if problem.f.quadratic is not None else (HALVINGS, ENOUGH)
+    is_smooth = problem.u.signed and problem.g.lam == 0.0 and len(problem.separable.centre) == 0
     for _ in range(TURNS):
-        free = np.flatnonzero(x)
+        free = np.arange(problem.n) if is_smooth else np.flatnonzero(x)
         if len(free) < 2 or len(free) > LARGEST_TURN or limits.reached():
             return
         side = np.where(x[free] < 0.0, -1.0, 1.0)
@@ -313,7 +318,7 @@ def turn(problem: Problem, x: Vector, tolerance: float, limits: Limits) -> None:
                 promise = float(step @ (nu * z - slope))  # linear decrease, twice that of the model for a whole step
                 for share in 0.5 ** np.arange(halvings + 1):
                     trial = x.copy()
-                    trial[free] = side * _turned(z, share * step) + 0.0  # −0 becomes 0
+                    trial[free] = side * _turned(z, share * step, is_smooth) + 0.0  # −0 becomes 0
                     if problem.objective(trial) < objective - max(tolerance, enough * share * promise):
                         found = trial
                         break
@@ -352,8 +357,11 @@ def _turning_step(H: Vector, slope: Vector, z: Vector, nu: float, damping: float
     return step if np.isfinite(step).all() else None
 
 
-def _turned(z: Vector, step: Vector) -> Vector:
-    """Return z + t·step, scaled to the length of z, with the largest t ≤ 1 that keeps it ≥ 0."""
+def _turned(z: Vector, step: Vector, may_change_sign: bool) -> Vector:
+    """Return z + t·step, scaled to the length of z, with t = 1 or the largest t ≤ 1 that keeps it ≥ 0."""
+    if may_change_sign:
+        whole: Vector = z + step
+        return whole * (np.linalg.norm(z) / np.linalg.norm(whole))
     with np.errstate(divide="ignore", invalid="ignore"):
         room = np.where(step < 0.0, -z / step, np.inf)
     blocking = int(np.argmin(room))
