@@ -360,19 +360,24 @@ def test_the_clock_is_looked_at_between_blocks(rng, monkeypatch, n_draws, n_jobs
 
 
 @pytest.mark.parametrize("n_jobs", [None, 2])
-def test_ctrl_c_ends_all_workers(rng, monkeypatch, n_jobs):
+@pytest.mark.parametrize(("call", "draws"), [(1, 1), (200, 1), (1000, 20)])
+def test_ctrl_c_ends_all_workers_and_keeps_the_best_split(rng, monkeypatch, n_jobs, call, draws):
     X, calls = rng.standard_normal((60, 3)), []
     divide = exchanges.Groups._divide
 
     def pressed(self, *rest):
         calls.append(1)
-        if len(calls) == 7:
+        if len(calls) == call:
             raise KeyboardInterrupt
         return divide(self, *rest)
 
     monkeypatch.setattr(exchanges.Groups, "_divide", pressed)
-    with pytest.raises(KeyboardInterrupt):
-        balanced_split(X, 30, work=10**6, n_jobs=n_jobs, random_state=0)
+    # Before the first batch there is nothing to keep.
+    expected = pytest.raises(KeyboardInterrupt) if call == 1 else pytest.warns(UserWarning, match="was interrupted")
+    with expected:
+        split = balanced_split(X, 30, n_draws=draws, work=10**6, n_jobs=n_jobs, random_state=0)
+        assert np.bincount(split.labels).tolist() == [30, 30] and len(split.draws) == draws
+        assert split.is_better_than_random
     for thread in threading.enumerate():
         if thread.name.startswith("ThreadPool"):
             thread.join(60.0)

@@ -112,9 +112,10 @@ class Fit:
             self.tasks.end()
             self._tell(results[-1].objective, V[:, -1], results[-1].cws_gap)
             if results[-1].status is Status.INTERRUPTED or self.pressed:
-                if k + 1 < len(self.plan.sizes):
-                    raise KeyboardInterrupt
-                self.interrupted = True
+                if warm is not None and k + 1 < len(self.plan.sizes):
+                    raise KeyboardInterrupt  # those to start from are complete, and kept
+                self.interrupted, self.plan = True, self.plan._replace(sizes=self.plan.sizes[: k + 1])
+                break
         return V, results
 
     def _next(self, C: Covariance, V: Matrix, s: int, x0: Matrix | None) -> Result:

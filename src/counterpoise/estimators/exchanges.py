@@ -355,7 +355,8 @@ def _distinct(groups: Groups, found: list[Found]) -> list[Found]:
 def _batches(job: Callable[[int], Found], budget: Budget, size: int) -> Iterator[list[Found]]:
     """Yield the results of jobs 0, 1, … in batches until the work is done or time is up; report each batch.
 
-    If time runs out within a batch, only jobs already begun are included; the first batch has at least one.
+    If time runs out within a batch, only jobs already begun are included; the first batch has at least one. After it
+    Ctrl-C ends the batches as a time limit does.
     """
     clock, done = working_seconds(), 0
     best: list[Found] = []
@@ -381,9 +382,10 @@ def _batches(job: Callable[[int], Found], budget: Budget, size: int) -> Iterator
                 yield batch
                 if budget.is_over():
                     return
-        except BaseException:  # Ctrl-C: running jobs check the budget and end soon
+        except BaseException as error:  # running jobs check the budget and end soon
             budget.limits.stopped = Status.INTERRUPTED
-            raise
+            if not (isinstance(error, KeyboardInterrupt) and done):
+                raise
         finally:
             window.close()
 

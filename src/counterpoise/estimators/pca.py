@@ -104,7 +104,7 @@ class SparsePCA(
         Rows of length 1, in the precision of X, with signs chosen so that the sum of the loadings is positive; if it is
         0, so that the loading of largest absolute value is.
     n_components_ : int
-        Fewer than ``n_components`` if fewer explain all variance.
+        Fewer than ``n_components`` if fewer explain all variance, or if Ctrl-C ended the fit.
     explained_variance_ : array of length n_components_
         The part of each score's variance that previous scores do not explain. The sum is the variance explained by all
         scores together.
@@ -128,8 +128,8 @@ class SparsePCA(
         The result for each component, with its status and ``cws_gap``, which covers the columns of the pool (see
         Notes). The result is for the component given all others after backfitting, otherwise given the previous ones;
         −2·objective is the variance that it adds to these. STATIONARY after backfitting means that the component's own
-        variance could be raised, as a rule at the expense of the total; see the message. Once all components have been
-        found, Ctrl-C keeps the best so far, with a warning; before that it raises KeyboardInterrupt.
+        variance could be raised, as a rule at the expense of the total; see the message. Ctrl-C ends a fit with the
+        components found so far, and a warning.
     n_iter_ : int
         Number of backfitting rounds.
     n_features_in_ : int
@@ -214,7 +214,7 @@ class SparsePCA(
         warn_if_interrupted(found.results, 2 + FRAMES)
         self._keep(found, data, dtype)
         tasks.finish(fitted=True)
-        if len(found.sizes) < len(plan.sizes):
+        if len(found.sizes) < len(plan.sizes) and not fit.interrupted:
             count = len(found.sizes)
             leave = "component leaves" if count == 1 else "components leave"
             warnings.warn(
@@ -275,7 +275,10 @@ class SparsePCA(
             plan = plan._replace(sizes=plan.sizes[: warm.shape[1]])
         fit = Fit(plan, Tasks.silent())
         with noting_interrupts() as fit.pressed:
-            return fit_components(data, fit, warm)
+            found = fit_components(data, fit, warm)
+        if len(fit.plan.sizes) < len(plan.sizes) and fit.interrupted:
+            raise KeyboardInterrupt  # a number of loadings without all its components is left out of a path
+        return found
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return the share of the variance of X about ``mean_`` that lies in the span of the components.

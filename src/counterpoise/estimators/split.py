@@ -100,7 +100,7 @@ def balanced_split(
         How many local searches to run; by default 64 for one split, or two per draw.
     max_time : float, optional
         Time limit in seconds for these searches; any still running are cut short, and missing draws are provided by
-        exchanges. Ctrl-C raises KeyboardInterrupt.
+        exchanges. Ctrl-C does the same, with a warning.
     random_state : int, numpy Generator or None
         None draws a seed, which is stored in ``Split.seed``.
     n_jobs : int, optional
@@ -141,16 +141,19 @@ def balanced_split(
     if not links.any:
         _check_draws(n_draws, groups)
     seed = int(rng.integers(2**31))
+    budget = Budget(work or (STARTS_PER_DRAW * n_draws if n_draws > 1 else DEFAULT_WORK), max_time, seed, n_jobs)
     if n_draws > 1:
-        found = gather_groups(groups, n_draws, Budget(work or STARTS_PER_DRAW * n_draws, max_time, seed, n_jobs))
+        found = gather_groups(groups, n_draws, budget)
         if len(found) < n_draws:
             raise ValueError(
                 f"n_draws is {n_draws}, but only {len(found)} splits were found that keep together and apart; ask for "
                 "fewer, or for more work."
             )
     else:
-        near = search_groups(groups, Budget(work or DEFAULT_WORK, max_time, seed, n_jobs))
+        near = search_groups(groups, budget)
         found = [min(near, key=lambda each: groups.largest_difference(each.labels))]
+    if budget.limits.stopped is not None:
+        warnings.warn("The search was interrupted; what it found so far is returned.", UserWarning, stacklevel=2)
     drawn = int(rng.integers(len(found)))
     at_random = _at_random(groups, links, parts)
     labels: Any = found[drawn].labels[links.blocks]
