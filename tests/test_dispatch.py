@@ -227,7 +227,9 @@ def test_a_constraint_that_lacks_a_body_is_refused_by_name():
             return z
 
     f = cp.LeastSquares(np.eye(3), np.ones(3))
-    with pytest.raises(TypeError, match="Bare has no kernel"):
+    with pytest.raises(
+        TypeError, match=r"^u is of type Bare without kernel\(h\); it must be Sum\(c\), Sphere\(\) or a"
+    ):
         cp.Problem(f, u=Bare())
 
     class Term(NamedTuple):
@@ -240,8 +242,123 @@ def test_a_constraint_that_lacks_a_body_is_refused_by_name():
     class Other(cp.Sum):
         pass
 
-    with pytest.raises(TypeError, match="u is of type Other, a subclass of Sum, whose pair steps would ignore"):
+    with pytest.raises(TypeError, match="u is of type Other, a subclass of Sum; steps would ignore what it overrides"):
         cp.Problem(f, cp.Bounds(0, 1), u=Other(1))
+
+
+COMPLETE = {
+    "lam": 1.0,
+    "value": lambda self, x: 0.0,
+    "subgradient": lambda self, x, slope: 0.0 * x,
+    "kernel": lambda self, lo, hi: ConcaveQuadratic(self.lam),
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"lam": None},
+            r"^g is of type Own without lam; it must be AtMost, TopSum, Norm2, ConcaveQuadratic or a term ",
+        ),
+        ({"lam": "much"}, r"^lam of Own is 'much'; it must be a number"),
+        (
+            {"value": None},
+            r"^g is of type Own without value\(x\); .* with lam, value\(x\), subgradient\(x, slope\) and k",
+        ),
+        ({"subgradient": None}, r"^g is of type Own without subgradient\(x, slope\); it must be"),
+        ({"kernel": None}, r"^g is of type Own without kernel\(lo, hi\); it must be"),
+        ({"value": 3.0}, r"^g is of type Own without value\(x\); it must be"),
+        ({"value": lambda self: 0.0}, r"^g is of type Own, whose value cannot be called as value\(x\)\.$"),
+        (
+            {"violation": lambda self, x: 0.0},
+            r"^g is of type Own, which has violation but not free; a g with violation ",
+        ),
+    ],
+)
+def test_a_penalty_that_lacks_a_part_is_refused_by_name(changes, sentence):
+    def problem(parts):
+        g = type("Own", (), {name: part for name, part in parts.items() if part is not None})()
+        return cp.Problem(cp.LeastSquares(np.eye(3), np.ones(3)), cp.Bounds(0, 1), g, cp.Sum(1))
+
+    assert problem(COMPLETE).n == 3
+    with pytest.raises(TypeError, match=sentence):
+        problem(COMPLETE | changes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"), [(cp.TopSum, (2, 1.0)), (cp.AtMost, (2,)), (cp.Norm2, (1.0,)), (cp.ConcaveQuadratic, (1.0,))]
+)
+def test_a_subclass_of_a_penalty_is_refused(kind, arguments):
+    """Its value would be another than that which steps know."""
+
+    class Other(kind):
+        def value(self, x):
+            return 7.0
+
+    with pytest.raises(
+        TypeError, match=f"^g is of type Other, a subclass of {kind.__name__}; steps would ignore what it"
+    ):
+        cp.Problem(cp.LeastSquares(np.eye(3), np.ones(3)), cp.Bounds(0, 1), Other(*arguments), cp.Sum(1))
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda f, h, u: cp.Problem(cp.LeastSquares, h, None, u), r"^f is the class LeastSquares; give an instance"),
+        (
+            lambda f, h, u: cp.Problem(f, cp.Bounds, None, u),
+            r"^h is the class Bounds; give an instance of it, such as Bo",
+        ),
+        (
+            lambda f, h, u: cp.Problem(f, h, cp.AtMost, u),
+            r"^g is the class AtMost; give an instance of it, such as AtM",
+        ),
+        (lambda f, h, u: cp.Problem(f, h, None, cp.Sum), r"^u is the class Sum; give an instance of it, such as Sum\("),
+        (
+            lambda f, h, u: cp.Loss(load_example("own_loss", "LogCosh"), np.eye(3)),
+            r"^phi is the class LogCosh; give an",
+        ),
+    ],
+)
+def test_a_class_in_place_of_an_instance_is_refused(make, sentence):
+    with pytest.raises(TypeError, match=sentence):
+        make(cp.LeastSquares(np.eye(3), np.ones(3)), cp.Bounds(0, 1), cp.Sum(1))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "sentence"),
+    [
+        (lambda self, n: None, r"^Own\.pieces\(n\) returned a NoneType; it must return counterpoise\.Pieces\.$"),
+        (lambda self, n: (0, 1), r"^Own\.pieces\(n\) returned a tuple; it must"),
+        (lambda self, n: cp.Bounds(0, 1), r"^Own\.pieces\(n\) returned a Bounds; it must"),
+        (lambda self: cp.Pieces(0, 1), r"^h is of type Own, whose pieces cannot be called as pieces\(n\)\.$"),
+    ],
+)
+def test_a_separable_term_without_pieces_is_refused(pieces, sentence):
+    h = type("Own", (cp.SeparableTerm,), {"pieces": pieces})()
+    with pytest.raises(TypeError, match=sentence):
+        cp.Problem(cp.LeastSquares(np.eye(3), np.ones(3)), h + cp.Bounds(0, 1), u=cp.Sum(1))
+
+
+def test_a_constraint_that_says_what_it_is_not_is_refused():
+    """``is_line`` is a promise that certificates and steps on faces use."""
+    Ellipsoid, f = load_example("own_constraint", "Ellipsoid"), cp.LeastSquares(np.eye(3), np.ones(3))
+
+    def problem(**parts):
+        return cp.Problem(f, cp.Bounds(0, np.inf), u=type("Own", (Ellipsoid,), parts)(np.ones(3)))
+
+    assert problem().n == 3
+    with pytest.raises(
+        TypeError, match=r"^u is of type Own, which has is_line but not c; a u with is_line needs c and t"
+    ):
+        problem(is_line=True)
+    with pytest.raises(
+        TypeError, match=r"^u is of type Own, which has is_line but not tree\(n\); a u with is_line needs"
+    ):
+        problem(is_line=True, c=1.0)
+    with pytest.raises(TypeError, match=r"^u is of type Own, which has signed but not shrink\(z, h\); a u with signed"):
+        problem(signed=True)
 
 
 def test_the_examples_are_short():

@@ -318,25 +318,24 @@ def exactness_threshold(problem: Problem, theta: float = 0.0) -> float | None:
 
 def check_blocks(problem: Problem) -> None:
     """Refuse what block steps do not know."""
-    kernel_type = type(problem.g.kernel(problem.separable.lo, problem.separable.hi))
-    if not has_body(block_states.propose, kernel_type):
-        raise TypeError(
-            f"{type(problem.g).__name__} has no block step: register bodies of `concave_change` and `propose` "
-            f"for {kernel_type.__name__} with counterpoise.kernels.dispatch.implements."
-        )
-    if len(problem.separable.centre) and not problem.u.signed:
-        raise ValueError("block steps take no AbsoluteDeviation: its kinks would cut the block; use bcd-g with k = 2.")
-    if is_gapped(problem.separable):
-        raise ValueError("block steps take no SemiContinuous: a block would have a state for every zero; use bcd-g.")
-    if problem.u.groups:
-        raise ValueError("block steps take no limits of groups, which would cut the block; use bcd-g with k = 2.")
-    u_type = type(problem.u.kernel(problem.separable))
-    for needed in (block_states.solve_state, block_states.stays):
-        if not has_body(needed, u_type):
+    g, u, h = problem.g, problem.u, problem.separable
+    for term, kernel_type, needed in (
+        (g, type(g.kernel(h.lo, h.hi)), block_states.concave_change),
+        (g, type(g.kernel(h.lo, h.hi)), block_states.propose),
+        (u, type(u.kernel(h)), block_states.solve_state),
+        (u, type(u.kernel(h)), block_states.stays),
+    ):
+        if not has_body(needed, kernel_type):
             raise TypeError(
-                f"{type(problem.u).__name__} has no block step: register a body of `{needed.__name__}` for "
-                f"{u_type.__name__} with counterpoise.kernels.dispatch.implements."
+                f"{type(term).__name__} has no block step: register a body of `{needed.__name__}` for "
+                f"{kernel_type.__name__} with counterpoise.kernels.dispatch.implements."
             )
+    if len(h.centre) and not u.signed:
+        raise ValueError("block steps take no AbsoluteDeviation: its kinks would cut the block; use bcd-g with k = 2.")
+    if is_gapped(h):
+        raise ValueError("block steps take no SemiContinuous: a block would have a state for every zero; use bcd-g.")
+    if u.groups:
+        raise ValueError("block steps take no limits of groups, which would cut the block; use bcd-g with k = 2.")
 
 
 def check_enumeration(problem: Problem, k: int) -> None:

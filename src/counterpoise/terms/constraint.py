@@ -13,6 +13,7 @@ from counterpoise.kernels.arc import Arc
 from counterpoise.kernels.line import GroupedLine, Line
 from counterpoise.kernels.separable import Separable
 from counterpoise.terms.groups import Group, Tree, with_limits
+from counterpoise.terms.required import require
 from counterpoise.terms.separable import take
 
 
@@ -24,11 +25,12 @@ class Constraint:
     make scans faster, those of ``solve_state`` and ``stays`` allow blocks. See :mod:`counterpoise.kernels.pair`.
     """
 
-    # The verb of g that the pair step calls (without one there is no g); whether u is a sum, with its groups.
+    # The verb of g that the pair step calls (without one there is no g); whether u is 1ᵀx = c, which takes ``c`` and
+    # ``tree(n)``, and its groups.
     step_verb: Any = None
     is_line = is_sphere = False
     weights: Vector | None = None
-    # Whether points have signs and h kinks at 0 alone, so that steps on all coordinates at once may shrink towards 0.
+    # Whether points have signs and h kinks at 0 alone: steps on all coordinates at once then call ``shrink(z, h)``.
     signed = False
     groups: tuple[Group, ...] = ()
 
@@ -68,7 +70,7 @@ class Sum(Constraint):
     """
 
     step_verb = concave.minimise_on_line
-    is_line = True
+    is_known = is_line = True
 
     def __init__(self, c: float = 1.0, weights: Any = None) -> None:
         self.c = number(c, "c", most=LARGEST)
@@ -254,7 +256,7 @@ class Sphere(Constraint):
     """
 
     step_verb = concave.minimise_on_arc
-    is_sphere = True
+    is_known = is_sphere = True
 
     def __init__(self, signed: bool = False) -> None:
         self.signed = flag(signed, "signed")
@@ -355,22 +357,6 @@ def _sum_of_others(bounds: Vector) -> Vector:
 
 
 def as_constraint(u: Any) -> Any:
-    """Return u; refuse what has no pair step, naming what it lacks."""
-    if type(u) in (Sum, Sphere):
-        return u
-    if not isinstance(u, Constraint):
-        raise TypeError(
-            f"u is of type {type(u).__name__}; it must be Sum(c), Sphere(), or a subclass of "
-            "counterpoise.Constraint with kernel, violation and project."
-        )
-    if isinstance(u, Sum | Sphere):
-        raise TypeError(
-            f"u is of type {type(u).__name__}, a subclass of {type(u).__mro__[1].__name__}, whose pair steps would "
-            "ignore what it overrides; derive it from counterpoise.Constraint."
-        )
-    lacking = [
-        name for name in ("kernel", "violation", "project") if getattr(type(u), name) is getattr(Constraint, name)
-    ]
-    if lacking:
-        raise TypeError(f"{type(u).__name__} has no {' and no '.join(lacking)}, which every constraint needs.")
+    """Return u; refuse what lacks a part that runs and certificates need, naming it."""
+    require(u, "u", Constraint)
     return u

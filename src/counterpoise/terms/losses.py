@@ -20,6 +20,7 @@ import numpy as np
 
 from counterpoise.checks import LARGEST, Vector, matrix, number, vector
 from counterpoise.terms.columns import DataTerm
+from counterpoise.terms.required import require
 from counterpoise.terms.smooth import LeastSquares
 
 # The least share of the bound that a model adds to the local curvatures, so that it is a least squares problem.
@@ -171,12 +172,8 @@ def _check_loss(phi: ScalarLoss, y: Vector) -> None:
 
     0 ≤ φ(z + e) − φ(z) − φ′(z)e ≤ ½Le² for all z and e is convexity and the upper bound at once.
     """
+    require(phi, "phi")
     name = type(phi).__name__
-    missing = [part for part in ("value", "slope", "curvature", "bound") if not hasattr(phi, part)]
-    if missing:
-        raise TypeError(
-            f"phi is a {name} without {missing[0]}; a loss has value(z), slope(z), curvature(z) and a number bound."
-        )
     bound = number(phi.bound, f"the bound of {name}", 0.0, LARGEST)
     if bound == 0.0:
         raise ValueError(f"the bound of {name} is 0; it must be positive, with φ″ at most as large.")
@@ -211,7 +208,13 @@ def _bounded(phi: ScalarLoss, curvature: Vector) -> Vector:
 
 
 def _called(phi: ScalarLoss, part: str, z: Vector) -> Vector:
-    return vector(getattr(phi, part)(z), f"{type(phi).__name__}.{part}(z)", len(z))
+    """Return one of the functions of a loss at z; refuse one that takes numbers only."""
+    name = f"{type(phi).__name__}.{part}(z)"
+    try:
+        values = getattr(phi, part)(z)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} fails for a vector z: {error} Write it with NumPy functions.") from error
+    return vector(values, name, len(z))
 
 
 class _HuberLoss:
