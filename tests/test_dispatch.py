@@ -16,6 +16,7 @@ import pytest
 from scipy.optimize import minimize as scipy_minimize
 
 import counterpoise as cp
+import counterpoise.plotting
 from conftest import scaled
 from counterpoise.kernels import cache
 from counterpoise.kernels.cache import fingerprint
@@ -159,7 +160,7 @@ def test_an_own_penalty_may_have_an_s_that_is_no_number_of_non_zeros():
     CappedL1 = load_example()
 
     class Named(CappedL1):
-        s = 5
+        s = 2.5
 
         def kernel(self, lo, hi):
             return CappedL1(*self)
@@ -168,6 +169,9 @@ def test_an_own_penalty_may_have_an_s_that_is_no_number_of_non_zeros():
     certificate = cp.certify(problem, [4.0, 4.0, 0.0])
     assert certificate.cws_gap == pytest.approx(1.25)
     assert certificate.convex_gap is None
+    assert problem.free is None and problem.most_nonzeros == 3
+    pytest.importorskip("matplotlib")
+    assert cp.plotting.plot_pair(problem, [4.0, 4.0, 0.0], 0, 1).get_title("left") == "F falls by 1.25"
 
 
 def test_the_examples_own_pieces_are_its_formula(rng):

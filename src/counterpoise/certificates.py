@@ -206,18 +206,17 @@ def convex_members(problem: Problem, x: Vector) -> Any:
     """Return coordinates over which F is convex while the others stay fixed; None if no such set is known.
 
     These are all coordinates if there is no g, or if g leaves all of them free; otherwise the non-zeros of x, if g is
-    constant over the points with no other non-zeros (``g.s`` at least as many). A semicontinuous coordinate is a member
-    if it is not 0, and then stays at or above its floor.
+    constant over the points with no other non-zeros (``g.free`` at least as many). A semicontinuous coordinate is a
+    member if it is not 0, and then stays at or above its floor.
     """
     g, h = problem.g, problem.separable
     members = np.flatnonzero((x != 0.0) | (h.floor <= h.lo))
     if g.lam > 0.0:
-        strategy = strategy_for(problem)  # a g of your own may have an s of another meaning
-        if strategy is None or not strategy.has_supports or ((h.lo < 0.0).any() and math.isfinite(g.lam)):
+        if problem.free is None or ((h.lo < 0.0).any() and math.isfinite(g.lam)):
             return None
-        if g.s < problem.n:
+        if problem.free < problem.n:
             members = np.flatnonzero(x)
-            if len(members) > g.s:
+            if len(members) > problem.free:
                 return None
     # Checked last, because for a given Q it takes a factorisation.
     return members if problem.u.is_line and problem.f.is_convex else None
@@ -341,7 +340,7 @@ def check_blocks(problem: Problem) -> None:
 def check_enumeration(problem: Problem, k: int) -> None:
     """Refuse blocks whose states cannot all be tried, or for which trying all of them proves nothing."""
     check_blocks(problem)
-    sparse = hasattr(problem.g, "s")
+    sparse = problem.free is not None
     base = 2 if sparse else 3
     if k > MOST_ENUMERATED:
         raise ValueError(

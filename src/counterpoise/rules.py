@@ -189,7 +189,7 @@ def near_point(problem: Any, x: Vector) -> Vector:
 
 def sparse_unit(problem: Any, x: Vector) -> Vector:
     """Return the s largest |xᵢ|, projected onto the sphere."""
-    few = np.argsort(-np.abs(x), kind="stable")[: problem.g.s]
+    few = np.argsort(-np.abs(x), kind="stable")[: problem.most_nonzeros]
     at = np.zeros(len(x))
     at[few] = x[few]
     point: Vector = problem.u.project(at, problem.separable)

@@ -51,7 +51,7 @@ def _beyond_pairs(problem: cp.Problem) -> None:
     """Run the methods and the certificate that look at more than pairs."""
     cp.minimize(problem, method="search")
     x = cp.minimize(problem, method="swap").x
-    if hasattr(problem.g, "s"):
+    if problem.free is not None:
         cp.certify(problem, x, level="swap")
 
 

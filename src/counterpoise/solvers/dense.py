@@ -49,7 +49,7 @@ def dense_answer(run: Run, exact: Any) -> Result | None:
 
 def _has_dense_minimum(problem: Problem) -> bool:
     """Return whether F is convex without the limit, and the limit so large that the minimum may keep it."""
-    s, h = getattr(problem.g, "s", None), problem.separable
+    s, h = problem.free, problem.separable
     if s is None or ONE_IN * s < problem.n or problem.n > faces.LARGEST_FACE:
         return False
     if not problem.u.is_line or problem.f.quadratic is None or is_gapped(h) or bool((h.lo < 0.0).any()):

@@ -320,7 +320,7 @@ def _first_points(run: Run, is_swift: bool) -> list[Vector]:
     Where the first job is swift, and ends in time by itself, there is no such descent.
     """
     problem, x = run.problem, run.start
-    if hasattr(problem.g, "s"):
+    if problem.free is not None:
         c = getattr(problem.u, "c", 1.0)
         alone = np.zeros(problem.n)
         slopes = problem.model(alone).f.p + problem.separable.weight
