@@ -185,6 +185,32 @@ def test_search_and_swap_under_every_rule(kind):
 
 
 @pytest.mark.compiled
+@pytest.mark.parametrize("kind", ["bounds", "least weights", "groups", "turnover", "all"])
+def test_paths_are_no_worse_than_fits_one_by_one(kind):
+    """A path starts from its own neighbours, which may hold too many names, and says nothing about it."""
+    rng = np.random.default_rng(11)
+    compared = 0
+    while compared < 3:
+        spec = tracking_spec(rng, 5, 1, KINDS[kind])
+        expected = {s: naive.optimum(spec._replace(s=s)) for s in (1, 2, 4)}
+        sizes = [s for s in expected if np.isfinite(expected[s])]
+        if len(sizes) < 2:
+            continue
+        problem = problem_of(spec._replace(s=sizes[0]))
+        found = cp.path(problem, s=sizes, method="search")
+        quick = cp.path(problem, s=sizes)
+        for (s, result), other in zip(found, quick.results, strict=True):
+            best = expected[s]
+            assert result.objective == pytest.approx(best, abs=1e-6 * (1.0 + abs(best))), (spec, s)
+            assert best - 1e-6 * (1.0 + abs(best)) <= other.objective
+            assert other.objective <= cp.minimize(problem.variant(s=s)).objective
+            for one in (result, other):
+                assert naive.violation(spec._replace(s=s), one.x) <= 1e-10
+                assert one.objective == pytest.approx(naive.objective(spec, one.x), abs=1e-10)
+        compared += 1
+
+
+@pytest.mark.compiled
 def test_search_where_minimum_positions_nearly_fill_the_sum():
     """Portfolios of small minimums, which hold one name more, are found; the number of names is not limited otherwise."""
     rng = np.random.default_rng(3)
