@@ -394,7 +394,26 @@ def test_a_knot_out_of_reach_changes_nothing():
         (lambda: cp.Ridge(0, -1), "rho contains -1; it must be at least 0"),
         (lambda: cp.SemiContinuous(-0.1, 1), "lo contains -0.1"),
         (lambda: bounded(cp.SemiContinuous(0.5, 0.2)), "lo must not exceed hi"),
-        (lambda: bounded(u=cp.Sum(1).within(["a", "b"], {"a": 0.5})), "groups has 2 labels, but there are 3"),
+        (
+            lambda: bounded(u=cp.Sum(1).within(["a", "b"], {"a": 0.5})),
+            "'a' is given for 2 coordinates, but there are 3",
+        ),
+        (
+            lambda: bounded(u=cp.Sum(1).within({"a": [True, False]}, {"a": 0.5})),
+            "'a' is given for 2 coordinates, but th",
+        ),
+        (
+            lambda: bounded(u=cp.Sum(1).within({"a": np.eye(2) > 0}, {"a": 0.5})),
+            "the mask of group 'a' has 2 dimensions",
+        ),
+        (
+            lambda: cp.minimize(bounded(cp.SemiContinuous(0.6, 0.9))),
+            "^no point keeps all bounds and limits together; without the least values there would be one",
+        ),
+        (
+            lambda: cp.minimize(bounded(cp.SemiContinuous(0.6, 0.9), cp.AtMost(2))),
+            "^no point with at most 2 non-zeros keeps all bounds and limits together",
+        ),
         (lambda: bounded(u=cp.Sum(1).within({"a": [7]}, {"a": 0.5})), "holds coordinate 7, but there are 3"),
         (lambda: bounded(u=cp.Sum(1).within({"a": [0]}, {"a": (2, 3)})), "coordinates reach from 0 to 1"),
         (lambda: bounded(cp.Bounds(0, 1e-13), u=cp.Sum(9e-13)), "no point within the bounds has the sum"),

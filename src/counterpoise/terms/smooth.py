@@ -19,7 +19,6 @@ from counterpoise.checks import (
     SMALLEST_SQUARE,
     Vector,
     is_sparse,
-    largest_entry,
     number,
     real_array,
     refuse_extreme,
@@ -33,8 +32,6 @@ from counterpoise.terms.columns import DataTerm
 
 # A sparse AᵀA is kept if no more products than this form it.
 SPARSE_GRAM_LIMIT = 20_000_000
-# A scale between these leaves the squares of any data within range.
-USUAL_SCALE = 1e-10, 1e10
 # Entries at a time where all are counted.
 COUNTED = 1_000_000
 # With at least so many coordinates the last product with a given Q is kept.
@@ -86,9 +83,7 @@ class LeastSquares(DataTerm, QuadraticTerm):
         self.scale = number(scale, "scale")
         if self.scale == 0.0:
             raise ValueError("scale is 0, which leaves no f; use a positive or negative scale.")
-        most = abs(self.scale) if self.weights is None else abs(self.scale) * largest_entry(self.weights)
-        if not USUAL_SCALE[0] <= most <= USUAL_SCALE[1]:
-            _refuse_scale(self, most)
+        self.refuse_extreme_squares(self.scale, "scale")
         self.may_keep_sparse = gram is None and not self.gram and is_sparse(self.A)
         # Another f with the same weights, whose Q is used, and whether this f is one of many of a run.
         self._shares: LeastSquares | None = None
@@ -241,17 +236,6 @@ class LeastSquares(DataTerm, QuadraticTerm):
                 self.A.data, *indices, self.y, self.scale, self.diagonal, **moving, column=np.zeros(self.m)
             )
         return Columns(np.ascontiguousarray(self.A.T), self.y, self.scale, self.diagonal, **moving)
-
-
-def _refuse_scale(f: LeastSquares, most: float) -> None:
-    """Refuse a scale, or weights, that bring the squares of the data to the ends of double precision."""
-    size = max(largest_entry(f.A.data if is_sparse(f.A) else f.A), largest_entry(f.y))
-    if size > 0.0 and most > 0.0 and not SMALLEST_SQUARE <= most * size**2 <= LARGEST_SQUARE:
-        named = f"scale is {f.scale:g}" if f.weights is None else f"scale times the largest weight is {most:g}"
-        raise ValueError(
-            f"{named}, which makes the squares of the data as {'large' if most > 1 else 'small'} "
-            f"as {most * size**2:.3g}; rescale the data instead."
-        )
 
 
 def _free_memory() -> float:
