@@ -300,6 +300,16 @@ def test_projection_with_groups_is_the_nearest_point():
         assert ((point - z) ** 2).sum() <= other.fun + 1e-8
 
 
+def test_the_residual_of_a_weighted_sum_is_per_unit_of_the_sum(rng):
+    for _ in range(20):
+        A, y, a = rng.standard_normal((8, N)), rng.standard_normal(8), rng.uniform(0.5, 3.0, N)
+        problem = cp.Problem(cp.LeastSquares(A, y), cp.Bounds(0, 1), u=cp.Sum(1, weights=a))
+        x = problem.start(int(rng.integers(1000)))
+        rates = A.T @ (A @ x - y) / a
+        gained = np.where(x > 0, rates, -np.inf).max() - np.where(x < 1, rates, np.inf).min()
+        assert cp.certify(problem, x).critical_residual == pytest.approx(max(gained, 0.0), abs=1e-12)
+
+
 def test_integer_program_decides_where_simple_orders_fail():
     w = np.array([0.37] * 8 + [0.3] * 8 + [0.1, 0.05])
     problem = cp.Problem(cp.Quadratic(np.eye(18)), cp.SemiContinuous(w, w), cp.AtMost(9), cp.Sum(1))

@@ -36,7 +36,8 @@ class Certificate:
     worst_step : tuple of float, or None
         By how much the two coordinates then move.
     critical_residual : float
-        The first-order residual; 0 at a critical point. NaN for a constraint of your own.
+        The first-order residual; 0 at a critical point. NaN for a constraint of your own. On ``Sum(c, weights=a)`` it
+        is what moving one unit of the sum aᵀx gains, the largest ∂ⱼF/aⱼ − ∂ᵢF/aᵢ, not one unit of x.
     violation : float
         The distance from the bounds and from u(x) = 0.
     exact_lam : float or None
@@ -104,7 +105,8 @@ def certify(
     x : array of length n
         It may violate the constraints by at most 1e-6 times the largest |xᵢ| of any feasible point.
     theta : float
-        The proximal weight of the definition of CWS; 0 is the strongest claim.
+        The proximal weight of the definition of CWS; 0 is the strongest claim. With weights a of ``Sum`` it weighs the
+        step of a∘x.
     scan : {"pruned", "all"}
         "pruned" bounds most pairs instead of solving them, "all" solves every one; the gaps agree.
     k, n_blocks, seed : int
