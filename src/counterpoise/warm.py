@@ -66,7 +66,6 @@ def _tracking() -> None:
     # Below the exactness threshold a search goes another way.
     cp.minimize(problem.variant(lam=1e-3), method="search")
     tracker = cp.IndexTracker(3, random_state=0).fit(A / 100.0, y / 100.0)
-    assert tracker.problem_ is not None
     cp.certify(tracker.problem_, tracker.coef_, level="swap")
 
 

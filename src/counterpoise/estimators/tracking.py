@@ -112,7 +112,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         another measure than "ete" it is that of an upper bound of the objective, as in :class:`counterpoise.Result`.
     problem_ : Problem
         The problem as stated for :func:`counterpoise.minimize`: certify the portfolio with
-        ``cp.certify(tracker.problem_, tracker.coef_)``. None if there is one column only.
+        ``cp.certify(tracker.problem_, tracker.coef_)``. A single column is in it twice, and held as [1, 0].
     result_ : Result
         Of the minimisation; ``result_.objective`` is the objective above.
     n_features_in_ : int
