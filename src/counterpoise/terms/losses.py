@@ -214,7 +214,7 @@ def _called(phi: ScalarLoss, part: str, z: Vector) -> Vector:
     try:
         values = getattr(phi, part)(z)
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} fails for a vector z: {error} Write it with NumPy functions.") from error
+        raise TypeError(f"{name} fails for a vector z ({error}); write it with NumPy functions.") from error
     return vector(values, name, len(z))
 
 
