@@ -393,7 +393,10 @@ def pdca_points(case, x, L, count, c=None, extrapolate=False):
 
 
 class Spec(NamedTuple):
-    """½xᵀQx + pᵀx + Σhᵢ(xᵢ) − penalty·‖x‖_[s], or at most s non-zeros if penalty is None; 1ᵀx = c, limits of groups."""
+    """½xᵀQx + pᵀx + Σhᵢ(xᵢ) − penalty·‖x‖_[s], or at most s non-zeros if penalty is None; aᵀx = c, limits of groups.
+
+    The limits of a group are on Σ aᵢxᵢ over its members; a is 1 unless ``weights`` are given.
+    """
 
     Q: np.ndarray
     p: np.ndarray
@@ -409,6 +412,11 @@ class Spec(NamedTuple):
     penalty: float | None
     groups: tuple
     c: float
+    weights: np.ndarray | None = None
+
+    @property
+    def a(self):
+        return np.ones(len(self.p)) if self.weights is None else self.weights
 
 
 def objectives(spec, points):
@@ -426,12 +434,13 @@ def objective(spec, x):
 
 def violations(spec, points):
     """How far every row is from keeping every rule; ∞ for too many non-zeros."""
-    missed = np.abs(points.sum(axis=1) - spec.c)
+    sums = points * spec.a
+    missed = np.abs(sums.sum(axis=1) - spec.c)
     inside = np.maximum(np.maximum(spec.lo - points, points - spec.hi), 0.0)
     gap = np.minimum(np.abs(points), np.maximum(spec.floor - points, 0.0))
     missed = np.maximum(missed, np.where(spec.floor > spec.lo, np.maximum(inside, gap), inside).max(axis=1))
     for members, least, most in spec.groups:
-        total = points[:, members].sum(axis=1)
+        total = sums[:, members].sum(axis=1)
         missed = np.maximum(missed, np.maximum(least - total, total - most))
     if spec.penalty is None:
         missed = np.where(np.count_nonzero(points, axis=1) > spec.s, np.inf, missed)
@@ -442,29 +451,37 @@ def violation(spec, x):
     return float(violations(spec, x[None, :])[0])
 
 
-def best_transfer(spec, x, i, j):
-    """The least F over feasible x + η(eᵢ − eⱼ), by a grid with all points where something changes, refined."""
-    special = [-x[i], x[j], spec.floor[i] - x[i], x[j] - spec.floor[j], spec.lo[i] - x[i], spec.hi[i] - x[i]]
-    special += [x[j] - spec.lo[j], x[j] - spec.hi[j], 0.0]
-    special += [*(spec.knots[:, i] - x[i]), *(x[j] - spec.knots[:, j])]
+def best_transfers(spec, x, pairs):
+    """The least F over feasible x + η(eᵢ/aᵢ − eⱼ/aⱼ) for every pair: grids with all points where something changes."""
+    i, j = np.array(pairs).T
+    a, place = spec.a, np.arange(len(i))
+    ends = np.vstack([np.zeros(len(x)), spec.floor, spec.lo, spec.hi, x, spec.knots])
+    special = [(a * (ends - x))[:, i], (a * (x - ends))[:, j]]
     for members, least, most in spec.groups:
-        total = x[members].sum()
-        special += [least - total, most - total, total - least, total - most]
-    special = np.array([eta for eta in special if np.isfinite(eta)])
-    grid = np.unique(np.concatenate([special, np.linspace(special.min() - 1e-9, special.max() + 1e-9, 400)]))
-    best, at = np.inf, 0.0
+        total = (a * x)[members].sum()
+        special.append(np.repeat([[least - total], [most - total], [total - least], [total - most]], len(i), axis=1))
+    special = np.vstack(special)
+    special[~np.isfinite(special)] = 0.0
+    low, high = special.min(axis=0) - 1e-9, special.max(axis=0) + 1e-9
+    grid, reach = np.vstack([special, np.linspace(low, high, 400)]), (high - low) / 399
+    best, at = np.full(len(i), np.inf), np.zeros(len(i))
     for _ in range(5):
-        points = np.repeat(x[None, :], len(grid), axis=0)
-        points[:, i], points[:, j] = x[i] + grid, x[j] - grid
-        points[grid == -x[i], i] = 0.0
-        points[grid == x[j], j] = 0.0
-        values = np.where(violations(spec, points) <= 1e-12, objectives(spec, points), np.inf)
-        k = int(np.argmin(values))
-        if values[k] < best:
-            best, at = float(values[k]), float(grid[k])
-        reach = float(np.diff(grid)[max(k - 1, 0) : k + 1].max(initial=1e-12))
-        grid = np.linspace(at - reach, at + reach, 200)
-    return best, at
+        points = np.tile(x, (*grid.shape, 1))
+        # What is meant to become 0 is 0, in spite of rounding.
+        points[:, place, i] = np.where(grid == -(a * x)[i], 0.0, x[i] + grid / a[i])
+        points[:, place, j] = np.where(grid == (a * x)[j], 0.0, x[j] - grid / a[j])
+        rows = points.reshape(-1, len(x))
+        values = np.where(violations(spec, rows) <= 1e-12, objectives(spec, rows), np.inf).reshape(grid.shape)
+        k = values.argmin(axis=0)
+        better = values[k, place] < best
+        best, at = np.where(better, values[k, place], best), np.where(better, grid[k, place], at)
+        grid, reach = at + np.linspace(-reach, reach, 200), reach / 99
+    return best
+
+
+def best_transfer(spec, x, i, j):
+    """The same for one pair."""
+    return float(best_transfers(spec, x, [(i, j)])[0])
 
 
 def has_feasible(spec):
@@ -484,14 +501,14 @@ def has_feasible(spec):
         rows, limits = [], []
         for members, low, high in spec.groups:
             row = np.zeros(n)
-            row[members] = 1.0
+            row[members] = spec.a[members]
             rows += [row, -row]
             limits += [high, -low]
         found = linprog(
             np.zeros(n),
             A_ub=np.array(rows) if rows else None,
             b_ub=limits or None,
-            A_eq=np.ones((1, n)),
+            A_eq=spec.a[None, :],
             b_eq=[spec.c],
             bounds=list(zip(least, most, strict=True)),
         )

@@ -296,7 +296,7 @@ class TestBadInput:
         from test_dispatch import load_example
 
         own = cp.Problem(f, cp.Bounds(0, 1), load_example()(1.0, 0.1), cp.Sum(1))
-        with pytest.raises(TypeError, match="CappedL1 has no block step: register bodies of `concave_change`"):
+        with pytest.raises(TypeError, match="CappedL1 has no block step: register a body of `concave_change` for"):
             cp.minimize(own, method="bcd-l", k=3)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import itertools
 import os
 import shutil
@@ -16,6 +17,7 @@ import pytest
 from scipy.optimize import minimize as scipy_minimize
 
 import counterpoise as cp
+import counterpoise.plotting
 from conftest import scaled
 from counterpoise.kernels import cache
 from counterpoise.kernels.cache import fingerprint
@@ -159,7 +161,7 @@ def test_an_own_penalty_may_have_an_s_that_is_no_number_of_non_zeros():
     CappedL1 = load_example()
 
     class Named(CappedL1):
-        s = 5
+        s = 2.5
 
         def kernel(self, lo, hi):
             return CappedL1(*self)
@@ -168,6 +170,9 @@ def test_an_own_penalty_may_have_an_s_that_is_no_number_of_non_zeros():
     certificate = cp.certify(problem, [4.0, 4.0, 0.0])
     assert certificate.cws_gap == pytest.approx(1.25)
     assert certificate.convex_gap is None
+    assert problem.free is None and problem.most_nonzeros == 3
+    pytest.importorskip("matplotlib")
+    assert cp.plotting.plot_pair(problem, [4.0, 4.0, 0.0], 0, 1).get_title("left") == "F falls by 1.25"
 
 
 def test_the_examples_own_pieces_are_its_formula(rng):
@@ -227,7 +232,9 @@ def test_a_constraint_that_lacks_a_body_is_refused_by_name():
             return z
 
     f = cp.LeastSquares(np.eye(3), np.ones(3))
-    with pytest.raises(TypeError, match="Bare has no kernel"):
+    with pytest.raises(
+        TypeError, match=r"^u is of type Bare without kernel\(h\); it must be Sum\(c\), Sphere\(\) or a"
+    ):
         cp.Problem(f, u=Bare())
 
     class Term(NamedTuple):
@@ -240,13 +247,144 @@ def test_a_constraint_that_lacks_a_body_is_refused_by_name():
     class Other(cp.Sum):
         pass
 
-    with pytest.raises(TypeError, match="u is of type Other, a subclass of Sum, whose pair steps would ignore"):
+    with pytest.raises(TypeError, match="u is of type Other, a subclass of Sum; steps would ignore what it overrides"):
         cp.Problem(f, cp.Bounds(0, 1), u=Other(1))
 
 
-def test_the_examples_are_short():
-    for name, lines in {"own_penalty": 60, "own_loss": 30, "own_pieces": 35, "own_constraint": 80}.items():
-        assert len((ROOT / "examples" / f"{name}.py").read_text().splitlines()) < lines, name
+COMPLETE = {
+    "lam": 1.0,
+    "value": lambda self, x: 0.0,
+    "subgradient": lambda self, x, slope: 0.0 * x,
+    "kernel": lambda self, lo, hi: ConcaveQuadratic(self.lam),
+}
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        (
+            {"lam": None},
+            r"^g is of type Own without lam; it must be AtMost, TopSum, Norm2, ConcaveQuadratic or a term ",
+        ),
+        ({"lam": "much"}, r"^lam of Own is 'much'; it must be a number"),
+        (
+            {"value": None},
+            r"^g is of type Own without value\(x\); .* with lam, value\(x\), subgradient\(x, slope\) and k",
+        ),
+        ({"subgradient": None}, r"^g is of type Own without subgradient\(x, slope\); it must be"),
+        ({"kernel": None}, r"^g is of type Own without kernel\(lo, hi\); it must be"),
+        ({"value": 3.0}, r"^g is of type Own without value\(x\); it must be"),
+        ({"value": lambda self: 0.0}, r"^g is of type Own, whose value cannot be called as value\(x\)\.$"),
+        (
+            {"violation": lambda self, x: 0.0},
+            r"^g is of type Own, which has violation but not free; a g with violation ",
+        ),
+    ],
+)
+def test_a_penalty_that_lacks_a_part_is_refused_by_name(changes, sentence):
+    def problem(parts):
+        g = type("Own", (), {name: part for name, part in parts.items() if part is not None})()
+        return cp.Problem(cp.LeastSquares(np.eye(3), np.ones(3)), cp.Bounds(0, 1), g, cp.Sum(1))
+
+    assert problem(COMPLETE).n == 3
+    with pytest.raises(TypeError, match=sentence):
+        problem(COMPLETE | changes)
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments"), [(cp.TopSum, (2, 1.0)), (cp.AtMost, (2,)), (cp.Norm2, (1.0,)), (cp.ConcaveQuadratic, (1.0,))]
+)
+def test_a_subclass_of_a_penalty_is_refused(kind, arguments):
+    """Its value would be another than that which steps know."""
+
+    class Other(kind):
+        def value(self, x):
+            return 7.0
+
+    with pytest.raises(
+        TypeError, match=f"^g is of type Other, a subclass of {kind.__name__}; steps would ignore what it"
+    ):
+        cp.Problem(cp.LeastSquares(np.eye(3), np.ones(3)), cp.Bounds(0, 1), Other(*arguments), cp.Sum(1))
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda f, h, u: cp.Problem(cp.LeastSquares, h, None, u), r"^f is the class LeastSquares; give an instance"),
+        (
+            lambda f, h, u: cp.Problem(f, cp.Bounds, None, u),
+            r"^h is the class Bounds; give an instance of it, such as Bo",
+        ),
+        (
+            lambda f, h, u: cp.Problem(f, h, cp.AtMost, u),
+            r"^g is the class AtMost; give an instance of it, such as AtM",
+        ),
+        (lambda f, h, u: cp.Problem(f, h, None, cp.Sum), r"^u is the class Sum; give an instance of it, such as Sum\("),
+        (
+            lambda f, h, u: cp.Loss(load_example("own_loss", "LogCosh"), np.eye(3)),
+            r"^phi is the class LogCosh; give an",
+        ),
+    ],
+)
+def test_a_class_in_place_of_an_instance_is_refused(make, sentence):
+    with pytest.raises(TypeError, match=sentence):
+        make(cp.LeastSquares(np.eye(3), np.ones(3)), cp.Bounds(0, 1), cp.Sum(1))
+
+
+@pytest.mark.parametrize(
+    ("pieces", "sentence"),
+    [
+        (lambda self, n: None, r"^Own\.pieces\(n\) returned a NoneType; it must return counterpoise\.Pieces\.$"),
+        (lambda self, n: (0, 1), r"^Own\.pieces\(n\) returned a tuple; it must"),
+        (lambda self, n: cp.Bounds(0, 1), r"^Own\.pieces\(n\) returned a Bounds; it must"),
+        (lambda self: cp.Pieces(0, 1), r"^h is of type Own, whose pieces cannot be called as pieces\(n\)\.$"),
+    ],
+)
+def test_a_separable_term_without_pieces_is_refused(pieces, sentence):
+    h = type("Own", (cp.SeparableTerm,), {"pieces": pieces})()
+    with pytest.raises(TypeError, match=sentence):
+        cp.Problem(cp.LeastSquares(np.eye(3), np.ones(3)), h + cp.Bounds(0, 1), u=cp.Sum(1))
+
+
+def test_a_constraint_that_says_what_it_is_not_is_refused():
+    """``is_line`` is a promise that certificates and steps on faces use."""
+    Ellipsoid, f = load_example("own_constraint", "Ellipsoid"), cp.LeastSquares(np.eye(3), np.ones(3))
+
+    def problem(**parts):
+        return cp.Problem(f, cp.Bounds(0, np.inf), u=type("Own", (Ellipsoid,), parts)(np.ones(3)))
+
+    assert problem().n == 3
+    with pytest.raises(
+        TypeError, match=r"^u is of type Own, which has is_line but not c; a u with is_line needs c and t"
+    ):
+        problem(is_line=True)
+    with pytest.raises(
+        TypeError, match=r"^u is of type Own, which has is_line but not tree\(n\); a u with is_line needs"
+    ):
+        problem(is_line=True, c=1.0)
+    with pytest.raises(TypeError, match=r"^u is of type Own, which has signed but not shrink\(z, h\); a u with signed"):
+        problem(signed=True)
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "parts"),
+    [
+        ("own_loss", 30, ["LogCosh"]),
+        ("own_pieces", 20, ["HuberDistance"]),
+        ("own_penalty", 60, ["CappedL1", "capped_change", "capped_step"]),
+        ("own_constraint", 80, ["EllipsoidKernel", "Ellipsoid", "turn", "back"]),
+    ],
+)
+def test_a_term_of_ones_own_is_short(name, most, parts):
+    """Counted are all lines of its classes and functions, with docstrings, decorators and the blank lines inside.
+
+    Not counted are the docstring of the module, its imports, and what runs it as an example.
+    """
+    body = ast.parse((ROOT / "examples" / f"{name}.py").read_text()).body
+    defined = [node for node in body if isinstance(node, ast.ClassDef | ast.FunctionDef)]
+    assert [node.name for node in defined] == parts
+    firsts = [min([node.lineno, *(one.lineno for one in node.decorator_list)]) for node in defined]
+    assert sum(node.end_lineno - first + 1 for node, first in zip(defined, firsts, strict=True)) < most
 
 
 @pytest.mark.slow

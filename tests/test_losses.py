@@ -491,6 +491,14 @@ A3, Y3 = np.arange(6.0).reshape(3, 2), np.arange(3.0)
         (lambda: cp.HuberDownside(A3, Y3, -1.0), "delta is -1; it must be positive"),
         (lambda: cp.Huber(A3, Y3, np.nan), "delta is nan; it must be finite"),
         (lambda: cp.Huber(A3, Y3, "one"), "delta is 'one'; it must be one real number"),
+        (lambda: cp.Huber(A3, Y3, True), "delta is True; it must be one real number"),
+        (lambda: cp.Downside(A3, Y3, ties=2), "ties is 2; it must be between 0 and 1"),
+        (lambda: cp.HuberDownside(A3, Y3, 1.0, ties=-1e-9), "ties is -1e-09; it must be between 0 and 1"),
+        (lambda: cp.Downside(A3, Y3, 1e-200), "the largest weight is 1e-200, which makes the squares of the data as"),
+        (
+            lambda: cp.Logistic(A3, [True, True, True]),
+            "labels has dtype bool; every label must be 1 or −1, such as np",
+        ),
         (lambda: cp.Logistic(A3, [1, 0, -1]), "labels contains 0 at 1; every label must be 1 or −1"),
         (lambda: cp.Logistic(A3, [1, -1]), r"labels has shape \(2,\); it must be \(3,\)"),
         (lambda: cp.Logistic(A3, [1, -1, np.nan]), "labels contains nan at 2"),
@@ -501,11 +509,22 @@ A3, Y3 = np.arange(6.0).reshape(3, 2), np.arange(3.0)
         (lambda: cp.LeastSquares(A3, Y3, weights=1e300), "weights has entries as large as 1e[+]300"),
         (lambda: cp.Downside(A3, Y3[:2]), r"y has shape \(2,\); it must be \(3,\)"),
         (lambda: cp.Downside(np.where(A3 > 3, np.nan, A3), Y3), r"A contains nan at \(2, 0\)"),
-        (lambda: cp.Loss(np.tanh, A3, Y3), "phi is a ufunc without value; a loss has value"),
+        (
+            lambda: cp.Loss(np.tanh, A3, Y3),
+            r"phi is of type ufunc; it must be an object with value\(z\), slope\(z\), curvature\(z\) and bound",
+        ),
         (lambda: cp.Loss(broken(bound=0.0), A3, Y3), "the bound of Broken is 0; it must be positive"),
         (lambda: cp.Loss(broken(bound=0.5), A3, Y3), "curvature of Broken reaches from .* its bound, 0.5"),
         (lambda: cp.Loss(broken(slope=np.sin), A3, Y3), "value, slope and bound of Broken do not fit"),
         (lambda: cp.Loss(broken(value=lambda z: z[:1]), A3, Y3), r"Broken.value\(z\) has shape \(1,\)"),
+        (
+            lambda: cp.Loss(broken(curvature=3.0), A3, Y3),
+            r"phi is of type Broken without curvature\(z\); it must be an",
+        ),
+        (
+            lambda: cp.Loss(broken(value=lambda z: max(z, 0)), A3, Y3),
+            r"Broken\.value\(z\) fails for a vector z .* NumPy",
+        ),
         (lambda: cp.Problem(LogCosh(), u=cp.Sum(1)), "f is of type LogCosh; it must be LeastSquares.* or Loss"),
     ],
 )

@@ -101,7 +101,18 @@ def test_one_column_is_the_portfolio(measure, rng):
     returns, index = market(rng, 20, 1)
     found = tracker(measure).fit(returns, index)
     value = loss_sum(KINDS[measure], returns, index, np.ones(20), np.ones(1), DELTA)
-    assert found.problem_ is None and found.result_.objective == pytest.approx(value, rel=1e-6)
+    assert found.coef_ == [1.0] and found.result_.objective == pytest.approx(value, rel=1e-6)
+
+
+@pytest.mark.parametrize("measure", KINDS)
+def test_the_problem_of_one_column_has_it_twice(measure, rng):
+    returns, index = market(rng, 20, 1)
+    rules = {"min_weight": 0.2, "include": [0], "groups": ["a"], "group_limits": {"a": (0.5, 1.0)}}
+    for options in ({}, {"previous_weights": [0.5], "transaction_cost": 0.1}, rules):
+        found = tracker(measure, **options).fit(returns, index)
+        certificate = cp.certify(found.problem_, [1.0, 0.0])
+        assert certificate.cws_gap == 0.0 and certificate.objective == found.result_.objective
+        assert found.problem_.start(0).tolist() == [1.0, 0.0]
 
 
 def test_names_come_back_with_every_measure(rng):

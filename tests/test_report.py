@@ -14,6 +14,7 @@ from counterpoise.estimators.binary import BinaryLeastSquares
 from counterpoise.estimators.pca import NonnegativeSparsePCA, SparsePCA
 from counterpoise.estimators.split import balanced_split
 from counterpoise.estimators.tracking import IndexTracker
+from counterpoise.findings import rhythm_of
 from counterpoise.report import (
     Axis,
     Cell,
@@ -25,7 +26,6 @@ from counterpoise.report import (
     components_report,
     holdings_table,
     loadings_table,
-    periods_of,
     rounded_up,
     split_report,
     tracking_claims,
@@ -220,12 +220,12 @@ def test_bounds_are_rounded_up(gap):
 
 @pytest.mark.parametrize(("step", "periods"), [("B", 252.0), ("W", 52.0), ("MS", 12.0), ("QS", 4.0), ("YS", None)])
 def test_rows_a_year(step, periods):
-    assert periods_of(pd.date_range("2010-01-01", periods=12, freq=step)) == periods
+    assert rhythm_of(pd.date_range("2010-01-01", periods=12, freq=step)).periods == periods
 
 
 def test_rows_a_year_need_days():
-    assert periods_of(None) is None
-    assert periods_of(pd.RangeIndex(9)) is None
+    assert rhythm_of(None).periods is None
+    assert rhythm_of(pd.RangeIndex(9)).periods is None
 
 
 def test_a_trackers_report_shows_its_numbers(market, tmp_path):

@@ -7,14 +7,14 @@ import pytest
 
 import counterpoise as cp
 import naive
-from conftest import scaled
+from conftest import parts, scaled
 from counterpoise.kernels import sweep
 from counterpoise.rules import InfeasibleError, rules_of
 
 N = 5
 
 
-def random_spec(rng: np.random.Generator) -> naive.Spec:
+def random_spec(rng: np.random.Generator, weighted: bool = False) -> naive.Spec:
     """Draw a problem of five coordinates with any mixture of rules; small integers make ties and limits that touch."""
     coarse = rng.random() < 0.5
 
@@ -35,7 +35,7 @@ def random_spec(rng: np.random.Generator) -> naive.Spec:
         if rng.random() < 0.5:
             groups.append(([3], float(draw(0, 0.2)), 1.0))
     lo = draw(-1, 0, N) if signed else np.zeros(N)
-    return naive.Spec(
+    spec = naive.Spec(
         Q=Q,
         p=draw(-1, 1, N),
         lo=lo,
@@ -47,21 +47,37 @@ def random_spec(rng: np.random.Generator) -> naive.Spec:
         cost=draw(0, 0.5, knots, N),
         curve=draw(0, 1, knots, N) if rng.random() < 0.5 else np.zeros((knots, N)),
         s=int(rng.integers(1, N + 1)) if rng.random() < 0.6 else N,
-        penalty=float(rng.choice([0.0, 0.5, 10.0])) if rng.random() < 0.4 else None,
+        penalty=float(rng.choice([0.0, 0.5, 10.0])) if rng.random() < 0.4 and not weighted else None,
         groups=tuple(groups),
         c=1.0,
     )
+    if not weighted:
+        return spec
+    size = rng.choice([0.5, 1.0, 2.0], N) if coarse else rng.uniform(0.3, 3.0, N)
+    return spec._replace(weights=np.where((rng.random(N) < 0.2) & (floor == 0.0), -size, size))
 
 
 def problem_of(spec: naive.Spec) -> cp.Problem:
     h = cp.Pieces(
         spec.lo, spec.hi, spec.floor, spec.weight, spec.bend, list(spec.knots), list(spec.cost), list(spec.curve)
     )
-    u = cp.Sum(spec.c)
+    u = cp.Sum(spec.c, weights=spec.weights)
     for k, (members, least, most) in enumerate(spec.groups):
         u = u.within({k: members}, {k: (least, most)})
     g = cp.AtMost(spec.s) if spec.penalty is None else cp.TopSum(spec.s, spec.penalty)
     return cp.Problem(cp.Quadratic(spec.Q, spec.p), h, g, u)
+
+
+# Which pairs a rule concerns, given the problem and the point: 10⁴ of each are compared below.
+CONCERNS = {
+    "number of non-zeros": lambda spec, i, j: spec.penalty is None and spec.s < N,
+    "floors": lambda spec, i, j: max((spec.floor - spec.lo)[[i, j]]) > 0.0,
+    "groups": lambda spec, i, j: any((i in members) != (j in members) for members, _, _ in spec.groups),
+    "ridge": lambda spec, i, j: max(spec.bend[[i, j]]) > 0.0,
+    "kinks": lambda spec, i, j: spec.cost[:, [i, j]].any(),
+    "weighted sums": lambda spec, i, j: spec.a[i] != spec.a[j],
+}
+PAIRS = list(itertools.combinations(range(N), 2))
 
 
 def cases(count: int, seed: int):
@@ -78,25 +94,43 @@ def cases(count: int, seed: int):
         yield spec, problem, x
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_pair_steps_are_global(seed):
-    for spec, problem, x in cases(scaled(150, 20), seed):
-        assert naive.violation(spec, x) <= 1e-9
-        terms = problem.terms()
-        sweep.start(terms, x)
-        value = naive.objective(spec, x)
-        assert problem.objective(x) == pytest.approx(value, abs=1e-9)
-        best = 0.0
-        for i, j in itertools.combinations(range(N), 2):
-            new_i, new_j, gain = sweep.step(terms, x, i, j, 0.0)
-            least, _ = naive.best_transfer(spec, x, i, j)
-            assert value - gain <= least + 1e-7 * (1 + abs(least)), (spec, x, i, j)
-            moved = x.copy()
-            moved[i], moved[j] = new_i, new_j
-            assert naive.violation(spec, moved) <= 1e-9
-            assert naive.objective(spec, moved) == pytest.approx(value - gain, abs=1e-9)
-            best = max(best, gain)
-        assert sweep.scan(terms, x.copy(), 0.0, np.inf)[0] == pytest.approx(best, abs=1e-12)
+@pytest.mark.parametrize("rule", CONCERNS)
+@pytest.mark.parametrize("part", parts(10))
+def test_pair_steps_are_global(part, rule):
+    """A thousand pairs that a rule concerns, in each of ten parts."""
+    rng, compared = np.random.default_rng([part, *rule.encode()]), 0
+    while compared < scaled(1000, 20):
+        spec = random_spec(rng, rule == "weighted sums")
+        concerned = [pair for pair in PAIRS if CONCERNS[rule](spec, *pair)]
+        try:
+            problem = problem_of(spec)
+            x = problem.start(int(rng.integers(1000))) if concerned else None
+        except ValueError:  # test_first_points_exist_whenever_the_rules_allow_one
+            continue
+        if x is not None:
+            check_steps(spec, problem, x, concerned)
+            compared += len(concerned)
+
+
+def check_steps(spec, problem, x, pairs):
+    """Compare steps with grids; those of a weighted sum are taken in z = a∘x, and compared in x."""
+    a, solved = spec.a, problem if spec.weights is None else problem.unweighted
+    terms, z = solved.terms(), a * x
+    sweep.start(terms, z)
+    x = z / a
+    assert naive.violation(spec, x) <= 1e-9
+    value, gains = naive.objective(spec, x), []
+    assert problem.objective(x) == pytest.approx(value, abs=1e-9)
+    for (i, j), least in zip(pairs, naive.best_transfers(spec, x, pairs), strict=True):
+        new_i, new_j, gain = sweep.step(terms, z, i, j, 0.0)
+        assert value - gain <= least + 1e-7 * (1 + abs(least)), (spec, x, i, j)
+        moved = x.copy()
+        moved[i], moved[j] = new_i / a[i], new_j / a[j]
+        assert naive.violation(spec, moved) <= 1e-9
+        assert naive.objective(spec, moved) == pytest.approx(value - gain, abs=1e-9)
+        gains.append(gain)
+    found = sweep.scan(terms, z.copy(), 0.0, np.inf)[0]
+    assert found == pytest.approx(max(gains), abs=1e-12) if len(pairs) == len(PAIRS) else found >= max(gains) - 1e-12
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -109,7 +143,7 @@ def test_certified_points_have_no_better_pair(seed):
         assert result.objective == pytest.approx(value, abs=1e-9)
         assert result.objective <= naive.objective(spec, x) + 1e-12
         for i, j in itertools.combinations(range(N), 2):
-            assert naive.best_transfer(spec, result.x, i, j)[0] >= value - result.tolerance - 1e-9, (spec, i, j)
+            assert naive.best_transfer(spec, result.x, i, j) >= value - result.tolerance - 1e-9, (spec, i, j)
         if result.convex_gap is not None:
             assert result.convex_gap <= result.tolerance
             best = naive.least_on_support(spec, result.x)
@@ -185,6 +219,32 @@ def test_search_and_swap_under_every_rule(kind):
 
 
 @pytest.mark.compiled
+@pytest.mark.parametrize("kind", ["bounds", "least weights", "groups", "turnover", "all"])
+def test_paths_are_no_worse_than_fits_one_by_one(kind):
+    """A path starts from its own neighbours, which may hold too many names, and says nothing about it."""
+    rng = np.random.default_rng(11)
+    compared = 0
+    while compared < 3:
+        spec = tracking_spec(rng, 5, 1, KINDS[kind])
+        expected = {s: naive.optimum(spec._replace(s=s)) for s in (1, 2, 4)}
+        sizes = [s for s in expected if np.isfinite(expected[s])]
+        if len(sizes) < 2:
+            continue
+        problem = problem_of(spec._replace(s=sizes[0]))
+        found = cp.path(problem, s=sizes, method="search")
+        quick = cp.path(problem, s=sizes)
+        for (s, result), other in zip(found, quick.results, strict=True):
+            best = expected[s]
+            assert result.objective == pytest.approx(best, abs=1e-6 * (1.0 + abs(best))), (spec, s)
+            assert best - 1e-6 * (1.0 + abs(best)) <= other.objective
+            assert other.objective <= cp.minimize(problem.variant(s=s)).objective
+            for one in (result, other):
+                assert naive.violation(spec._replace(s=s), one.x) <= 1e-10
+                assert one.objective == pytest.approx(naive.objective(spec, one.x), abs=1e-10)
+        compared += 1
+
+
+@pytest.mark.compiled
 def test_search_where_minimum_positions_nearly_fill_the_sum():
     """Portfolios of small minimums, which hold one name more, are found; the number of names is not limited otherwise."""
     rng = np.random.default_rng(3)
@@ -215,11 +275,12 @@ def _check_exchanges(spec, result):
             assert best >= result.objective - result.swap_gap - 1e-7, (spec, j, i)
 
 
-def test_first_points_exist_whenever_the_rules_allow_one():
+@pytest.mark.parametrize("weighted", [False, True])
+def test_first_points_exist_whenever_the_rules_allow_one(weighted):
     found = refused = 0
     rng = np.random.default_rng(7)
     for _ in range(scaled(400, 40)):
-        spec = random_spec(rng)
+        spec = random_spec(rng, weighted)
         try:
             problem = problem_of(spec)
             point = problem.project(rng.standard_normal(N))
@@ -272,6 +333,16 @@ def test_projection_with_groups_is_the_nearest_point():
             options={"ftol": 1e-14},
         )
         assert ((point - z) ** 2).sum() <= other.fun + 1e-8
+
+
+def test_the_residual_of_a_weighted_sum_is_per_unit_of_the_sum(rng):
+    for _ in range(20):
+        A, y, a = rng.standard_normal((8, N)), rng.standard_normal(8), rng.uniform(0.5, 3.0, N)
+        problem = cp.Problem(cp.LeastSquares(A, y), cp.Bounds(0, 1), u=cp.Sum(1, weights=a))
+        x = problem.start(int(rng.integers(1000)))
+        rates = A.T @ (A @ x - y) / a
+        gained = np.where(x > 0, rates, -np.inf).max() - np.where(x < 1, rates, np.inf).min()
+        assert cp.certify(problem, x).critical_residual == pytest.approx(max(gained, 0.0), abs=1e-12)
 
 
 def test_integer_program_decides_where_simple_orders_fail():
@@ -368,7 +439,26 @@ def test_a_knot_out_of_reach_changes_nothing():
         (lambda: cp.Ridge(0, -1), "rho contains -1; it must be at least 0"),
         (lambda: cp.SemiContinuous(-0.1, 1), "lo contains -0.1"),
         (lambda: bounded(cp.SemiContinuous(0.5, 0.2)), "lo must not exceed hi"),
-        (lambda: bounded(u=cp.Sum(1).within(["a", "b"], {"a": 0.5})), "groups has 2 labels, but there are 3"),
+        (
+            lambda: bounded(u=cp.Sum(1).within(["a", "b"], {"a": 0.5})),
+            "'a' is given for 2 coordinates, but there are 3",
+        ),
+        (
+            lambda: bounded(u=cp.Sum(1).within({"a": [True, False]}, {"a": 0.5})),
+            "'a' is given for 2 coordinates, but th",
+        ),
+        (
+            lambda: bounded(u=cp.Sum(1).within({"a": np.eye(2) > 0}, {"a": 0.5})),
+            "the mask of group 'a' has 2 dimensions",
+        ),
+        (
+            lambda: cp.minimize(bounded(cp.SemiContinuous(0.6, 0.9))),
+            "^no point keeps all bounds and limits together; without the least values there would be one",
+        ),
+        (
+            lambda: cp.minimize(bounded(cp.SemiContinuous(0.6, 0.9), cp.AtMost(2))),
+            "^no point with at most 2 non-zeros keeps all bounds and limits together",
+        ),
         (lambda: bounded(u=cp.Sum(1).within({"a": [7]}, {"a": 0.5})), "holds coordinate 7, but there are 3"),
         (lambda: bounded(u=cp.Sum(1).within({"a": [0]}, {"a": (2, 3)})), "coordinates reach from 0 to 1"),
         (lambda: bounded(cp.Bounds(0, 1e-13), u=cp.Sum(9e-13)), "no point within the bounds has the sum"),

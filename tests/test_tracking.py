@@ -855,6 +855,18 @@ def test_the_stated_problem_certifies_the_portfolio(rng):
     assert model.problem_.violation(model.coef_) <= 1e-10
 
 
+@pytest.mark.compiled
+def test_a_path_of_the_stated_problem_matches_fits_of_their_own(rng):
+    returns, index = market(rng)
+    rules = {"min_weight": 0.1, "groups": [0, 0, 0, 1, 1, 1, None], "group_limits": {0: (0.2, 0.5)}}
+    for options in ({}, rules, {"measure": "hete", "huber": 0.01}):
+        model = tracker(3, **options).fit(returns, index)
+        for s, result in cp.path(model.problem_, s=[2, 4], method="search"):
+            alone = tracker(s, **options).fit(returns, index)
+            assert np.count_nonzero(result.x) <= s and model.problem_.variant(s=s).is_feasible(result.x)
+            assert result.objective == pytest.approx(alone.result_.objective, rel=1e-9)
+
+
 def test_a_table_without_pandas_names_the_extra(rng, monkeypatch):
     path = tracker().path(*market(rng), s=[2])
     monkeypatch.setitem(sys.modules, "pandas", None)

@@ -36,7 +36,8 @@ class Certificate:
     worst_step : tuple of float, or None
         The changes of its two coordinates.
     critical_residual : float
-        The first-order residual; 0 at a critical point. NaN for a constraint of your own.
+        The first-order residual; 0 at a critical point. NaN for a constraint of your own. On ``Sum(c, weights=a)`` it
+        is what moving one unit of the sum aᵀx gains, the largest ∂ⱼF/aⱼ − ∂ᵢF/aᵢ, not one unit of x.
     violation : float
         The distance from the bounds and from u(x) = 0.
     exact_lam : float or None
@@ -105,7 +106,8 @@ def certify(
     x : array of length n
         It may violate the constraints by at most 1e-6 times the largest |xᵢ| of any feasible point.
     theta : float
-        The proximal weight in the definition of CWS; 0 gives the strongest claim.
+        The proximal weight of the definition of CWS; 0 is the strongest claim. With weights a of ``Sum`` it weighs the
+        step of a∘x.
     scan : {"pruned", "all"}
         "pruned" bounds most pairs instead of solving them, "all" solves every one; the gaps agree.
     k, n_blocks, seed : int
@@ -209,18 +211,17 @@ def convex_members(problem: Problem, x: Vector) -> Any:
     """Return coordinates over which F is convex while the others stay fixed; None if no such set is known.
 
     These are all coordinates if there is no g, or if g leaves all of them free; otherwise the non-zeros of x, if g is
-    constant over the points with no other non-zeros (``g.s`` at least as many). A semicontinuous coordinate is a member
-    if it is not 0, and then stays at or above its floor.
+    constant over the points with no other non-zeros (``g.free`` at least as many). A semicontinuous coordinate is a
+    member if it is not 0, and then stays at or above its floor.
     """
     g, h = problem.g, problem.separable
     members = np.flatnonzero((x != 0.0) | (h.floor <= h.lo))
     if g.lam > 0.0:
-        strategy = strategy_for(problem)  # a g of your own may have an s of another meaning
-        if strategy is None or not strategy.has_supports or ((h.lo < 0.0).any() and math.isfinite(g.lam)):
+        if problem.free is None or ((h.lo < 0.0).any() and math.isfinite(g.lam)):
             return None
-        if g.s < problem.n:
+        if problem.free < problem.n:
             members = np.flatnonzero(x)
-            if len(members) > g.s:
+            if len(members) > problem.free:
                 return None
     # Checked last, because for a given Q it takes a factorisation.
     return members if problem.u.is_line and problem.f.is_convex else None
@@ -320,32 +321,31 @@ def exactness_threshold(problem: Problem, theta: float = 0.0) -> float | None:
 
 
 def check_blocks(problem: Problem) -> None:
-    """Refuse terms that block steps do not support."""
-    kernel_type = type(problem.g.kernel(problem.separable.lo, problem.separable.hi))
-    if not has_body(block_states.propose, kernel_type):
-        raise TypeError(
-            f"{type(problem.g).__name__} has no block step: register bodies of `concave_change` and `propose` "
-            f"for {kernel_type.__name__} with counterpoise.kernels.dispatch.implements."
-        )
-    if len(problem.separable.centre) and not problem.u.signed:
-        raise ValueError("block steps take no AbsoluteDeviation: its kinks would cut the block; use bcd-g with k = 2.")
-    if is_gapped(problem.separable):
-        raise ValueError("block steps take no SemiContinuous: a block would have a state for every zero; use bcd-g.")
-    if problem.u.groups:
-        raise ValueError("block steps take no limits of groups, which would cut the block; use bcd-g with k = 2.")
-    u_type = type(problem.u.kernel(problem.separable))
-    for needed in (block_states.solve_state, block_states.stays):
-        if not has_body(needed, u_type):
+    """Refuse what block steps do not know."""
+    g, u, h = problem.g, problem.u, problem.separable
+    for term, kernel_type, needed in (
+        (g, type(g.kernel(h.lo, h.hi)), block_states.concave_change),
+        (g, type(g.kernel(h.lo, h.hi)), block_states.propose),
+        (u, type(u.kernel(h)), block_states.solve_state),
+        (u, type(u.kernel(h)), block_states.stays),
+    ):
+        if not has_body(needed, kernel_type):
             raise TypeError(
-                f"{type(problem.u).__name__} has no block step: register a body of `{needed.__name__}` for "
-                f"{u_type.__name__} with counterpoise.kernels.dispatch.implements."
+                f"{type(term).__name__} has no block step: register a body of `{needed.__name__}` for "
+                f"{kernel_type.__name__} with counterpoise.kernels.dispatch.implements."
             )
+    if len(h.centre) and not u.signed:
+        raise ValueError("block steps take no AbsoluteDeviation: its kinks would cut the block; use bcd-g with k = 2.")
+    if is_gapped(h):
+        raise ValueError("block steps take no SemiContinuous: a block would have a state for every zero; use bcd-g.")
+    if u.groups:
+        raise ValueError("block steps take no limits of groups, which would cut the block; use bcd-g with k = 2.")
 
 
 def check_enumeration(problem: Problem, k: int) -> None:
     """Refuse blocks whose states cannot all be tried, or for which trying all of them proves nothing."""
     check_blocks(problem)
-    sparse = hasattr(problem.g, "s")
+    sparse = problem.free is not None
     base = 2 if sparse else 3
     if k > MOST_ENUMERATED:
         raise ValueError(

@@ -184,14 +184,14 @@ def matrix(values: Any, name: str) -> Any:
 
 
 def number(value: Any, name: str, least: float | None = None, most: float | None = None) -> float:
-    """Return a finite float, at least ``least`` and at most ``most``."""
+    """Return a finite float, at least ``least``, and at most ``most``, beyond which products overflow."""
     refuse_masked(value, name)
     try:
         array = np.asarray(value)
         array = _from_objects(array, name) if array.dtype.kind == "O" and array.ndim == 0 else array
     except (TypeError, ValueError):
         array = np.asarray("")
-    if array.ndim != 0 or array.dtype.kind not in "biuf":
+    if array.ndim != 0 or array.dtype.kind not in "iuf":
         raise TypeError(f"{name} is {value!r}; it must be one real number.")
     result = float(array)
     if not np.isfinite(result) or (least is not None and result < least):

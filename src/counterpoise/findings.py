@@ -72,8 +72,10 @@ def ending(result: Result) -> str:
 
 
 def resolution(problem: Any, x: Any) -> float:
-    """Return the rounding error of F(x), below which changes cannot be measured; 0 if there is no problem."""
-    return 0.0 if problem is None else float(problem.value_and_resolution(np.asarray(x, dtype=np.float64))[1])
+    """Return the rounding error of F(x): a smaller change cannot be measured. What x leaves out is 0."""
+    whole = np.zeros(problem.n)
+    whole[: len(x)] = x
+    return float(problem.value_and_resolution(whole)[1])
 
 
 def tracking_claims(tracker: IndexTracker) -> list[str]:

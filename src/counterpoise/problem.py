@@ -18,9 +18,10 @@ from counterpoise.kernels import concave as concave_kernels
 from counterpoise.kernels.dispatch import has_body
 from counterpoise.kernels.line import ULP as ROUNDED
 from counterpoise.kernels.pair import WORK_ROWS, Terms, pair_step, repair
-from counterpoise.terms.concave import AtMost, ConcaveQuadratic, ConcaveTerm
+from counterpoise.terms.concave import AtMost, ConcaveQuadratic, ConcaveTerm, as_penalty
 from counterpoise.terms.constraint import Sum, as_constraint
 from counterpoise.terms.losses import Loss
+from counterpoise.terms.required import require_known
 from counterpoise.terms.separable import (
     SeparableTerm,
     as_term,
@@ -71,25 +72,10 @@ class Problem:
         constant: float = 0.0,
         name: str = "Problem",
     ) -> None:
-        if not hasattr(f, "model"):
-            raise TypeError(
-                f"f is of type {type(f).__name__}; it must be LeastSquares(A, y) or Quadratic(Q, p), a loss such as "
-                "Huber(A, y, delta), or Loss(phi, A, y) with a loss of your own."
-            )
-        if "is_known" not in vars(type(f)):
-            # A subclass may redefine f, but steps and certificates would still use the formulas of its parent.
-            raise TypeError(
-                f"f is of type {type(f).__name__}, a subclass of {type(f).__mro__[1].__name__}; steps would ignore "
-                "what it overrides. Use LeastSquares(A, y), Quadratic(Q, p) or Loss(phi, A, y) itself."
-            )
-        if h is not None and not isinstance(h, SeparableTerm):
-            raise TypeError(
-                f"h is of type {type(h).__name__}; it must be Bounds, Linear, Ridge, AbsoluteDeviation, "
-                "SemiContinuous, a SeparableTerm of your own, or a sum of them."
-            )
+        require_known(f, "f")
         self.f: Any = f
         self.h, self.u = h, as_constraint(u)
-        self.g: Any = ConcaveQuadratic(0.0) if g is None else g
+        self.g: Any = ConcaveQuadratic(0.0) if g is None else as_penalty(g)
         self._has_g = g is not None
         self.n, self.constant, self.name = f.n, number(constant, "constant"), name
         self.separable, self._separable_constant = compile_separable(h, self.n)
@@ -123,11 +109,6 @@ class Problem:
     def _check_step(self) -> None:
         """Refuse a (u, g) pair that has no exact step, before any kernel runs."""
         verb, g, u = self.u.step_verb, self.g, type(self.u).__name__
-        if not (hasattr(g, "kernel") and hasattr(g, "lam")):
-            raise TypeError(
-                f"g is of type {type(g).__name__}; it must be AtMost, TopSum, Norm2, ConcaveQuadratic or a term with "
-                "lam, value(x), subgradient(x, slope) and kernel(lo, hi)."
-            )
         kernel_type, u_type = type(g.kernel(self.separable.lo, self.separable.hi)), type(self.u.kernel(self.separable))
         for needed in (pair_step, repair):
             if not has_body(needed, u_type):
@@ -166,9 +147,14 @@ class Problem:
         return float(max(missed, self.g.violation(x))) if hasattr(self.g, "violation") else missed
 
     @cached_property
+    def free(self) -> int | None:
+        """How many coordinates g leaves free, s of ``TopSum`` and ``AtMost``; None for a g that does not count them."""
+        return getattr(self.g, "free", None)
+
+    @cached_property
     def most_nonzeros(self) -> int:
-        """The largest allowed number of non-zeros: n, or fewer if g limits it."""
-        return int(min(self.g.s, self.n)) if hasattr(self.g, "violation") else self.n
+        """How many coordinates may be non-zero: n, or fewer if g is a constraint on their number."""
+        return int(min(self.g.free, self.n)) if hasattr(self.g, "violation") else self.n
 
     @cached_property
     def is_convex_set(self) -> bool:

@@ -18,7 +18,6 @@ from counterpoise.findings import (
     ending,
     holdings_table,
     loadings_table,
-    rhythm_of,
     split_claims,
     tracking_claims,
 )
@@ -31,18 +30,13 @@ if TYPE_CHECKING:
     from counterpoise.problem import Result
 
 __all__ = ["Axis", "Cell", "Column", "Panel", "Report", "Series", "as_text", "balance_table", "component_claims"]
-__all__ += ["components_report", "ending", "holdings_table", "loadings_table", "periods_of", "rounded_up", "run_report"]
+__all__ += ["components_report", "ending", "holdings_table", "loadings_table", "rounded_up", "run_report"]
 __all__ += ["split_claims", "split_report", "tracking_claims", "tracking_report"]
 
 # Maximum number of rows and of components on a page.
 MOST_ROWS, MOST_COMPONENTS = 1000, 12
 # Ordinary components are not computed for tables with more entries.
 MOST_ENTRIES = 20_000_000
-
-
-def periods_of(labels: Any) -> float | None:
-    """Return the rows per year, from the median gap between dates; None if the labels are not dates."""
-    return rhythm_of(labels).periods
 
 
 def components_report(

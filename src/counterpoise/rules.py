@@ -48,6 +48,11 @@ class Rules(NamedTuple):
         """The number of coordinates."""
         return len(self.least)
 
+    @property
+    def point(self) -> str:
+        """A point in words, with its number of non-zeros if that is limited."""
+        return "point" if self.s >= self.n else f"point with at most {counted(self.s, 'non-zero')}"
+
     def can_hold(self, held: Any) -> bool:
         """Return whether a feasible point exists whose non-zeros are among ``held``."""
         at, slack = np.asarray(held, dtype=np.int64), ROUNDING * self.size
@@ -154,10 +159,8 @@ class Rules(NamedTuple):
 class InfeasibleError(ValueError):
     """No point satisfies all rules; ``reason`` says which kind of rule is in the way."""
 
-    def __init__(self, s: int, reason: str) -> None:
-        super().__init__(
-            f"no point with at most {counted(s, 'non-zero')} keeps all bounds and limits together; {reason}."
-        )
+    def __init__(self, point: str, reason: str) -> None:
+        super().__init__(f"no {point} keeps all bounds and limits together; {reason}.")
         self.reason = reason
 
 
@@ -183,14 +186,14 @@ def near_point(problem: Any, x: Vector) -> Vector:
     rules = rules_of(problem)
     held = rules.names_near(x) or rules.any_names(PROOF_SECONDS)
     if held is None:
-        raise InfeasibleError(rules.s, rules.in_the_way())
+        raise InfeasibleError(rules.point, rules.in_the_way())
     point: Vector = problem.u.project(x, held_only(problem.separable, held))
     return point
 
 
 def sparse_unit(problem: Any, x: Vector) -> Vector:
     """Return the s largest |xᵢ|, projected onto the sphere."""
-    few = np.argsort(-np.abs(x), kind="stable")[: problem.g.s]
+    few = np.argsort(-np.abs(x), kind="stable")[: problem.most_nonzeros]
     at = np.zeros(len(x))
     at[few] = x[few]
     point: Vector = problem.u.project(at, problem.separable)
@@ -236,16 +239,16 @@ class _IntegerProgram:
                 return None
             if found.x is None:
                 raise ValueError(
-                    f"{seconds:.3g} seconds neither found a point with at most {counted(self.rules.s, 'non-zero')} "
-                    "that keeps all bounds and limits nor proved that there is none; loosen them."
+                    f"{seconds:.3g} seconds neither found a {self.rules.point} that keeps all bounds and limits nor "
+                    "proved that there is none; loosen them."
                 )
             held = [int(i) for i in np.flatnonzero(found.x[self.rules.n :] > 0.5)]
             if self.rules.can_hold(held):
                 return held
             self._cut_off(held)
         raise ValueError(
-            f"points with at most {counted(self.rules.s, 'non-zero')} miss the bounds or limits by less than 1e-6, and "
-            "none that keeps them was found; loosen them a little."
+            f"every {self.rules.point} that was found misses the bounds or limits, though by less than 1e-6; "
+            "loosen them a little."
         )
 
     def _solve(self, seconds: float) -> Any:

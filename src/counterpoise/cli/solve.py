@@ -256,7 +256,7 @@ def _run_stages(problem: cp.Problem, stages: list[str], x0: Vector, options: dic
 def _unexamined(problem: cp.Problem, result: cp.Result) -> Outcome:
     """Return the outcome before certification."""
     size = np.abs(result.x)
-    off = size > NEAR if hasattr(problem.g, "s") else np.abs(size - 1.0) > NEAR
+    off = size > NEAR if problem.free is not None else np.abs(size - 1.0) > NEAR
     return Outcome(result, problem.violation(result.x), math.nan, int(off.sum()))
 
 
@@ -268,7 +268,7 @@ def _examine(problem: cp.Problem, outcome: Outcome) -> Outcome:
 
 
 def _count_name(problem: cp.Problem) -> str:
-    return "non-zeros" if hasattr(problem.g, "s") else "fractional"
+    return "non-zeros" if problem.free is not None else "fractional"
 
 
 def _as_json(
@@ -307,7 +307,7 @@ def _print_outcomes(
     m, n = data_of(problem).m, problem.n
     console.print(f"{problem.name}: {n:,} coordinates, {m:,} rows, λ = {problem.g.lam:g}{lam_note}.\n")
     console.print(_comparison(problem, outcomes))
-    if names is not None and hasattr(problem.g, "s"):
+    if names is not None and problem.free is not None:
         best = _best(outcomes)
         rows = [[name, f"{value:.4f}"] for name, value in _non_zeros(outcomes[best], names)]
         listing = Listing([Column("name"), Column("x", "number")], [list(row) for row in rows])

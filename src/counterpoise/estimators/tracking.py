@@ -115,7 +115,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         measures other than "ete", the decrease of an upper bound of the objective, see :class:`counterpoise.Result`.
     problem_ : Problem
         The problem passed to :func:`counterpoise.minimize`: certify the portfolio with
-        ``cp.certify(tracker.problem_, tracker.coef_)``. None if there is only one column.
+        ``cp.certify(tracker.problem_, tracker.coef_)``. A single column appears in it twice and is held as [1, 0].
     result_ : Result
         The result of the minimisation; ``result_.objective`` is the objective above.
     n_features_in_ : int

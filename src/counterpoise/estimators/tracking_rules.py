@@ -64,6 +64,12 @@ class Rules(NamedTuple):
         """Return Σ|x − centre|, plus the weight of names that are sold because they have no column."""
         return float(np.abs(x - self.centre).sum()) + self.sold
 
+    def with_an_idle_name(self) -> Rules:
+        """Return the rules for one more name, of no group, that is not held and must not be."""
+        lo, hi, centre, cost = (np.append(part, 0.0) for part in (self.lo, self.hi, self.centre, self.cost))
+        must, group = np.append(self.must, False), np.append(self.group, -1)
+        return self._replace(lo=lo, hi=hi, centre=centre, cost=cost, must=must, group=group)
+
 
 def rules_of(tracker: IndexTracker, names: Names) -> Rules:
     """Read the rules from a tracker's parameters; check each of them, and include, exclude and limits together."""

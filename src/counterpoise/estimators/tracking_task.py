@@ -46,11 +46,11 @@ class Task(NamedTuple):
     measure: Measure
     options: RunOptions
 
-    def problem(self, size: int) -> Problem | None:
-        """Return the problem with at most ``size`` names, or None for one column; refuse contradictory rules."""
-        rules, n = feasible(self.rules, size), len(self.names.labels)
-        if n == 1:
-            return None
+    def problem(self, size: int) -> Problem:
+        """Return the problem with at most ``size`` names; refuse contradictory rules."""
+        rules, A, n = feasible(self.rules, size), self.A, len(self.names.labels)
+        if n == 1:  # terms need two columns: repeat the name, which is never held
+            rules, A = rules.with_an_idle_name(), np.hstack([A, A])
         least = np.where(rules.must, 0.0, rules.lo)
         h: SeparableTerm = Bounds(np.where(rules.must, rules.lo, 0.0), rules.hi)
         if least.any():
@@ -63,15 +63,15 @@ class Task(NamedTuple):
             u = u.within(members, dict(zip(members, zip(rules.least, rules.most, strict=True), strict=True)))
         # Floors, included names and groups need AᵀA; otherwise the term decides, and skips it for very many columns.
         gram = True if least.any() or rules.must.any() or rules.group_names else None
-        f = self.measure.term(self.A, self.y, self.weight, gram)
+        f = self.measure.term(A, self.y, self.weight, gram)
         return Problem(f, h, AtMost(min(size, n)), u, constant=rules.sold_cost, name="IndexTracker")
 
     def solve(
-        self, problem: Problem | None, x0: Vector | None = None, callback: Callable[[Progress], Any] | None = None
+        self, problem: Problem, x0: Vector | None = None, callback: Callable[[Progress], Any] | None = None
     ) -> Result:
         """Solve the problem; the result's x holds the weights."""
-        if problem is None:
-            return self._only_name()
+        if len(self.names.labels) == 1:
+            return self._only_name(problem)
         if x0 is None and problem.is_feasible(self.rules.centre):
             x0 = self.rules.centre
         options, begun = self.options, working_seconds()
@@ -107,17 +107,13 @@ class Task(NamedTuple):
             error = error or self.tracking_error(found[0])
         return found
 
-    def _only_name(self) -> Result:
+    def _only_name(self, problem: Problem) -> Result:
         """Return the portfolio that holds the only column."""
-        # Terms need at least two columns: duplicate the name and hold one copy.
-        x, f = np.ones(1), self.measure.term(np.hstack([self.A, self.A]), self.y, self.weight)
-        objective = float(f.value(np.array([1.0, 0.0]))) + float(self.rules.cost @ np.abs(x - self.rules.centre))
-        objective += self.rules.sold_cost
-        status = Status.CERTIFIED
+        objective, status = problem.objective([1.0, 0.0]), Status.CERTIFIED
         fields = {"nit": 0, "nacc": 0, "time": 0.0, "setup_time": 0.0, "cws_gap": 0.0, "tolerance": 0.0}
         history = np.array([[0.0, 0.0, objective]])
         return Result(
-            x=x, objective=objective, status=status, success=True, message=status.value, history=history,
+            x=np.ones(1), objective=objective, status=status, success=True, message=status.value, history=history,
             seed=self.options.seed, convex_gap=0.0, swap_gap=None, **fields,
         )  # fmt: skip
 

@@ -199,10 +199,11 @@ def _breakpoints(problem: Problem, track: _Track) -> Vector:
     There a coordinate of the pair equals its partner, or one of the others of rank s − 1 or s.
     """
     g = problem.g
-    if not hasattr(g, "s") or not 0.0 < g.lam < np.inf:
+    free = problem.free
+    if free is None or not 0.0 < g.lam < np.inf:
         return np.empty(0)
     first, last = track.point(track.low), track.point(0.5 * (track.low + track.high))
-    others = np.sort(np.abs(first[first == last]))[::-1][max(g.s - 2, 0) : g.s]
+    others = np.sort(np.abs(first[first == last]))[::-1][max(free - 2, 0) : free]
     maybe = np.unique([*track.meetings, *(t for level in (0.0, *others) for t in track.crossings(float(level)))])
     near = NEARBY * (track.high - track.low)
 

@@ -54,7 +54,7 @@ def dense_answer(run: Run, exact: Any) -> Result | None:
 
 def _has_dense_minimum(problem: Problem) -> bool:
     """Return whether F is convex without the limit, and the limit so large that the minimum may satisfy it."""
-    s, h = getattr(problem.g, "s", None), problem.separable
+    s, h = problem.free, problem.separable
     if s is None or ONE_IN * s < problem.n or (problem.n > faces.LARGEST_FACE and not problem.f.gram):
         return False
     if not problem.u.is_line or is_gapped(h) or bool((h.lo < 0.0).any()):

@@ -59,7 +59,7 @@ def descend(
 
 def is_convex(problem: Problem) -> bool:
     """Return whether F is quadratic and convex over all coordinates."""
-    if problem.f.quadratic is None or (problem.g.lam > 0.0 and getattr(problem.g, "s", 0) < problem.n):
+    if problem.f.quadratic is None or (problem.g.lam > 0.0 and (problem.free or 0) < problem.n):
         return False
     members = convex_members(problem, np.zeros(problem.n))
     return members is not None and len(members) == problem.n
@@ -69,8 +69,8 @@ def has_large_faces(problem: Problem) -> bool:
     """Return whether F is quadratic and convex on large faces: all coordinates, or many of them, may be held."""
     if problem.f.quadratic is None or not problem.u.is_line:
         return False
-    s = getattr(problem.g, "s", 0) if problem.g.lam > 0.0 else problem.n
-    return (s >= problem.n or s > MANY) and convex_members(problem, np.zeros(problem.n)) is not None
+    free = (problem.free or 0) if problem.g.lam > 0.0 else problem.n
+    return (free >= problem.n or free > MANY) and convex_members(problem, np.zeros(problem.n)) is not None
 
 
 class Descent:

@@ -170,8 +170,8 @@ def _face(problem: Problem, x: Vector, held: bool = False, target: float = 0.0) 
     if members is None:
         return None
     room, h = math.inf, problem.separable
-    if problem.g.lam > 0.0 and problem.g.s < problem.n:
-        room = float(problem.g.s - np.count_nonzero(x))
+    if problem.g.lam > 0.0 and problem.free is not None and problem.free < problem.n:
+        room = float(problem.free - np.count_nonzero(x))
         if room > 0 and not held:
             members = np.flatnonzero((x != 0.0) | (h.floor <= h.lo))
     # With AᵀA nothing but the free coordinates is factored; see Face.

@@ -90,7 +90,9 @@ def path(
     whole = solved == len(values) and best[-1].status is not Status.INTERRUPTED
     steps = [("up", k, k - 1) for k in range(1, solved)] + [("down", k, k + 1) for k in range(solved - 2, -1, -1)]
     for label, k, near in steps if whole else ():
-        again = minimize(problems[k], best[near].x, method, **options)
+        x = best[near].x
+        start = x if problems[k].is_feasible(x) else problems[k].project(x)
+        again = minimize(problems[k], start, method, **options)
         best[k] = again if again.objective < best[k].objective else best[k]
         tell(label, values[k], best[k])
         if again.status is Status.INTERRUPTED:

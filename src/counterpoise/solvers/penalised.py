@@ -48,7 +48,7 @@ class Penalised:
     def __init__(self, problem: Problem, exact: Strategy | None, limits: Limits) -> None:
         self.problem, self.exact, self.limits = problem, exact, limits
         self.plan = Population() if exact is None else exact.plan
-        self.has_corners = hasattr(problem.g, "s")
+        self.has_corners = problem.free is not None
 
     def start(self, k: int, rng: np.random.Generator) -> Vector:
         """Descend from a sparse or binary point, a random one, or a direction in which f hardly grows."""
@@ -112,4 +112,4 @@ class Penalised:
         return values, vectors
 
     def _large(self, x: Vector) -> int:
-        return min(int(self.problem.g.s), len(x)) if self.has_corners else len(x) // 2
+        return len(x) // 2 if self.problem.free is None else min(self.problem.free, len(x))

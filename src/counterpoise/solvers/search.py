@@ -319,7 +319,7 @@ def _first_points(run: Run, is_swift: bool) -> list[Vector]:
     If the first job is fast (``is_swift``), the descent is omitted.
     """
     problem, x = run.problem, run.start
-    if hasattr(problem.g, "s"):
+    if problem.free is not None:
         c = getattr(problem.u, "c", 1.0)
         alone = np.zeros(problem.n)
         slopes = problem.model(alone).f.p + problem.separable.weight

@@ -12,7 +12,16 @@ from typing import Any, Self
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-from counterpoise.checks import Vector, is_sparse, matrix, refuse_extreme, spread
+from counterpoise.checks import (
+    LARGEST_SQUARE,
+    SMALLEST_SQUARE,
+    Vector,
+    is_sparse,
+    largest_entry,
+    matrix,
+    refuse_extreme,
+    spread,
+)
 from counterpoise.kernels.smooth import column_products
 
 GRAM_LIMIT = 6000
@@ -30,6 +39,20 @@ class DataTerm:
         refuse_extreme(self.y, "y")
         self.weights = None if weights is None else _row_weights(weights, self.m)
         self.gram = self.n <= GRAM_LIMIT if gram is None else bool(gram)
+
+    def refuse_extreme_squares(self, factor: float, name: str) -> None:
+        """Refuse a factor of f, or weights, that bring the squares of the data to the ends of double precision."""
+        weight = 1.0 if self.weights is None else largest_entry(self.weights)
+        most = abs(factor) * weight
+        if _is_usual(most) or most == 0.0:
+            return
+        size = max(largest_entry(self.A.data if is_sparse(self.A) else self.A), largest_entry(self.y))
+        if size > 0.0 and not SMALLEST_SQUARE <= most * size**2 <= LARGEST_SQUARE:
+            named = f"{name} is {factor:g}" if self.weights is None else f"{name} times the largest weight is {most:g}"
+            raise ValueError(
+                f"{f'the largest weight is {weight:g}' if _is_usual(abs(factor)) else named}, which makes the squares "
+                f"of the data as {'large' if most > 1 else 'small'} as {most * size**2:.3g}; rescale the data instead."
+            )
 
     def scaled(self, d: Vector) -> Self:
         """Return the function of z = A·diag(d)x − y."""
@@ -137,6 +160,11 @@ class DataTerm:
         B = self.rooted(columns.astype(np.float64, copy=False))
         product = B.T @ B
         return np.ascontiguousarray(product.toarray() if is_sparse(product) else product)
+
+
+def _is_usual(factor: float) -> bool:
+    """Return whether a factor leaves the squares of any data within range."""
+    return 1e-10 <= factor <= 1e10
 
 
 def _row_weights(weights: Any, m: int) -> Vector:

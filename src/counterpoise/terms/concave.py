@@ -1,18 +1,22 @@
 """g: concave terms, and a limit on the number of non-zeros.
 
-A term of your own is a NamedTuple with ``value(x)``, ``subgradient(x, slope)`` and ``kernel(lo, hi)``, and bodies for
-the verbs of :mod:`counterpoise.kernels.concave`.
+A term of your own is a NamedTuple with ``lam``, ``value(x)``, ``subgradient(x, slope)`` and ``kernel(lo, hi)``, and
+bodies for the verbs of :mod:`counterpoise.kernels.concave`. A term that leaves some coordinates free, and is −λ‖x‖₁
+where no others are non-zero, says how many with ``free``. A constraint on the number of non-zeros is 0 there, and has
+``violation(x)`` as well.
 """
 
 from __future__ import annotations
 
 import math
+from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
 
 from counterpoise.checks import LARGEST_SQUARE, Vector, number, whole_number
 from counterpoise.kernels import concave as kernels
+from counterpoise.terms.required import require
 
 
 class ConcaveTerm(Protocol):
@@ -35,8 +39,15 @@ class ConcaveTerm(Protocol):
 class TopSum:
     """g(x) = −λ‖x‖_[s], ‖x‖_[s] the sum of the s largest |xᵢ|: it favours points with at most s non-zeros."""
 
+    is_known = True
+
     def __init__(self, s: int, lam: float) -> None:
         self.s, self.lam = whole_number(s, "s", 1), number(lam, "lam", 0.0, LARGEST_SQUARE)
+
+    @property
+    def free(self) -> int:
+        """How many coordinates are left free."""
+        return self.s
 
     def value(self, x: Vector) -> float:
         """Return −λ‖x‖_[s]."""
@@ -68,12 +79,18 @@ class AtMost:
     It is the limit of :class:`TopSum` with h = λ‖x‖₁ as λ → ∞, without a λ to choose.
     """
 
+    is_known = True
     lam = np.inf
     # Whether g(diag(d)x) = g(x) for every d without zeros.
     is_scale_free = True
 
     def __init__(self, s: int) -> None:
         self.s = whole_number(s, "s", 1)
+
+    @property
+    def free(self) -> int:
+        """How many coordinates are left free."""
+        return self.s
 
     def value(self, x: Vector) -> float:
         """Return 0; :meth:`violation` tells whether x has too many non-zeros."""
@@ -96,6 +113,14 @@ class AtMost:
         return kernels.AtMost(_checked(self.s, len(lo)), np.zeros(1, dtype=np.int64))
 
 
+def as_penalty(g: Any) -> Any:
+    """Return g; refuse what lacks a part that runs and certificates need, naming it."""
+    require(g, "g")
+    if not isinstance(g.lam, Real):
+        raise TypeError(f"lam of {type(g).__name__} is {g.lam!r}; it must be a number.")
+    return g
+
+
 def _checked(s: int, n: int) -> int:
     if s > n:
         raise ValueError(f"s is {s}, but there are {n} coordinates; it must be between 1 and {n}.")
@@ -105,7 +130,7 @@ def _checked(s: int, n: int) -> int:
 class Norm2:
     """g(x) = −λ‖x‖₂."""
 
-    states_are_vertices = True
+    is_known = states_are_vertices = True
 
     def threshold(self, alpha: float, lo: Vector, hi: Vector) -> float | None:
         """Return ½α√n·b, above which at most one coordinate is off its bounds ±b, α the largest curvature of a pair."""
@@ -131,6 +156,8 @@ class Norm2:
 
 class ConcaveQuadratic:
     """g(x) = −λ‖x‖²."""
+
+    is_known = True
 
     def threshold(self, alpha: float, lo: Vector, hi: Vector) -> float | None:
         """Return ¼α, above which every pair is concave, α the largest curvature of a pair."""

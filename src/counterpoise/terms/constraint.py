@@ -13,6 +13,7 @@ from counterpoise.kernels.arc import Arc
 from counterpoise.kernels.line import GroupedLine, Line
 from counterpoise.kernels.separable import Separable
 from counterpoise.terms.groups import Group, Tree, with_limits
+from counterpoise.terms.required import require
 from counterpoise.terms.separable import take
 
 
@@ -24,7 +25,8 @@ class Constraint:
     make scans faster, those of ``solve_state`` and ``stays`` allow blocks. See :mod:`counterpoise.kernels.pair`.
     """
 
-    # The verb of g that the pair step calls, None if there can be no g; whether u is a sum or a sphere.
+    # The verb of g that the pair step calls, None if there can be no g; whether u is a sum, which then has ``c`` and
+    # ``tree(n)``, or a sphere.
     step_verb: Any = None
     is_line = is_sphere = False
     weights: Vector | None = None
@@ -68,7 +70,7 @@ class Sum(Constraint):
     """
 
     step_verb = concave.minimise_on_line
-    is_line = True
+    is_known = is_line = True
 
     def __init__(self, c: float = 1.0, weights: Any = None) -> None:
         self.c = number(c, "c", most=LARGEST)
@@ -254,7 +256,7 @@ class Sphere(Constraint):
     """
 
     step_verb = concave.minimise_on_arc
-    is_sphere = True
+    is_known = is_sphere = True
 
     def __init__(self, signed: bool = False) -> None:
         self.signed = flag(signed, "signed")
@@ -356,21 +358,5 @@ def _sum_of_others(bounds: Vector) -> Vector:
 
 def as_constraint(u: Any) -> Any:
     """Return u if it is a usable constraint; otherwise raise a TypeError that says what it lacks."""
-    if type(u) in (Sum, Sphere):
-        return u
-    if not isinstance(u, Constraint):
-        raise TypeError(
-            f"u is of type {type(u).__name__}; it must be Sum(c), Sphere(), or a subclass of "
-            "counterpoise.Constraint with kernel, violation and project."
-        )
-    if isinstance(u, Sum | Sphere):
-        raise TypeError(
-            f"u is of type {type(u).__name__}, a subclass of {type(u).__mro__[1].__name__}, whose pair steps would "
-            "ignore what it overrides; derive it from counterpoise.Constraint."
-        )
-    lacking = [
-        name for name in ("kernel", "violation", "project") if getattr(type(u), name) is getattr(Constraint, name)
-    ]
-    if lacking:
-        raise TypeError(f"{type(u).__name__} has no {' and no '.join(lacking)}, which every constraint needs.")
+    require(u, "u", Constraint)
     return u

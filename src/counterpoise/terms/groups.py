@@ -22,7 +22,7 @@ class Group(NamedTuple):
     members: npt.NDArray[np.int64]
     least: float
     most: float
-    labels: int = 0  # number of labels, 0 if members were given
+    length: int = 0  # how many coordinates the labels or the mask are given for, 0 if members were given
 
 
 def with_limits(before: tuple[Group, ...], groups: Any, limits: Mapping[Any, Any]) -> tuple[Group, ...]:
@@ -31,9 +31,10 @@ def with_limits(before: tuple[Group, ...], groups: Any, limits: Mapping[Any, Any
         raise TypeError(
             f"limits is of type {type(limits).__name__}; it must map groups to limits, such as {{'a': (0, 0.3)}}."
         )
-    more = [Group(name, _members(groups, name), *_limits(name, pair)) for name, pair in limits.items()]
-    if not isinstance(groups, Mapping) and np.ndim(groups) > 0:
-        more = [group._replace(labels=len(groups)) for group in more]
+    more = []
+    for name, pair in limits.items():
+        members, length = _members(groups, name)
+        more.append(Group(name, members, *_limits(name, pair), length))
     together = tuple(sorted((*before, *more), key=lambda group: len(group.members)))
     for k, group in enumerate(together):
         for other in together[k + 1 :]:
@@ -46,27 +47,30 @@ def with_limits(before: tuple[Group, ...], groups: Any, limits: Mapping[Any, Any
     return together
 
 
-def _members(groups: Any, name: Any) -> npt.NDArray[np.int64]:
-    """Return the coordinates of a group, sorted."""
+def _members(groups: Any, name: Any) -> tuple[npt.NDArray[np.int64], int]:
+    """Return the coordinates of a group, sorted, and the length of the labels or of the mask that say so, or 0."""
+    length = 0
     if isinstance(groups, Mapping):
         if name not in groups:
             raise ValueError(f"limits names group {name!r}, which is not among the groups.")
         given = groups[name]
         given = np.asarray(sorted(given) if isinstance(given, set | frozenset) else given)
         if given.dtype == np.bool_:
-            given = np.flatnonzero(given)
+            if given.ndim != 1:
+                raise ValueError(f"the mask of group {name!r} has {given.ndim} dimensions; it must have 1.")
+            given, length = np.flatnonzero(given), len(given)
         if given.size and given.dtype.kind not in "iu":
             raise TypeError(f"group {name!r} holds {groups[name]!r}; give positions of coordinates, counted from 0.")
         members = np.unique(given.astype(np.int64))
     elif np.ndim(groups) == 0:
         raise TypeError(f"groups is {groups!r}; give the group of every coordinate, or a mapping from groups to them.")
     else:
-        members = np.flatnonzero([label == name for label in groups]).astype(np.int64)
+        members, length = np.flatnonzero([label == name for label in groups]).astype(np.int64), len(groups)
     if not len(members):
         raise ValueError(f"group {name!r} is empty; every group with limits needs a coordinate.")
     if members[0] < 0:
         raise ValueError(f"group {name!r} holds coordinate {members[0]}; coordinates are counted from 0.")
-    return members
+    return members, length
 
 
 def _limits(name: Any, pair: Any) -> tuple[float, float]:
@@ -115,9 +119,10 @@ class Tree:
         self.least = np.array([*(group.least for group in groups), -np.inf])
         self.most = np.array([*(group.most for group in groups), np.inf])
         for k in range(count - 1, -1, -1):  # larger groups first
-            if groups[k].labels not in (0, n):
+            if groups[k].length not in (0, n):
                 raise ValueError(
-                    f"groups has {groups[k].labels} labels, but there are {n} coordinates; give one label for each."
+                    f"group {groups[k].name!r} is given for {groups[k].length} coordinates, but there are {n}; "
+                    "give one label for each, or a mask of all."
                 )
             if groups[k].members[-1] >= n:
                 raise ValueError(

@@ -20,6 +20,7 @@ import numpy as np
 
 from counterpoise.checks import LARGEST, Vector, matrix, number, vector
 from counterpoise.terms.columns import DataTerm
+from counterpoise.terms.required import require
 from counterpoise.terms.smooth import LeastSquares
 
 # The smallest ``mix`` of a model, which keeps its curvatures positive, as a least squares problem needs.
@@ -69,6 +70,7 @@ class Loss(DataTerm):
         self._take_data(A, y, weights, gram)
         self.phi = phi
         _check_loss(phi, self.y)
+        self.refuse_extreme_squares(phi.bound, f"the bound of {type(phi).__name__}")
         self._seen: tuple[Vector, Vector] | None = None
 
     def _anew(self) -> Self:
@@ -171,12 +173,8 @@ def _check_loss(phi: ScalarLoss, y: Vector) -> None:
 
     0 ≤ φ(z + e) − φ(z) − φ′(z)e ≤ ½Le² for all z and e means both convexity and the upper bound.
     """
+    require(phi, "phi")
     name = type(phi).__name__
-    missing = [part for part in ("value", "slope", "curvature", "bound") if not hasattr(phi, part)]
-    if missing:
-        raise TypeError(
-            f"phi is a {name} without {missing[0]}; a loss has value(z), slope(z), curvature(z) and a number bound."
-        )
     bound = number(phi.bound, f"the bound of {name}", 0.0, LARGEST)
     if bound == 0.0:
         raise ValueError(f"the bound of {name} is 0; it must be positive, with φ″ at most as large.")
@@ -211,7 +209,13 @@ def _bounded(phi: ScalarLoss, curvature: Vector) -> Vector:
 
 
 def _called(phi: ScalarLoss, part: str, z: Vector) -> Vector:
-    return vector(getattr(phi, part)(z), f"{type(phi).__name__}.{part}(z)", len(z))
+    """Return one of the functions of a loss at z; refuse one that takes numbers only."""
+    name = f"{type(phi).__name__}.{part}(z)"
+    try:
+        values = getattr(phi, part)(z)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} fails for a vector z ({error}); write it with NumPy functions.") from error
+    return vector(values, name, len(z))
 
 
 class _HuberLoss:
@@ -297,7 +301,7 @@ class Downside(Loss):
     is_known = True
 
     def __init__(self, A: Any, y: Any, weights: Any = None, ties: float = 0.0) -> None:
-        super().__init__(_HuberLoss(np.inf, 0.0, number(ties, "ties", 0.0, 1.0)), A, y, weights)
+        super().__init__(_HuberLoss(np.inf, 0.0, _share(ties)), A, y, weights)
 
 
 class HuberDownside(Loss):
@@ -320,7 +324,7 @@ class HuberDownside(Loss):
 
     def __init__(self, A: Any, y: Any, delta: float, weights: Any = None, ties: float = 0.0) -> None:
         self.delta = _corner(delta)
-        super().__init__(_HuberLoss(self.delta, 0.0, number(ties, "ties", 0.0, 1.0)), A, y, weights)
+        super().__init__(_HuberLoss(self.delta, 0.0, _share(ties)), A, y, weights)
 
 
 class Logistic(Loss):
@@ -340,10 +344,20 @@ class Logistic(Loss):
     def __init__(self, A: Any, labels: Any, weights: Any = None) -> None:
         A = matrix(A, "A")
         self.labels = vector(labels, "labels", A.shape[0])
+        if np.asarray(labels).dtype == np.bool_:
+            raise TypeError("labels has dtype bool; every label must be 1 or −1, such as np.where(labels, 1, -1).")
         wrong = np.flatnonzero(np.abs(self.labels) != 1.0)
         if len(wrong):
             raise ValueError(f"labels contains {self.labels[wrong[0]]:g} at {wrong[0]}; every label must be 1 or −1.")
         super().__init__(_LogisticLoss(self.labels), A, 0.0, weights)
+
+
+def _share(ties: float) -> float:
+    """Return the share of the squares that a one-sided loss counts on both sides."""
+    share = number(ties, "ties")
+    if not 0.0 <= share <= 1.0:
+        raise ValueError(f"ties is {share:g}; it must be between 0 and 1.")
+    return share
 
 
 def _corner(delta: float) -> float:

@@ -17,6 +17,7 @@ from counterpoise.checks import (
     spread,
 )
 from counterpoise.kernels.separable import Separable as SeparableKernel
+from counterpoise.terms.required import require
 
 
 class SeparableTerm:
@@ -32,7 +33,7 @@ class SeparableTerm:
 
     def pieces(self, n: int) -> Pieces:
         """Return the term for n coordinates."""
-        raise TypeError(f"{type(self).__name__} has no pieces(n); it must return counterpoise.Pieces.")
+        raise NotImplementedError
 
     def __add__(self, other: SeparableTerm) -> SeparableTerm:
         """Return the sum of two separable terms."""
@@ -224,8 +225,8 @@ def compile_separable(h: SeparableTerm | None, n: int) -> tuple[SeparableKernel,
     lo, hi, floor = np.full(n, -np.inf), np.full(n, np.inf), np.full(n, -np.inf)
     weight, bend, constant = np.zeros(n), np.zeros(n), 0.0
     rows: list[tuple[Vector, Vector, Vector]] = []
-    for part in () if h is None else h.parts:
-        piece = part.pieces(n)
+    for part in () if h is None else (h.parts if isinstance(h, SeparableTerm) else (h,)):
+        piece = _pieces_of(part, n)
         lo, hi = np.maximum(lo, _stretch(piece.lo, "lo", n)), np.minimum(hi, _stretch(piece.hi, "hi", n))
         if piece.floor is not None:
             floor = np.maximum(floor, _stretch(piece.floor, "floor", n))
@@ -243,6 +244,17 @@ def compile_separable(h: SeparableTerm | None, n: int) -> tuple[SeparableKernel,
     kernel = SeparableKernel(lo, hi, floor, weight, bend, centre, cost, curve)
     _refuse_nonconvex(kernel)
     return kernel, constant
+
+
+def _pieces_of(part: SeparableTerm, n: int) -> Pieces:
+    """Return the pieces of a summand of h; refuse what has none."""
+    require(part, "h", SeparableTerm)
+    piece = part.pieces(n)
+    if not isinstance(piece, Pieces):
+        raise TypeError(
+            f"{type(part).__name__}.pieces(n) returned a {type(piece).__name__}; it must return counterpoise.Pieces."
+        )
+    return piece
 
 
 def _floors(lo: Vector, hi: Vector, floor: Vector) -> Vector:

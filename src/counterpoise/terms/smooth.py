@@ -21,7 +21,6 @@ from counterpoise.checks import (
     SMALLEST_SQUARE,
     Vector,
     is_sparse,
-    largest_entry,
     number,
     real_array,
     refuse_extreme,
@@ -35,8 +34,6 @@ from counterpoise.terms.columns import DataTerm
 
 # A sparse AᵀA is stored if forming it takes at most this many products.
 SPARSE_GRAM_LIMIT = 20_000_000
-# A scale between these keeps the squares of any admitted data in range.
-USUAL_SCALE = 1e-10, 1e10
 # Entries that are counted at a time.
 COUNTED = 1_000_000
 # From this many coordinates on, the last product with a given Q is cached.
@@ -88,9 +85,7 @@ class LeastSquares(DataTerm, QuadraticTerm):
         self.scale = number(scale, "scale")
         if self.scale == 0.0:
             raise ValueError("scale is 0, which leaves no f; use a positive or negative scale.")
-        most = abs(self.scale) if self.weights is None else abs(self.scale) * largest_entry(self.weights)
-        if not USUAL_SCALE[0] <= most <= USUAL_SCALE[1]:
-            _refuse_scale(self, most)
+        self.refuse_extreme_squares(self.scale, "scale")
         self.may_keep_sparse = gram is None and not self.gram and is_sparse(self.A)
         # Another f with the same weights whose Q is reused, and whether this f is a short-lived model within a run.
         self._shares: LeastSquares | None = None
@@ -243,17 +238,6 @@ class LeastSquares(DataTerm, QuadraticTerm):
                 self.A.data, *indices, self.y, self.scale, self.diagonal, **moving, column=np.zeros(self.m)
             )
         return Columns(np.ascontiguousarray(self.A.T), self.y, self.scale, self.diagonal, **moving)
-
-
-def _refuse_scale(f: LeastSquares, most: float) -> None:
-    """Refuse a scale or weights that bring the squares of the data close to overflow or underflow."""
-    size = max(largest_entry(f.A.data if is_sparse(f.A) else f.A), largest_entry(f.y))
-    if size > 0.0 and most > 0.0 and not SMALLEST_SQUARE <= most * size**2 <= LARGEST_SQUARE:
-        named = f"scale is {f.scale:g}" if f.weights is None else f"scale times the largest weight is {most:g}"
-        raise ValueError(
-            f"{named}, which makes the squares of the data as {'large' if most > 1 else 'small'} "
-            f"as {most * size**2:.3g}; rescale the data instead."
-        )
 
 
 def _free_memory() -> float:
