@@ -162,6 +162,38 @@ def test_more_exchanges_than_can_be_verified_are_not_claimed(rng, monkeypatch):
         cp.certify(problem, x, level="swap")
 
 
+@pytest.mark.parametrize("rules", [{}, {"floors": True}, {"groups": True}])
+@pytest.mark.parametrize("kind", LOSSES)
+def test_search_without_the_gram_matrix_finds_the_best_support(kind, rules, rng):
+    (f, h, u), reference = case(kind, rng, **rules)
+    problem = cp.Problem(cp.Loss(f.phi, f.A, f.y, f.weights, gram=False), h, cp.AtMost(3), u)
+    result = cp.minimize(problem, method="search", seed=0)
+    assert result.objective == pytest.approx(best_of_all(reference, 6, 3), rel=CLOSE, abs=1e-9)
+    assert result.status is Status.CERTIFIED
+
+
+@pytest.mark.parametrize("ruled", [False, True])
+def test_search_among_very_many_columns_forms_no_square_matrix(ruled, rng, monkeypatch):
+    """Three planted columns of 6100 are found; their weights are those of SLSQP."""
+
+    def refuse(self):
+        raise AssertionError("AᵀA was formed")
+
+    monkeypatch.setattr(cp.LeastSquares, "Q", property(refuse))
+    n, planted = 6100, [7, 2000, 6050]
+    A = rng.standard_normal((60, n))
+    y = A[:, planted] @ [0.5, 0.3, 0.2] + 0.01 * rng.standard_t(2, 60)
+    h = cp.SemiContinuous(0.1, 0.6) if ruled else cp.Bounds(0, 0.6)
+    u = cp.Sum(1).within({"a": np.arange(1000)}, {"a": (0.0, 0.45)}) if ruled else cp.Sum(1)
+    problem = cp.Problem(cp.Huber(A, y, DELTA), h, cp.AtMost(3), u)
+    result = cp.minimize(problem, method="search", work=4, seed=0)
+    assert np.flatnonzero(result.x).tolist() == planted and result.status is Status.CERTIFIED
+    bounds = np.full(n, 0.1 if ruled else 0.0), np.full(n, 0.6), np.zeros(n)
+    limits = (([7], 0.45),) if ruled else ()
+    best = least_on(("huber", A, y, np.ones(60)), planted, *bounds, limits)
+    assert result.objective == pytest.approx(best, rel=CLOSE)
+
+
 def test_time_limits_and_seeds_are_kept(rng):
     A, y, v = data("huber", rng, 60, 40)
     problem = cp.Problem(cp.Huber(A, y, 0.3, v), cp.Bounds(0, 1), cp.AtMost(6), cp.Sum(1))

@@ -44,7 +44,7 @@ class LossLine(LossSupports):
     """Supports of at most s coordinates for a convex f = Σφ(Ax − y), f + h minimised on each."""
 
     plan = Population(first=4, size=6, stale=24, batch=4, work=32)
-    has_supports = takes_losses = True
+    has_supports = takes_losses = works_by_columns = True
     threshold = staticmethod(exactness.sparse_on_line)
     refusal = staticmethod(SparseLine.refusal)
 
@@ -135,10 +135,17 @@ class LossLine(LossSupports):
 
     @cached_property
     def _reference(self) -> Vector:
-        """A good sparse point: the end of a chain of walks, each on the upper bound of f at the end of the last."""
+        """A good sparse point: the end of a chain of walks, each on the upper bound of f at the end of the last.
+
+        Where f keeps no AᵀA, that is with very many columns, each walk sees only the most promising of them.
+        """
         problem, rng = self.problem, np.random.default_rng(0)
         x = problem.project(np.full(problem.n, problem.u.c / problem.n))
         for k in range(BOUNDS):
+            if not problem.f.gram:
+                bounds = np.full(problem.f.m, problem.f.phi.bound)
+                x = self.weighted(self._model_walk(x, self._promising(x), bounds, rng))
+                continue
             line = SparseLine(problem.model(x))
             line.limits = self.limits
             x = self.weighted(line.start(0, rng) if k == 0 else line.descend(x))
@@ -167,20 +174,26 @@ class LossLine(LossSupports):
         if at is None:
             return x
         while not self.limits.reached():
-            z, n = self.problem.f.residual(at.x), self.problem.n
-            members = np.arange(n)
-            if n > MODELLED:
-                entering = [enters for _, enters in self.proposals(at.x, 10 * MODELLED)]
-                members = np.union1d(self._held(at.x), list(dict.fromkeys(entering))[:MODELLED])
-            end, others = np.zeros(n), at.x[members]
-            model = self._model(members, at.x, z, self._averaged(z))
-            walk(model, others, self.s, rng, short_steps(self.s, len(members)))
-            end[members] = others
+            members = self._promising(at.x) if self.problem.n > MODELLED else np.arange(self.problem.n)
+            end = self._model_walk(at.x, members, self._averaged(self.problem.f.residual(at.x)), rng)
             found = self.solve(end, self._held(end), SOLVED, at.value)
             if found is None or found.value >= at.value - TOL * abs(at.value) - self.noise:
                 break
             at = found
         return self._improved(at, SEARCH_TRIES, MOST_SWAPS, self.noise, TOL)[0].x
+
+    def _promising(self, x: Vector) -> Any:
+        """Return the coordinates that x holds and those that promise most in an exchange."""
+        entering = [enters for _, enters in self.proposals(x, 10 * MODELLED)]
+        return np.union1d(self._held(x), list(dict.fromkeys(entering))[:MODELLED]).astype(np.int64)
+
+    def _model_walk(self, x: Vector, members: Any, curvature: Vector, rng: np.random.Generator) -> Vector:
+        """Return the end of a walk among the members, on the model of F at x with the given curvatures."""
+        end, others = np.zeros(len(x)), x[members]
+        model = self._model(members, x, self.problem.f.residual(x), curvature)
+        walk(model, others, self.s, rng, short_steps(self.s, len(members)))
+        end[members] = others
+        return end
 
     def descend(self, x: Vector) -> Vector:
         """Exchange from x until no proposed exchange gains; return the point."""
