@@ -116,6 +116,48 @@ def test_swap_optimal_points_have_no_better_exchange(kind, g, rng):
         assert 0.0 <= result.swap_gap <= 1e-8 * abs(value) + 1e-11
 
 
+def floored(kind, seed):
+    """A problem of three names with floors so large that two may be better."""
+    rng = np.random.default_rng(seed)
+    A, y = rng.standard_normal((8, 6)), rng.standard_normal(8)
+    if kind == "logistic":
+        y = np.where(y > 0.0, 1.0, -1.0)
+    lo, hi = rng.uniform(0.1, 0.45, 6), rng.uniform(0.5, 1.0, 6)
+    problem = cp.Problem(make(kind, A, y), cp.SemiContinuous(lo, hi), cp.AtMost(3), cp.Sum(1))
+    return problem, ((kind, A, y, np.ones(8)), lo, hi, np.zeros(6), ())
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [("huber", 12), ("huber", 14), ("huber", 35), ("downside", 9), ("huber downside", 20), ("logistic", 12)],
+)
+def test_names_may_leave_under_floors_without_a_newcomer(kind, seed):
+    problem, reference = floored(kind, seed)
+    for method in ("swap", "search"):
+        result = cp.minimize(problem, method=method, seed=0)
+        held, value = np.flatnonzero(result.x), loss_sum(*reference[0], result.x, DELTA)
+        without = [least_on(reference[0], held[held != j], *reference[1:]) for j in held]
+        assert value <= min(without) + CLOSE * abs(value) + 1e-9
+        assert method == "search" or result.status is Status.SWAP_OPTIMAL
+    assert value == pytest.approx(best_of_all(reference, 6, 3), rel=CLOSE, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_certificates_count_exchanges_alone_under_floors(kind):
+    """A name that leaves without a newcomer is a move of ``swap``, but no exchange."""
+    for seed in range(scaled(6, 2)):
+        problem, reference = floored(kind, seed)
+        x = problem.project(np.where(np.arange(6) < 3, 1.0 / 3.0, 0.0))
+        held = np.flatnonzero(x)
+        certificate = cp.certify(problem, x, level="swap")
+        leavers = [*held, -1] if len(held) < 3 else held
+        sets = [[*held[held != j], i] for j in leavers for i in np.setdiff1d(np.arange(6), held)]
+        best = min(least_on(reference[0], members, *reference[1:]) for members in [held, *sets])
+        gain = problem.objective(x) - best
+        assert certificate.swap_gap == pytest.approx(gain, abs=CLOSE * problem.objective(x))
+        assert certificate.worst_swap is None or certificate.worst_swap[1] >= 0
+
+
 @pytest.mark.parametrize("kind", LOSSES)
 def test_certificates_measure_exchanges(kind, rng):
     """At a point that is not swap-optimal the gap is what SLSQP finds over all exchanges."""
