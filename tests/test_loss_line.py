@@ -116,6 +116,71 @@ def test_swap_optimal_points_have_no_better_exchange(kind, g, rng):
         assert 0.0 <= result.swap_gap <= 1e-8 * abs(value) + 1e-11
 
 
+@pytest.mark.parametrize("kind", ["huber", "huber downside"])
+@pytest.mark.parametrize("delta", [1e-14, 1e-12, 1e-9])
+def test_claims_of_exchanges_follow_a_loss_that_is_nearly_linear(kind, delta):
+    """Rounding of F is in proportion to δ, as F is; where models cannot resolve F, a claim needs a finer proof."""
+    claimed = 0
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        A, y, ones = rng.standard_normal((8, 6)), rng.standard_normal(8), np.ones(8)
+        problem = cp.Problem(make(kind, A, y, delta=delta), cp.Bounds(0, 1), cp.AtMost(2), cp.Sum(1))
+        result = cp.minimize(problem, method="swap")
+        held = np.flatnonzero(result.x)
+        sets = [(*held[held != j], i) for j in held for i in np.setdiff1d(range(6), held)]
+        x, least = np.zeros(6), np.inf
+        for one, t in itertools.product(sets, np.linspace(0.0, 1.0, 201)):
+            x[:], x[one[0]], x[one[-1]] = 0.0, t, 1.0 - t * (len(one) > 1)
+            least = min(least, loss_sum(kind, A, y, ones, x, delta))
+        if result.status is Status.SWAP_OPTIMAL:
+            claimed += 1
+            assert least >= result.objective - result.swap_gap - 1e-8 * result.objective
+            assert result.swap_gap <= 1e-3 * result.objective
+    assert claimed == 8 or delta < 1e-10
+
+
+def floored(kind, seed):
+    """A problem of three names with floors so large that two may be better."""
+    rng = np.random.default_rng(seed)
+    A, y = rng.standard_normal((8, 6)), rng.standard_normal(8)
+    if kind == "logistic":
+        y = np.where(y > 0.0, 1.0, -1.0)
+    lo, hi = rng.uniform(0.1, 0.45, 6), rng.uniform(0.5, 1.0, 6)
+    problem = cp.Problem(make(kind, A, y), cp.SemiContinuous(lo, hi), cp.AtMost(3), cp.Sum(1))
+    return problem, ((kind, A, y, np.ones(8)), lo, hi, np.zeros(6), ())
+
+
+@pytest.mark.parametrize(
+    ("kind", "seed"),
+    [("huber", 12), ("huber", 14), ("huber", 35), ("downside", 9), ("huber downside", 20), ("logistic", 12)],
+)
+def test_names_may_leave_under_floors_without_a_newcomer(kind, seed):
+    problem, reference = floored(kind, seed)
+    for method in ("swap", "search"):
+        result = cp.minimize(problem, method=method, seed=0)
+        held, value = np.flatnonzero(result.x), loss_sum(*reference[0], result.x, DELTA)
+        without = [least_on(reference[0], held[held != j], *reference[1:]) for j in held]
+        assert value <= min(without) + CLOSE * abs(value) + 1e-9
+        assert method == "search" or result.status is Status.SWAP_OPTIMAL
+    assert value == pytest.approx(best_of_all(reference, 6, 3), rel=CLOSE, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", LOSSES)
+def test_certificates_count_exchanges_alone_under_floors(kind):
+    """A name that leaves without a newcomer is a move of ``swap``, but no exchange."""
+    for seed in range(scaled(6, 2)):
+        problem, reference = floored(kind, seed)
+        x = problem.project(np.where(np.arange(6) < 3, 1.0 / 3.0, 0.0))
+        held = np.flatnonzero(x)
+        certificate = cp.certify(problem, x, level="swap")
+        leavers = [*held, -1] if len(held) < 3 else held
+        sets = [[*held[held != j], i] for j in leavers for i in np.setdiff1d(np.arange(6), held)]
+        best = min(least_on(reference[0], members, *reference[1:]) for members in [held, *sets])
+        gain = problem.objective(x) - best
+        assert certificate.swap_gap == pytest.approx(gain, abs=CLOSE * problem.objective(x))
+        assert certificate.worst_swap is None or certificate.worst_swap[1] >= 0
+
+
 @pytest.mark.parametrize("kind", LOSSES)
 def test_certificates_measure_exchanges(kind, rng):
     """At a point that is not swap-optimal the gap is what SLSQP finds over all exchanges."""
@@ -160,6 +225,38 @@ def test_more_exchanges_than_can_be_verified_are_not_claimed(rng, monkeypatch):
     x[:3] = [0.5, 0.3, 0.2]
     with pytest.raises(ValueError, match="9 exchanges would have to be verified one by one, more than the limit of 2"):
         cp.certify(problem, x, level="swap")
+
+
+@pytest.mark.parametrize("rules", [{}, {"floors": True}, {"groups": True}])
+@pytest.mark.parametrize("kind", LOSSES)
+def test_search_without_the_gram_matrix_finds_the_best_support(kind, rules, rng):
+    (f, h, u), reference = case(kind, rng, **rules)
+    problem = cp.Problem(cp.Loss(f.phi, f.A, f.y, f.weights, gram=False), h, cp.AtMost(3), u)
+    result = cp.minimize(problem, method="search", seed=0)
+    assert result.objective == pytest.approx(best_of_all(reference, 6, 3), rel=CLOSE, abs=1e-9)
+    assert result.status is Status.CERTIFIED
+
+
+@pytest.mark.parametrize("ruled", [False, True])
+def test_search_among_very_many_columns_forms_no_square_matrix(ruled, rng, monkeypatch):
+    """Three planted columns of 6100 are found; their weights are those of SLSQP."""
+
+    def refuse(self):
+        raise AssertionError("AᵀA was formed")
+
+    monkeypatch.setattr(cp.LeastSquares, "Q", property(refuse))
+    n, planted = 6100, [7, 2000, 6050]
+    A = rng.standard_normal((60, n))
+    y = A[:, planted] @ [0.5, 0.3, 0.2] + 0.01 * rng.standard_t(2, 60)
+    h = cp.SemiContinuous(0.1, 0.6) if ruled else cp.Bounds(0, 0.6)
+    u = cp.Sum(1).within({"a": np.arange(1000)}, {"a": (0.0, 0.45)}) if ruled else cp.Sum(1)
+    problem = cp.Problem(cp.Huber(A, y, DELTA), h, cp.AtMost(3), u)
+    result = cp.minimize(problem, method="search", work=4, seed=0)
+    assert np.flatnonzero(result.x).tolist() == planted and result.status is Status.CERTIFIED
+    bounds = np.full(n, 0.1 if ruled else 0.0), np.full(n, 0.6), np.zeros(n)
+    limits = (([7], 0.45),) if ruled else ()
+    best = least_on(("huber", A, y, np.ones(60)), planted, *bounds, limits)
+    assert result.objective == pytest.approx(best, rel=CLOSE)
 
 
 def test_time_limits_and_seeds_are_kept(rng):

@@ -13,7 +13,7 @@ from counterpoise.datasets import simulate_market
 from counterpoise.estimators.tracking import IndexTracker
 from counterpoise.problem import Status
 from naive import loss_sum
-from test_loss_line import DELTA, best_of_all
+from test_loss_line import DELTA, best_of_all, least_on
 
 KINDS = {"ete": "square", "dr": "downside", "hete": "huber", "hdr": "huber downside"}
 CORNERED = ("hete", "hdr")
@@ -73,6 +73,26 @@ def test_every_method_keeps_the_rules(measure, method, rng):
     ties = 0.5e-9 * z @ z if measure in ("dr", "hdr") else 0.0
     value = loss_sum(KINDS[measure], returns, index, np.ones(40), found.coef_, DELTA)
     assert found.result_.objective == pytest.approx(value + cost + ties, rel=1e-12)
+
+
+@pytest.mark.parametrize("ruled", [False, True])
+@pytest.mark.parametrize("measure", ["dr", "hete", "hdr"])
+def test_very_many_names(measure, ruled, rng):
+    """The default method serves more names than AᵀA is formed for, and finds a planted portfolio or a better one."""
+    n, planted = 6100, [7, 2000, 4001, 6050]
+    returns, _ = market(rng, 60, n)
+    index = returns[:, planted] @ [0.4, 0.3, 0.2, 0.1] + 0.1 * rng.standard_normal(60)
+    groups = {"groups": {k: "ab"[k % 2] for k in range(n)}, "group_limits": {"b": (0.5, 0.65)}}
+    rules = {"min_weight": 0.05, **groups} if ruled else {}
+    found = tracker(measure, 4, work=4, **rules).fit(returns, index)
+    reference = (KINDS[measure], returns, index, np.ones(60)), planted, np.full(n, 0.05), np.ones(n), np.zeros(n)
+    best = least_on(*reference, (([7, 4001], 0.65),) if ruled else ())
+    value = loss_sum(*reference[0], found.coef_, DELTA)
+    assert found.result_.status is Status.CERTIFIED and value <= best * (1.0 + 1e-6) + 1e-6
+    held = found.coef_[found.coef_ != 0.0]
+    assert len(held) <= 4 and held.sum() == pytest.approx(1.0, abs=1e-12)
+    if ruled:
+        assert held.min() >= 0.05 - 1e-10 and 0.5 - 1e-10 <= found.coef_[1::2].sum() <= 0.65 + 1e-10
 
 
 @pytest.mark.parametrize("measure", ["dr", "hdr"])

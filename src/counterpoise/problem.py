@@ -183,15 +183,17 @@ class Problem:
         x = self.u.random(self.separable, np.random.default_rng(random_seed(seed)))
         return x if self.is_convex_set else self.project(x)
 
-    def value_and_resolution(self, x: Vector) -> tuple[float, float]:
+    def value_and_resolution(self, x: Vector, by_models: bool = True) -> tuple[float, float]:
         """Return F(x) and its rounding error: ε times the sum of the magnitudes of all terms.
 
         For f this sum is ½Σ|xᵢ||Q_ij||xⱼ| + Σ|pᵢxᵢ| + |f(0)|, or an upper bound on it, even where f(x) itself is small.
+        With ``by_models=False`` it is that of a loss which is evaluated itself, and not by quadratic models.
         """
         h = self.separable
         f, g = self.f.value(x), self.g.value(x)
         # The last term is the effect of rounding x itself, which does not vanish as x → 0.
-        size = self.f.size(x) + separable_size(h, x) + abs(g) + abs(self.constant) + self._least_size
+        size = self.f.size(x) if by_models else self.f.value_size(x)
+        size += separable_size(h, x) + abs(g) + abs(self.constant) + self._least_size
         return f + separable_value(h, x) + g + self.offset, float(np.finfo(float).eps) * size
 
     @cached_property

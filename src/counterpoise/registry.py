@@ -8,6 +8,7 @@ A *strategy* is a class whose instances are made from a problem. Which of these 
 ``threshold(problem, theta)``  λ above which every CWS point is sparse or binary, or None (static)
 ``plan``, ``limits``, ``start``, ``child``, ``descend``   for ``search``, see :mod:`counterpoise.solvers.search`
 ``advance``, ``tolerance``, ``weighted``, ``gap``         for ``swap`` and ``certify(level="swap")``
+``works_by_columns``           whether ``search`` needs no AᵀA, which is not formed by default for very many columns
 ``for_losses``                 the class that replaces it if f is not quadratic, with ``takes_losses = True``
 ``enumeration()``              for ``exact``: what is enumerated, how many there are, and the function that does it
 """

@@ -36,6 +36,8 @@ RANGE = 1.0
 TOL = 1e-9
 # The number of starts on upper bounds of f, how many successive bounds they use, and the most exchanges of a descent.
 MODEL_STARTS, BOUNDS, MOST_SWAPS = 1, 3, 10_000
+# A coordinate is at its floor if it is at most this many times as large.
+AT_FLOOR = 1.0 + 1e-9
 # The most coordinates in the model for a walk, besides the held ones.
 MODELLED = 500
 
@@ -44,7 +46,7 @@ class LossLine(LossSupports):
     """Supports of at most s coordinates for a convex f = Σφ(Ax − y), f + h minimised on each."""
 
     plan = Population(first=4, size=6, stale=24, batch=4, work=32)
-    has_supports = takes_losses = True
+    has_supports = takes_losses = works_by_columns = True
     threshold = staticmethod(exactness.sparse_on_line)
     refusal = staticmethod(SparseLine.refusal)
 
@@ -115,10 +117,26 @@ class LossLine(LossSupports):
         np.maximum.at(shared, leaf[held], slopes)
         return np.where(np.isfinite(shared), shared, slopes.max())[leaf]
 
+    def _dispensable(self, held: Any) -> Any:
+        """Return who may leave without a newcomer: only a floor keeps members from 0 that are better left out."""
+        h = self.problem.separable
+        return held[(h.floor[held] > h.lo[held]) & ~self.must[held]] if len(held) > 1 else held[:0]
+
+    def moves(self, x: Vector, count: int) -> list[tuple[int, int]]:
+        """Return the proposed exchanges, then who may leave with nobody (−1) in its place.
+
+        These are members at their floors. The weights of others would be the best without their floors as well, by
+        convexity, so that 0 in their place is no better.
+        """
+        few = self._dispensable(self._held(x))
+        at_floor = few[x[few] <= AT_FLOOR * self.problem.separable.floor[few]]
+        return [*self.proposals(x, count), *((int(j), -1) for j in at_floor)]
+
     def exchanged(self, x: Vector, leaves: int, enters: int, solved: float, below: float) -> Solved | None:
-        """Solve on the support with one coordinate in the place of another."""
+        """Solve on the support with one coordinate in the place of another, or with none (−1) in its place."""
         start = x.copy()
-        start[enters] = x[leaves] if leaves >= 0 else self.problem.u.c / (self.s + 1)
+        if enters >= 0:
+            start[enters] = x[leaves] if leaves >= 0 else self.problem.u.c / (self.s + 1)
         if leaves >= 0:
             start[leaves] = 0.0
         return self.solve(start, self._held(start), solved, below)
@@ -130,15 +148,23 @@ class LossLine(LossSupports):
         if k < MODEL_STARTS:
             return self._walked(self._reference, rng)
         n = self.problem.n
-        few = rng.choice(n, min(n, random_size(self.s)), replace=False)
+        # Among few coordinates a set must leave some out, or all starts are the same.
+        few = rng.choice(n, min(n, random_size(self.s), max(self.s, (n + self.s) // 2)), replace=False)
         return self._walked(self._reduced(self._reference, few), rng)
 
     @cached_property
     def _reference(self) -> Vector:
-        """A good sparse point: the end of several walks, each on the upper bound of f at the end of the last."""
+        """A good sparse point: the end of several walks, each on the upper bound of f at the end of the last.
+
+        If f stores no AᵀA, as with very many columns, each walk sees only the most promising of them.
+        """
         problem, rng = self.problem, np.random.default_rng(0)
         x = problem.project(np.full(problem.n, problem.u.c / problem.n))
         for k in range(BOUNDS):
+            if not problem.f.gram:
+                bounds = np.full(problem.f.m, problem.f.phi.bound)
+                x = self.weighted(self._model_walk(x, self._promising(x), bounds, rng))
+                continue
             line = SparseLine(problem.model(x))
             line.limits = self.limits
             x = self.weighted(line.start(0, rng) if k == 0 else line.descend(x))
@@ -167,20 +193,26 @@ class LossLine(LossSupports):
         if at is None:
             return x
         while not self.limits.reached():
-            z, n = self.problem.f.residual(at.x), self.problem.n
-            members = np.arange(n)
-            if n > MODELLED:
-                entering = [enters for _, enters in self.proposals(at.x, 10 * MODELLED)]
-                members = np.union1d(self._held(at.x), list(dict.fromkeys(entering))[:MODELLED])
-            end, others = np.zeros(n), at.x[members]
-            model = self._model(members, at.x, z, self._averaged(z))
-            walk(model, others, self.s, rng, short_steps(self.s, len(members)))
-            end[members] = others
+            members = self._promising(at.x) if self.problem.n > MODELLED else np.arange(self.problem.n)
+            end = self._model_walk(at.x, members, self._averaged(self.problem.f.residual(at.x)), rng)
             found = self.solve(end, self._held(end), SOLVED, at.value)
             if found is None or found.value >= at.value - TOL * abs(at.value) - self.noise:
                 break
             at = found
         return self._improved(at, SEARCH_TRIES, MOST_SWAPS, self.noise, TOL)[0].x
+
+    def _promising(self, x: Vector) -> Any:
+        """Return the coordinates that x holds and those that promise most in an exchange."""
+        entering = [enters for _, enters in self.proposals(x, 10 * MODELLED)]
+        return np.union1d(self._held(x), list(dict.fromkeys(entering))[:MODELLED]).astype(np.int64)
+
+    def _model_walk(self, x: Vector, members: Any, curvature: Vector, rng: np.random.Generator) -> Vector:
+        """Return the end of a walk among the members, on the model of F at x with the given curvatures."""
+        end, others = np.zeros(len(x)), x[members]
+        model = self._model(members, x, self.problem.f.residual(x), curvature)
+        walk(model, others, self.s, rng, short_steps(self.s, len(members)))
+        end[members] = others
+        return end
 
     def descend(self, x: Vector) -> Vector:
         """Exchange from x until no proposed exchange gains; return the point."""
@@ -188,15 +220,17 @@ class LossLine(LossSupports):
         return x if found is None else self._improved(found, CLAIM_TRIES, MOST_SWAPS, self.noise, TOL)[0].x
 
     def _improved(self, at: Solved, tries: int, most: int, floor: float, tol: float) -> tuple[Solved, int, bool]:
-        """Make at most ``most`` exchanges that gain; return the end, their number, and whether no proposal was left."""
+        """Make at most ``most`` moves that gain; return the end, their number, and whether no proposal was left."""
         made, before = 0, -1
         while made > before:
             before = made
-            for leaves, enters in self.proposals(at.x, tries):
+            for leaves, enters in self.moves(at.x, tries):
                 if made >= most or self.limits.reached():
                     return at, made, False
-                full = np.count_nonzero(at.x) >= self.s
-                if at.x[enters] > 0.0 or (full if leaves < 0 else at.x[leaves] == 0.0):
+                count = np.count_nonzero(at.x)
+                if count == 1 if enters < 0 else at.x[enters] > 0.0:
+                    continue  # an earlier move has taken it in, or left nobody else
+                if count >= self.s if leaves < 0 else at.x[leaves] == 0.0:
                     continue
                 below = at.value - tol * abs(at.value) - floor
                 found = self.exchanged(at.x, leaves, enters, SOLVED, below)
@@ -217,10 +251,10 @@ class LossLine(LossSupports):
         return tol * abs(self._sum(self.problem.separable, x, self.problem.f.residual(x))) + self.noise
 
     def advance(self, x: Vector, swaps: int, floor: float) -> tuple[Vector, int, float]:
-        """Make at most ``swaps`` exchanges that gain more than ``floor``.
+        """Make at most ``swaps`` exchanges that gain more than ``floor``; under floors names may also just leave.
 
-        Return the point, their number, and the bound that :meth:`gap` proves: NaN if there may be more exchanges, ∞ if
-        there are too many to verify them all.
+        Return the point, their number, and a proved bound of what any of these moves gains: NaN if there may be more
+        that gain, ∞ if there are too many to verify them all.
         """
         found, made = self.solve(x, self._held(x), CLAIMED), 0
         if found is None:
@@ -233,7 +267,7 @@ class LossLine(LossSupports):
             if not ended:
                 return found.x, made, math.nan
             found = self.solve(found.x, self._held(found.x), CLAIMED) or found
-            look = self._verified(found)
+            look = self._verified(found, departures=True)
             if look.gain <= floor or made >= swaps:
                 return found.x, made, look.bound if look.gain <= floor else math.nan
             found, made = look.best, made + 1
@@ -263,24 +297,30 @@ class LossLine(LossSupports):
         """Return the number of possible exchanges."""
         return int(self.problem.n - np.count_nonzero(x)) * len(self._leavers(self._held(x)))
 
-    def _verified(self, at: Solved) -> _Look:
-        """Solve on the support of every exchange far enough to find the one that gains most."""
+    def _verified(self, at: Solved, departures: bool = False) -> _Look:
+        """Solve on the support of every exchange far enough to find the one that gains most.
+
+        With ``departures`` this includes members that leave without replacement.
+        """
         held, h = self._held(at.x), self.problem.separable
         floored = h.floor > h.lo
         outside = np.flatnonzero((at.x == 0.0) & (h.hi > 0.0) & ~self.must)
+        moves = list(itertools.product(self._leavers(held).tolist(), outside.tolist()))
+        if departures:
+            moves += [(j, -1) for j in self._dispensable(held).tolist()]
         look = _Look(0.0, -1, -1, at.gap, at)
-        for leaves, enters in itertools.product(self._leavers(held).tolist(), outside):
+        for leaves, enters in moves:
             if self.limits.reached():
                 return look._replace(bound=math.inf)
-            found = self.exchanged(at.x, leaves, int(enters), CLAIMED, at.value - look.gain)
+            found = self.exchanged(at.x, leaves, enters, CLAIMED, at.value - look.gain)
             if found is None:
                 continue
-            members = np.append(held[held != leaves], enters)
+            members = held[held != leaves] if enters < 0 else np.append(held[held != leaves], enters)
             if (floored[members] & (found.x[members] == 0.0)).any():
                 continue  # the floors do not fit, and another member would have to leave
             look = look._replace(bound=max(look.bound, at.value - found.value + found.gap))
             if at.value - found.value > look.gain:
-                look = look._replace(gain=at.value - found.value, leaves=leaves, enters=int(enters), best=found)
+                look = look._replace(gain=at.value - found.value, leaves=leaves, enters=enters, best=found)
         return look
 
 

@@ -50,7 +50,9 @@ class LossSupports:
         self.must = h.lo > 0.0
         self.ruled = is_gapped(h) or bool(problem.u.groups)
         self.u = problem.u.kernel(h)
-        self.noise = 64.0 * problem.value_and_resolution(problem.project(np.full(problem.n, 1.0 / problem.n)))[1]
+        # Values, slopes and gaps on a support are those of F itself.
+        middle = problem.project(np.full(problem.n, 1.0 / problem.n))
+        self.noise = 64.0 * problem.value_and_resolution(middle, by_models=False)[1]
         self._unused = np.empty(5)
 
     def _model(self, held: Any, x: Vector, z: Vector, curvature: Vector) -> swap_line.Support:

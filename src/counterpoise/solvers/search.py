@@ -131,7 +131,7 @@ def _on_pool(run: Run, columns: Any, work: int | None, n_jobs: int | None, given
 def strategy_of(problem: Problem, method: str) -> Any:
     """Return the strategy for sparse or binary points; ``method`` is named in errors."""
     strategy = serving(problem, method)
-    if not problem.f.gram:
+    if not (problem.f.gram or getattr(strategy, "works_by_columns", False)):
         raise ValueError(
             f"method {method!r} keeps AᵀA, here {problem.n} × {problem.n}; give LeastSquares(…, gram=True) if that "
             "fits, or use method 'bcd-g'."

@@ -147,13 +147,37 @@ class Loss(DataTerm):
     def size(self, x: Vector) -> float:
         """Return a bound on the sum of the magnitudes of the terms of f(x) and its models.
 
-        It adds up Σv|φ|, the effect of rounding z, Σv|φ′|(|A||x| + |y|), and ½(Σwᵢ|xᵢ|)² for the quadratic part.
+        Kernels evaluate a model as a quadratic form, with slopes Qx + p, so that ½(Σwᵢ|xᵢ|)² is a part of it, however
+        flat φ is. Claims over pairs are made on models. Where F itself is evaluated :meth:`value_size` is enough.
         """
-        z, along = self._residual_of(x), float(self.reach @ np.abs(x))
+        along = float(self.reach @ np.abs(x))
+        return self._parts(x, along) + 0.5 * along * along
+
+    def value_size(self, x: Vector) -> float:
+        """Return a bound of the sum of the magnitudes of what f(x) itself adds up.
+
+        Σv|φ|, the change of f by rounding of z, Σv|φ′|(|A||x| + |y|), and how far f can change while z moves by |A||x|,
+        so that the bound does not vanish where f(x) does: at most ½(Σwᵢ|xᵢ|)², and at most the steepest slopes over
+        that range times |A||x|. For a Huber loss all of it is in proportion to δ where δ is small, as f is.
+        """
+        along = float(self.reach @ np.abs(x))
+        v = np.ones(self.m) if self.weights is None else self.weights
+        # |A||x| is nowhere larger than this; rows without weight do not count.
+        far = along / np.sqrt(self.phi.bound * np.where(v > 0.0, v, np.inf))
+        z = self._residual_of(x)
+        steepest = np.maximum(np.abs(self.phi.slope(z - far)), np.abs(self.phi.slope(z + far)))
+        return self._parts(x, along) + along * min(0.5 * along, self._length(steepest))
+
+    def _parts(self, x: Vector, along: float) -> float:
+        """Return Σv|φ| + Σv|φ′|(|A||x| + |y|), or a little more, where ``along`` is Σwᵢ|xᵢ|."""
+        z = self._residual_of(x)
         slope = np.abs(self.phi.slope(z))
-        pull = math.sqrt(float(slope @ self.weighted(slope)) / self.phi.bound)
         sums = self.weighted(np.abs(self.phi.value(z)) + slope * np.abs(self.y))
-        return float(sums.sum()) + along * (pull + 0.5 * along)
+        return float(sums.sum()) + along * self._length(slope)
+
+    def _length(self, slope: Vector) -> float:
+        """Return √(Σv·slope²/L); times Σwᵢ|xᵢ| it is at least Σv·slope·|A||x|, by the Cauchy–Schwarz inequality."""
+        return math.sqrt(float(slope @ self.weighted(slope)) / self.phi.bound)
 
     def largest_spread(self, c: float) -> float:
         """Return a bound on |∇ᵢf − ∇ⱼf| over all x ≥ 0 with 1ᵀx = c, from the range of every row of A."""
