@@ -521,7 +521,10 @@ A3, Y3 = np.arange(6.0).reshape(3, 2), np.arange(3.0)
             lambda: cp.Loss(broken(curvature=3.0), A3, Y3),
             r"phi is of type Broken without curvature\(z\); it must be an",
         ),
-        (lambda: cp.Loss(broken(value=lambda z: max(z, 0)), A3, Y3), r"Broken\.value\(z\) fails for a vector z .* NumPy"),
+        (
+            lambda: cp.Loss(broken(value=lambda z: max(z, 0)), A3, Y3),
+            r"Broken\.value\(z\) fails for a vector z .* NumPy",
+        ),
         (lambda: cp.Problem(LogCosh(), u=cp.Sum(1)), "f is of type LogCosh; it must be LeastSquares.* or Loss"),
     ],
 )
