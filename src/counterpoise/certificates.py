@@ -323,6 +323,12 @@ def exactness_threshold(problem: Problem, theta: float = 0.0) -> float | None:
 def check_blocks(problem: Problem) -> None:
     """Refuse what block steps do not know."""
     g, u, h = problem.g, problem.u, problem.separable
+    if len(h.centre) and not u.signed:
+        raise ValueError("block steps take no AbsoluteDeviation: its kinks would cut the block; use bcd-g with k = 2.")
+    if is_gapped(h):
+        raise ValueError("block steps take no SemiContinuous: a block would have a state for every zero; use bcd-g.")
+    if u.groups:
+        raise ValueError("block steps take no limits of groups, which would cut the block; use bcd-g with k = 2.")
     for term, kernel_type, needed in (
         (g, type(g.kernel(h.lo, h.hi)), block_states.concave_change),
         (g, type(g.kernel(h.lo, h.hi)), block_states.propose),
@@ -334,12 +340,6 @@ def check_blocks(problem: Problem) -> None:
                 f"{type(term).__name__} has no block step: register a body of `{needed.__name__}` for "
                 f"{kernel_type.__name__} with counterpoise.kernels.dispatch.implements."
             )
-    if len(h.centre) and not u.signed:
-        raise ValueError("block steps take no AbsoluteDeviation: its kinks would cut the block; use bcd-g with k = 2.")
-    if is_gapped(h):
-        raise ValueError("block steps take no SemiContinuous: a block would have a state for every zero; use bcd-g.")
-    if u.groups:
-        raise ValueError("block steps take no limits of groups, which would cut the block; use bcd-g with k = 2.")
 
 
 def check_enumeration(problem: Problem, k: int) -> None:
