@@ -331,7 +331,7 @@ def test_exact_runs_and_names_itself():
     assert found.exit_code == 0, found.output
     assert json.loads(found.stdout)["results"][0]["status"] == "OPTIMAL"
     weak = run("solve", "returns.csv", *SIT, "--method", "exact", "--lam", "1e-9")
-    assert weak.exit_code == 1
+    assert weak.exit_code == 2
     assert weak.stderr.startswith("method 'exact' enumerates sparse or binary points") and "search" not in weak.stderr
 
 

@@ -332,11 +332,19 @@ def refuse_later(error):
     return method
 
 
-@pytest.mark.parametrize("error", [ValueError("no luck."), FloatingPointError("no luck."), MemoryError("no luck.")])
+@pytest.mark.parametrize(
+    "error", [np.linalg.LinAlgError("no luck."), FloatingPointError("no luck."), MemoryError("no luck.")]
+)
 def test_a_failure_is_exit_code_1(folder, monkeypatch, error):
     monkeypatch.setitem(solvers.METHODS, "unlucky", refuse_later(error))
     result = solve(folder / "both.npz", *SIT_OPTIONS, "--method", "unlucky")
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", "no luck.\n")
+
+
+def test_a_method_that_refuses_the_problem_is_exit_code_2(folder, monkeypatch):
+    monkeypatch.setitem(solvers.METHODS, "picky", refuse_later(ValueError("λ is too small.")))
+    result = solve(folder / "both.npz", *SIT_OPTIONS, "--method", "picky")
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", "λ is too small.\n")
 
 
 def test_a_disk_that_fills_up_is_exit_code_1(folder, monkeypatch, tmp_path):

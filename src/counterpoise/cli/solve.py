@@ -110,8 +110,8 @@ def solve(
                 whole_number(k, "--k", 2, built.n)
             say("Preparing")
             _warm_up(problem, built, methods, limits)
-    # The input is valid; errors from here on are failures.
-    with base.quit_with(1, ValueError, ArithmeticError, debug=manners.debug):
+    # A method may refuse the problem, which is bad input; errors of its arithmetic are failures.
+    with base.quit_with(1, np.linalg.LinAlgError, ArithmeticError, debug=manners.debug):
         with base.kept_warnings() as warned_later, status_line(manners.silent) as say:
             outcomes, cut = _run_all(built, methods, limits, say, x0)
     warned += warned_later
