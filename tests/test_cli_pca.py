@@ -250,4 +250,4 @@ def test_more_components_than_the_rank_are_told(folder):
     assert found.exit_code == 0, found.output
     said = json.loads(found.stdout)
     assert len(said["components"]) == 1
-    assert "but 1 component leaves no variance for another; the fit has 1." in said["notes"][-1]
+    assert "but 1 component explains all variance; only this one is returned." in said["notes"][-1]

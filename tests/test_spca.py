@@ -22,6 +22,7 @@ from counterpoise.estimators import components as module
 from counterpoise.estimators.component_path import default_sizes, elbow
 from counterpoise.estimators.deflation import KINDS, deflate_by, deflation
 from counterpoise.experiments import published
+from counterpoise.findings import component_claims
 from naive import deflated, optimum_over_signs, signed_component_optimum, sparse_pca_optimum
 from test_pca import counts, factors, qr_variances
 
@@ -342,6 +343,27 @@ def test_a_path_by_default_has_an_elbow_a_table_and_a_picture(rng):
         SparsePCA().path(X, [])
     with pytest.raises(ValueError, match=r"n_nonzero\[1\] is 13, but X has 12 features"):
         SparsePCA().path(X, [1, 13])
+    for given in (3, np.array(3)):
+        with pytest.raises(
+            TypeError, match=r"n_nonzero is .*3\)?; give a list of numbers of loadings, such as \[5, 10\]"
+        ):
+            SparsePCA().path(X, given)
+
+
+def test_a_proved_optimum_is_not_called_unproved(rng):
+    X = factors(rng)
+    for method, unproved in (("search", 1), ("exact", 0)):
+        claims = component_claims(SparsePCA(1, 3, method=method, random_state=0).fit(X))
+        assert sum(claim.startswith("Not proved") for claim in claims) == unproved, claims
+
+
+def test_a_path_warns_once_if_few_components_explain_all_variance(rng):
+    X = rng.standard_normal((12, 2)) @ rng.standard_normal((2, 6))
+    sentence = "n_components is 4, but 2 components explain all variance; only these are returned."
+    with pytest.warns(UserWarning) as caught:
+        path = SparsePCA(4, random_state=0).path(X, [1, 2, 3])
+    assert [str(each.message) for each in caught] == [sentence] and caught[0].filename == __file__
+    assert [len(V) for V in path.components] == [2, 2, 2]
 
 
 @pytest.mark.parametrize(("call", "kept"), [(1, None), (2, (1,)), (3, (1,)), (4, (2, 1))])
@@ -377,15 +399,13 @@ def test_no_more_components_than_the_rank(rng, deflate, given):
     for _ in range(scaled(5, 2)):
         X = rng.standard_normal((12, 2)) @ rng.standard_normal((2, 6))
         pca = SparsePCA(4, 3, deflation=deflate, random_state=0)
-        with pytest.warns(
-            UserWarning, match=r"n_components is 4, but 2 components leave no variance for another"
-        ) as caught:
+        with pytest.warns(UserWarning, match=r"n_components is 4, but 2 components explain all variance") as caught:
             pca.fit(**({"covariance": np.cov(X, rowvar=False)} if given else {"X": X}))
         assert caught[0].filename == __file__
         assert pca.n_components_ == 2 and pca.components_.shape == (2, 6) and len(pca.results_) == 2
         np.testing.assert_allclose(pca.explained_variance_, qr_variances(X, pca.components_), rtol=1e-6)
     with pytest.warns(
-        UserWarning, match=r"n_components is 2, but 1 component leaves no variance for another; the fit has 1"
+        UserWarning, match=r"n_components is 2, but 1 component explains all variance; only this one is returned"
     ):
         SparsePCA(2).fit(np.outer(np.arange(5.0), [1.0, -2.0, 3.0]))
 

@@ -486,6 +486,8 @@ def test_bad_paths(rng):
         tracker().path(*market(rng), s=[])
     with pytest.raises(ValueError, match=r"^s\[1\] is 0; it must be at least 1\.$"):
         tracker().path(*market(rng), s=[1, 0])
+    with pytest.raises(TypeError, match=r"^s is 3; give a list of numbers of names, such as \[10, 20\]\.$"):
+        tracker().path(*market(rng), s=3)
     with pytest.raises(
         ValueError, match=r"^2 names can hold at most 0\.8 under max_weight, but the weights must sum to 1"
     ):

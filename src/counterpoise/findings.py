@@ -112,7 +112,8 @@ def component_claims(pca: SparsePCA) -> list[str]:
         # The objective is minus half the variance.
         amount = by_more_than(2.0 * gap, ROUNDING * least)
         sentences.append(f"Proved of {which}: {given}no change of any two loadings raises its variance {amount}.")
-        sentences.append("Not proved: that no other loadings are better; the search looks for some and stops.")
+        if len(pca.results_) > 1 or pca.results_[0].status.name != "OPTIMAL":
+            sentences.append("Not proved: that no other loadings are better; the search is heuristic.")
     return sentences + [
         f"Component{'s' * (len(these) > 1)} {joined(these)} {are} not certified: {message}."
         for message, these in by_message.items()

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -214,14 +214,7 @@ class SparsePCA(
         warn_if_interrupted(found.results, 2 + FRAMES)
         self._keep(found, data, dtype)
         tasks.finish(fitted=True)
-        if len(found.sizes) < len(plan.sizes):
-            count = len(found.sizes)
-            leave = "component leaves" if count == 1 else "components leave"
-            warnings.warn(
-                f"n_components is {len(plan.sizes)}, but {count} {leave} no variance for another; the fit has {count}.",
-                UserWarning,
-                stacklevel=2 + FRAMES,
-            )
+        _warn_if_exhausted(len(plan.sizes), [len(found.sizes)], 2 + FRAMES)
         return self
 
     def _keep(self, found: Found, data: Source, dtype: Any) -> None:
@@ -261,12 +254,19 @@ class SparsePCA(
         """
         model = clone(self)
         data, _ = source_of(model, X, covariance)
-        asked = default_sizes(data.n) if n_nonzero is None else list(n_nonzero)
+        try:
+            asked = default_sizes(data.n) if n_nonzero is None else list(n_nonzero)
+        except TypeError:
+            raise TypeError(
+                f"n_nonzero is {n_nonzero!r}; give a list of numbers of loadings, such as [5, 10]."
+            ) from None
         if not asked:
             raise ValueError("n_nonzero is empty; give at least one number of loadings.")
         sizes = [size_of(size, f"n_nonzero[{k}]", data) for k, size in enumerate(asked)]
         total = float(data.variance.sum())
-        return find_path(sizes, lambda size, warm: model.set_params(n_nonzero=size)._found(data, warm), total)
+        path = find_path(sizes, lambda size, warm: model.set_params(n_nonzero=size)._found(data, warm), total)
+        _warn_if_exhausted(int(self.n_components), map(len, path.components), 2)
+        return path
 
     def _found(self, data: Source, warm: Matrix | None) -> Found:
         """Fit without setting attributes or calling callbacks."""
@@ -358,6 +358,19 @@ class SparsePCA(
         if plan.is_quick and plan.run.work is None:
             plan = plan._replace(run=plan.run._replace(work=FEW_STARTS))
         return plan
+
+
+def _warn_if_exhausted(asked: int, found: Iterable[int], stacklevel: int) -> None:
+    """Warn that fewer components than asked for explain all variance; ``found`` holds the number of each fit."""
+    counts = sorted({count for count in found if count < asked})
+    if counts:
+        number = " or ".join(map(str, counts))
+        explain, these = ("component explains", "this one is") if counts == [1] else ("components explain", "these are")
+        warnings.warn(
+            f"n_components is {asked}, but {number} {explain} all variance; only {these} returned.",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )
 
 
 class NonnegativeSparsePCA(SparsePCA):
