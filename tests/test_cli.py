@@ -112,7 +112,7 @@ def test_a_bug_is_not_dressed_up_as_a_bad_option(monkeypatch):
 
     monkeypatch.setattr("counterpoise.cli.demo.simulate_market", broken)
     found = run("demo", *SMALL)
-    sentence = "This is a fault of counterpoise and not of the input: RuntimeError: a bug; --debug shows where.\n"
+    sentence = "This is a bug in counterpoise, not in the input: RuntimeError: a bug; --debug shows the traceback.\n"
     assert (found.exit_code, found.stdout, found.stderr) == (1, "", sentence)
     assert isinstance(run("demo", *SMALL, "--debug").exception, RuntimeError)
 

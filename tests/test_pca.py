@@ -636,7 +636,7 @@ def test_the_unit_of_the_data_does_not_matter(rng, size):
             r"n_nonzero has 1 entries; give one number, or one for each of 2",
         ),
         ({"method": "pdca"}, r"method is 'pdca'; it must be one of 'search', 'swap', 'bcd-g', 'exact'"),
-        ({"max_time": 0.0}, r"max_time is 0; a fit needs some seconds"),
+        ({"max_time": 0.0}, r"max_time is 0; it must be positive"),
         ({"max_time": -1.0}, r"max_time is -1; it must be finite and at least 0"),
         ({"work": 0}, r"work is 0; it must be at least 1"),
         ({"backfit": -1}, r"backfit is -1; it must be at least 0"),

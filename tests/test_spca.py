@@ -384,7 +384,7 @@ def test_ctrl_c_ends_a_path_with_what_it_has(rng, monkeypatch, call, kept):
         with pytest.raises(KeyboardInterrupt):
             model.path(X, [3, 2, 1])
         return
-    with pytest.warns(UserWarning, match=f"The path was interrupted; it has {len(kept)} of 3 numbers") as caught:
+    with pytest.warns(UserWarning, match=f"The path was interrupted; it covers {len(kept)} of 3 numbers") as caught:
         path = model.path(X, [3, 2, 1])
     assert path.n_nonzero == kept and len(path.components) == len(kept) and caught[0].filename == __file__
     np.testing.assert_array_equal(path.components[-1], whole.components[-1])
@@ -468,8 +468,8 @@ def test_constant_columns_have_no_loading(rng):
     [
         (lambda C: C[:5], r"covariance has shape \(5, 8\); it must be square, a row and a column for every feature"),
         (lambda C: C + np.eye(8, k=1), r"covariance is not symmetric: entry \(\d, \d\) is .*, but \(\d, \d\) is "),
-        (lambda C: C - 2.0 * np.eye(8) * np.trace(C), r"not positive semidefinite: its least eigenvalue is -"),
-        (lambda C: np.where(np.eye(8) > 0, C, 2.0 * C), r"not positive semidefinite: its least eigenvalue is -"),
+        (lambda C: C - 2.0 * np.eye(8) * np.trace(C), r"not positive semidefinite: its smallest eigenvalue is -"),
+        (lambda C: np.where(np.eye(8) > 0, C, 2.0 * C), r"not positive semidefinite: its smallest eigenvalue is -"),
         (lambda C: np.zeros((8, 8)), r"covariance is constant: none of its 8 columns varies"),
         (lambda C: C * np.where(np.arange(8) == 3, np.nan, 1.0), r"covariance contains NaN or infinity: nan in row 0"),
         (lambda C: 1e200 * C, r"covariance has entries as large as"),
@@ -497,9 +497,9 @@ def test_what_is_rounding_depends_on_the_units(rng):
     """With correlations asked for, columns of small variance are checked by their own size."""
     C = np.array([[1.0, 1e-5, 0.0], [1e-5, 1e-12, 0.0], [0.0, 0.0, 1.0]])
     assert abs(SparsePCA().fit(covariance=C).components_[0, 1]) < 1e-4
-    with pytest.raises(ValueError, match="not positive semidefinite: its least eigenvalue is -9"):
+    with pytest.raises(ValueError, match="not positive semidefinite: its smallest eigenvalue is -9"):
         SparsePCA(standardize=True).fit(covariance=C)
-    with pytest.raises(ValueError, match="not positive semidefinite: its least eigenvalue is -1"):
+    with pytest.raises(ValueError, match="not positive semidefinite: its smallest eigenvalue is -1"):
         SparsePCA(standardize=True).fit(covariance=np.diag([1.0, -1.0, 2.0]))
     C[0, 1] = C[1, 0] = 0.0
     C[1, 0] = 5e-7
@@ -556,11 +556,11 @@ def test_bad_options_are_named(rng, options, error, sentence):
 
 def test_data_or_a_covariance_and_not_both(rng):
     X = factors(rng)
-    with pytest.raises(ValueError, match="X and covariance: neither is given"):
+    with pytest.raises(ValueError, match="Neither X nor covariance is given; give one"):
         SparsePCA().fit()
     with pytest.raises(TypeError, match=r"covariance is a sparse matrix; give a dense one, covariance.toarray\(\)"):
         SparsePCA().fit(covariance=sp.csr_array(np.eye(4)))
-    with pytest.raises(ValueError, match="X and covariance: both are given"):
+    with pytest.raises(ValueError, match="X and covariance are both given; give one"):
         SparsePCA().fit(X, covariance=np.cov(X, rowvar=False))
 
 

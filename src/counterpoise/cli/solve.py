@@ -63,7 +63,7 @@ def solve(
         list[str] | None,
         typer.Option(help=f"Any of {', '.join(METHOD_NAMES)}, repeatable; first+second is a hybrid. By default bcd-g."),
     ] = None,
-    working_set: Annotated[str | None, typer.Option(help="Rule that picks the pairs, of methods with one.")] = None,
+    working_set: Annotated[str | None, typer.Option(help="Rule that selects pairs, for methods that have one.")] = None,
     k: Annotated[int | None, typer.Option("--k", help=f"Block size of {BLOCK_METHOD}; 10 by default.")] = None,
     start: Annotated[
         Path | None,
@@ -150,7 +150,7 @@ def _check_outputs(file: Path, plot: Path | None, save: Path | None, force: bool
         if path.suffix.lower() not in suffixes:
             raise ValueError(f"{option} is {path}; it must end in {', '.join(suffixes)}.")
         if path.exists() and file.exists() and path.samefile(file):
-            raise ValueError(f"{option} is {path}, the file of the data.")
+            raise ValueError(f"{option} is {path}, the data file; give another path.")
         if path.is_dir() or (path.exists() and not force):
             raise ValueError(
                 f"{option} is {path}, which exists; give another path{'' if path.is_dir() else ' or --force'}."

@@ -127,7 +127,7 @@ def find_path(sizes: Sequence[int], fit: Callable[[int, Matrix | None], Found], 
             break
     if len(found) < len(set(sizes)):
         warnings.warn(
-            f"The path was interrupted; it has {len(found)} of {len(set(sizes))} numbers of loadings.",
+            f"The path was interrupted; it covers {len(found)} of {len(set(sizes))} numbers of loadings.",
             UserWarning,
             stacklevel=3,
         )
