@@ -412,7 +412,7 @@ def with_gap(frame):
         (lambda f, i: (f, i), {"window": 10.5}, TypeError, r"window is 10\.5; it must be a whole number"),
         (lambda f, i: (f, i), {"step": 0}, ValueError, r"step is 0; it must be at least 1\."),
         (lambda f, i: (f, i), {"cost": -0.1}, ValueError, r"cost is -0\.1; it must be finite and at least 0\."),
-        (lambda f, i: (f, i), {"cost": 1.0}, ValueError, r"turnover 1, at a cost of 1 a unit more than the whole"),
+        (lambda f, i: (f, i), {"cost": 1.0}, ValueError, r"turnover 1, which at 1 per unit costs at least the whole"),
         (lambda f, i: (f, i), {"splitter": KFold(2)}, ValueError, r"give one or the other"),
         (lambda f, i: (f, i), {"hand_over": True}, ValueError, r"First has no parameter previous_weights"),
         (lambda f, i: (f[:1], i[:1]), {}, ValueError, r"There are 1 rows; a backtest needs at least two"),
@@ -455,7 +455,7 @@ def test_prices_in_place_of_returns_are_told(market):
     frame, index = market
     for returns, follows, who in (
         (10.0 * (1.0 + frame).cumprod(), index, r"A, B, C, D, E and 1 more of returns look"),
-        (frame, 100.0 * (1.0 + index).cumprod(), r"the index look"),
+        (frame, 100.0 * (1.0 + index).cumprod(), r"the index looks"),
     ):
         with pytest.warns(UserWarning, match=who + r" like prices.*counterpoise\.to_returns") as caught:
             backtest(First(), returns, follows, 40)
@@ -470,7 +470,7 @@ def test_prices_in_place_of_returns_are_told(market):
         ({"weights_": np.ones(3)}, ValueError, "weights_ of Odd are 3 numbers for 6 names"),
         ({"weights_": {"Z": 1.0}}, ValueError, "weights_ of Odd name Z, of which there are no returns; there are A, B"),
         ({"coef_": [np.nan] * 6}, ValueError, "coef_ of Odd are nan for A; all must be finite"),
-        ({"coef_": [-80.0] * 6}, ValueError, "The portfolio has lost everything by row 2020-"),
+        ({"coef_": [-80.0] * 6}, ValueError, "The portfolio has lost its whole value by row 2020-"),
     ],
 )
 def test_a_tracker_must_give_weights(market, attributes, kind, sentence):

@@ -51,6 +51,8 @@ def test_demo_reports_what_the_library_finds(demo):
     market = simulate_market(n_days=120, n_stocks=60)
     result = cp.minimize(SIT(market.returns, market.index, s=5, lam=1e3))
     words = " ".join(demo.split())
+    squares = np.mean((market.returns @ result.x - market.index) ** 2)
+    assert tracking_error(market, result.x) == pytest.approx(np.sqrt(252 * squares))
     assert "Status CERTIFIED" in words
     assert f"Objective {result.objective:.6g}, with λ = 1000" in words
     assert f"Tracking error {tracking_error(market, result.x):.3f} %" in words
@@ -110,7 +112,7 @@ def test_a_bug_is_not_dressed_up_as_a_bad_option(monkeypatch):
 
     monkeypatch.setattr("counterpoise.cli.demo.simulate_market", broken)
     found = run("demo", *SMALL)
-    sentence = "This is a fault of counterpoise and not of the input: RuntimeError: a bug; --debug shows where.\n"
+    sentence = "This is a bug in counterpoise, not in the input: RuntimeError: a bug; --debug shows the traceback.\n"
     assert (found.exit_code, found.stdout, found.stderr) == (1, "", sentence)
     assert isinstance(run("demo", *SMALL, "--debug").exception, RuntimeError)
 

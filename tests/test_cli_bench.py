@@ -28,7 +28,7 @@ def test_bench_scores_every_method_by_its_own_point():
     [
         (["--size", "10"], "--size is 10; it must be between 60 and 6000."),
         (["--starts", "0"], "--starts is 0; it must be between 1 and 100."),
-        (["--seconds", "0"], "--seconds is 0; a run needs some time, such as 1."),
+        (["--seconds", "0"], "--seconds is 0; it must be positive."),
     ],
 )
 def test_bad_options_are_refused(options, sentence):

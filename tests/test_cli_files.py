@@ -70,7 +70,7 @@ def test_years_of_two_digits_are_refused(weights, form):
     frame.index = pd.Index(frame.index.strftime(form), name="Date")
     frame.to_csv("days.csv")
     first = frame.index[0]
-    sentence = f"days.csv, line 2, column 'Date' is '{first}', a year of two digits; write days as 2024-01-31."
+    sentence = f"days.csv, line 2, column 'Date' is '{first}', which has a two-digit year; write dates as 2024-01-31."
     assert refused("track", "days.csv", "--index", "SPX") == sentence
 
 
@@ -95,11 +95,11 @@ def test_shares_in_percent_are_refused(weights):
 
 def test_duplicate_days_name_the_file(weights):
     pd.concat([prices(), prices().iloc[[7]]]).to_csv("twice.csv")
-    sentence = "twice.csv has more than one row of 2024-01-11; keep one row a day."
+    sentence = "twice.csv has more than one row of 2024-01-11; keep one row per day."
     assert refused("track", "twice.csv", "--index", "SPX") == sentence
     prices().drop(columns="SPX").to_csv("stocks.csv")
     pd.concat([prices()[["SPX"]], prices()[["SPX"]].iloc[[7]]]).to_csv("spx.csv")
-    sentence = "spx.csv has more than one row of 2024-01-11; keep one row a day."
+    sentence = "spx.csv has more than one row of 2024-01-11; keep one row per day."
     assert refused("track", "stocks.csv", "--index", "spx.csv") == sentence
 
 
@@ -192,7 +192,7 @@ def test_split_reads_german_files(units):
     ):
         found = said("split", file, *given, *marks)
         assert (found["labels"], found["balance"]) == (units["labels"], units["balance"])
-    sentence = "--separator and --decimal are both a comma; one of them must be another."
+    sentence = "--separator and --decimal are both a comma; change one of them."
     assert refused("split", "german.csv", *given, "--decimal", ",", "--separator", ",") == sentence
     assert refused("split", "none.csv", "--treated", "half") == "none.csv does not exist."
 
@@ -258,4 +258,4 @@ def test_solve_reads_the_tables_that_track_reads(weights, suffix):
     asked = ("--problem", "sit", "--target", "SPX", "-s", "3", "--json")
     plain, found = (json.loads(run("solve", file, *asked).stdout) for file in ("returns.csv", f"returns{suffix}"))
     assert found["results"][0]["x"] == pytest.approx(plain["results"][0]["x"])
-    assert found["notes"] == [f"Left out Date of returns{suffix}, which is no data."]
+    assert found["notes"] == [f"Left out Date of returns{suffix}, which is not data."]

@@ -92,7 +92,7 @@ def test_empty_cells_are_treated_by_the_rule(folder):
         "drop-columns.\n"
     )
     rows = run("gaps.csv", "--components", "1", "--nonzero", "3", "--missing", "drop-rows", "--output", "rows")
-    assert "Left out 1 of 30 rows, for their empty cells: cell 4." in rows.output
+    assert "Left out 1 of 30 rows with empty cells: cell 4." in rows.output
     assert "1 column does not vary and has no loading: still." in rows.output
     columns = run("gaps.csv", "--components", "1", "--nonzero", "3", "--missing", "drop-columns", "--output", "columns")
     assert "Left out 1 column with empty cells: b." in columns.output
@@ -104,7 +104,7 @@ def test_empty_cells_are_treated_by_the_rule(folder):
     [
         ("a,b\n1,2\n3,x\n5,6\n", "bad.csv, line 3, column 'b' is 'x'; it must be a number."),
         ("a,b\n1,2\n3,inf\n5,6\n", "bad.csv, line 3, column 'b' is inf; it must be finite."),
-        ("a,b\n1,2\n3,4\n", "The table has 2 rows and 2 columns; components need 3 rows and 2 columns at least."),
+        ("a,b\n1,2\n3,4\n", "The table has 2 rows and 2 columns; components need at least 3 rows and 2 columns."),
         ("name,b\nx,2\ny,4\nz,4\n", "bad.csv has 1 column of numbers; components need at least 2."),
         (
             "a,b\n1,2\n1,2\n1,2\n",
@@ -124,9 +124,9 @@ def test_bad_files_get_one_sentence(folder, text, sentence):
         (("--components", "0"), "--components is 0; it must be at least 1."),
         (("--components", "9"), "--components is 9, but X has 30 samples and 6 features; it must be at most 6."),
         (("--nonzero", "0"), "--nonzero is 0; it must be at least 1."),
-        (("--nonzero", "7"), "--nonzero is 7, but there are 6 features; lower it."),
+        (("--nonzero", "7"), "--nonzero is 7, but there are 6 features; it must be at most 6."),
         (("--components", "3", "--nonzero", "1", "--nonzero", "2"), "--nonzero has 2 entries; give one number, or one for each of 3 components."),
-        (("--seconds", "0"), "--seconds is 0; a fit needs some."),
+        (("--seconds", "0"), "--seconds is 0; it must be positive."),
         (("--missing", "guess"), "--missing is 'guess'; it must be one of refuse, drop-rows, drop-columns."),
         (("--rows", "cel"), "--rows is 'cel', but cells.csv has no such column; did you mean 'cell'?"),
         (("--ignore", "g"), "--ignore is 'g', but cells.csv has no such column; its columns are cell, a, b, c, d, e, f."),
@@ -219,8 +219,8 @@ def test_a_table_of_covariances(folder):
     refused = run("data.csv", "--covariance", "--components", "1", "--nonzero", "2", "--force")
     assert refused.exit_code == 2
     assert refused.stderr == (
-        "data.csv has 40 rows and 6 columns of numbers; --covariance takes a square table, a row and a column for every "
-        "feature.\n"
+        "data.csv has 40 rows and 6 columns of numbers; --covariance takes a square table, one row and one column "
+        "per feature.\n"
     )
     (-signed_table().cov()).to_csv("negative.csv", index_label="feature")
     refused = run("negative.csv", "--covariance", "--components", "1", "--nonzero", "2", "--force")
@@ -250,4 +250,4 @@ def test_more_components_than_the_rank_are_told(folder):
     assert found.exit_code == 0, found.output
     said = json.loads(found.stdout)
     assert len(said["components"]) == 1
-    assert "but 1 component leaves no variance for another; the fit has 1." in said["notes"][-1]
+    assert "but 1 component explains all variance; only this one is returned." in said["notes"][-1]

@@ -89,26 +89,26 @@ def test_several_groups_and_units_without_names(folder):
         (("--treated", "0"), "--treated is 0; it must be between 1 and 15."),
         (("--treated", "half"), "--treated is 'half'; it must be a whole number, or a fraction such as 0.5."),
         (("--treated", "1.5"), "--treated is 1.5; it must be a whole number, or a fraction between 0 and 1."),
-        (("--names", "a"), "--names is ['a']; it must hold 2 different names, that of group 0 first."),
+        (("--names", "a"), "--names is ['a']; it must hold 2 different names, group 0 first."),
         (("--dates", "age"), "--dates is 'age'; it must be COL=UNIT, such as enrolled=month."),
         (("--dates", "age=moon"), "--dates of age is 'moon'; it must be one of day, week, month, quarter, year."),
         (("--missing", "x"), "--missing is 'x'; it must be one of refuse, drop-rows, drop-columns."),
         (("--seed", "-1"), "--seed is -1; it must be a whole number of at least 0, or None."),
         (("--moments", "9"), "--moments is 9; it must be between 1 and 4."),
         (("--together", "clinc"), "--together is 'clinc', but patients.csv has no such column; did you mean 'clinic'?"),
-        (("--apart", "clinic"), "--apart: P00, P01, P02 and 5 more are 8 units, and there are 2 groups."),
+        (("--apart", "clinic"), "--apart: P00, P01, P02 and 5 more are 8 units, but there are only 2 groups; at most 2 units can be kept apart."),
         (("--treated", "16"), "--treated is 16; it must be between 1 and 15."),
-        (("--treated", "9", "--treated", "9"), "--treated adds up to 18 of 16 units; it must be 16 at most."),
+        (("--treated", "9", "--treated", "9"), "--treated adds up to 18 of 16 units; it must add up to at most 16."),
         (("--draws", "0"), "--draws is 0; it must be at least 1."),
-        (("--seconds", "0"), "--seconds is 0; a search needs some."),
+        (("--seconds", "0"), "--seconds is 0; it must be positive."),
         (("--weights", "age"), "--weights is 'age'; it must be COL=W, such as age=2."),
         (("--weights", "age=much"), "--weights is 'age=much'; it must be COL=W, such as age=2."),
         (("--weights", "age=-1"), "--weights of age is -1; it must be finite and at least 0."),
-        (("--weights", "agee=1"), "--weights: 'agee' is no covariate; did you mean 'age'?"),
+        (("--weights", "agee=1"), "--weights: 'agee' is not a covariate; did you mean 'age'?"),
         (("--strata", "clinc"), "--strata is 'clinc', but patients.csv has no such column; did you mean 'clinic'?"),
         (("--categorical", "sit"), "--categorical is 'sit', but patients.csv has no such column; did you mean 'site'?"),
         (("--id", "patien"), "--id is 'patien', but patients.csv has no such column; did you mean 'patient'?"),
-        (("--id", "sex"), "--id is 'sex', but 'f' comes more than once; the names of units must differ."),
+        (("--id", "sex"), "--id is 'sex', but 'f' is duplicated; names of units must be unique."),
         (("--ignore", "x"), "--ignore is 'x', but patients.csv has no such column; its columns are patient, age, sex, clinic, site."),
     ],
 )  # fmt: skip
@@ -130,7 +130,7 @@ def test_bad_options_get_one_sentence(folder, arguments, sentence):
             "age,sex\n30,f\n,m\n40,f\n",
             "1 cell is empty, the first at bad.csv, line 3, column 'age'; choose a rule with --missing: drop-rows, drop-columns.",
         ),
-        ("age,sex\n30,f\n", "covariates has 1 row(s); a split needs at least two units, one a row."),
+        ("age,sex\n30,f\n", "covariates has 1 row(s); a split needs at least two units, one per row."),
         ("age,sex\n30\n", "bad.csv, line 2: 1 field, but line 1 has 2; all must agree."),
     ],
 )
@@ -264,7 +264,7 @@ def test_empty_cells_follow_a_rule(folder):
         == "2 cells are empty, the first at gaps.csv, line 5, column 'age'; choose a rule with --missing: drop-rows, drop-columns.\n"
     )
     found = run("gaps.csv", "--treated", "4", "--missing", "drop-rows", "--seed", "0")
-    assert "Left out 2 of 16 units, for their empty cells: P03, P05." in found.output
+    assert "Left out 2 of 16 units with empty cells: P03, P05." in found.output
     assert len(rows_of("counterpoise-split/labels.csv")) == 14
     found = run("gaps.csv", "--treated", "4", "--missing", "drop-columns", "--force", "--categorical", "sex")
     assert "Left out 2 columns with empty cells: age, sex." in found.output

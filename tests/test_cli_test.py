@@ -108,7 +108,7 @@ def test_too_few_draws_are_said(folder):
     balanced_split(table, 4, n_draws=3, random_state=0).save("few.csv")
     pd.DataFrame({"y": np.arange(8.0)}, index=table.index).to_csv("y.csv")
     found = run("few.csv", "y.csv", "--outcome", "y")
-    assert "So few splits cannot show an effect: p is at least 0.33; ask for more draws." in found.output
+    assert "With so few splits no effect can be significant: p is at least 0.33; use more draws." in found.output
     (said,) = json.loads(run("few.csv", "y.csv", "--outcome", "y", "--json").stdout)["outcomes"]
     assert said["interval"] == [None, None]
     assert math.isfinite(said["statistic"])
@@ -119,9 +119,9 @@ def test_too_few_draws_are_said(folder):
     [
         (("draws.csv", "outcomes.csv", "--outcome", "pian"), "--outcome is 'pian', but outcomes.csv has no such column; did you mean 'pain'?"),
         (("draws.csv", "absent.csv", "--outcome", "pain"), "absent.csv does not exist."),
-        (("outcomes.csv", "outcomes.csv", "--outcome", "pain"), "outcomes.csv has no columns group and draw 1, draw 2, …; give the draws.csv that counterpoise split --draws or Split.save has written."),
+        (("outcomes.csv", "outcomes.csv", "--outcome", "pain"), "outcomes.csv has no columns group and draw 1, draw 2, …; give the draws.csv that counterpoise split --draws or Split.save wrote."),
         (("draws.csv", "outcomes.csv", "--outcome", "group"), "outcomes.csv, line 2, column 'group' is 'control'; an outcome must be a number."),
-        (("draws.csv", "outcomes.csv", "--outcome", "pain", "--baseline"), "--baseline tests nothing, so it needs --effect, whose power is asked for."),
+        (("draws.csv", "outcomes.csv", "--outcome", "pain", "--baseline"), "--baseline needs --effect, the effect whose power to compute."),
         (("draws.csv", "outcomes.csv", "--outcome", "pain", "--confidence", "95"), "--confidence is 95; it must be between 0 and 1, such as 0.95."),
         (("draws.csv", "outcomes.csv", "--outcome", "pain", "--alternative", "up"), "--alternative is 'up'; it must be one of two-sided, greater, less."),
         (("draws.csv", "renamed.csv", "--outcome", "pain"), "renamed.csv has no column 'patient', which holds the units of draws.csv; name theirs with --id."),
@@ -140,7 +140,7 @@ def test_bad_input_gets_one_sentence(folder, arguments, sentence):
     expected = {
         "cost": "outcomes.csv and draws.csv share no unit: ",
         "swapped.csv": "swapped.csv, line ",
-        "twice.csv": f"twice.csv, line 26, column 'patient' is '{frame['patient'][0]}', which comes before as well; keep one row a unit.",
+        "twice.csv": f"twice.csv, line 26, column 'patient' is '{frame['patient'][0]}', which is a duplicate; keep one row per unit.",
     }
     sentence = sentence or next(text for key, text in expected.items() if key in arguments)
     found = run(*arguments)

@@ -176,7 +176,7 @@ def test_rows_without_days_keep_their_order(folder):
     assert json.loads(found.stdout)["notes"] == ["plain.csv has no days; its rows are taken in their order."]
     again = run("plain.csv", "--index", "SPX", "--train-until", "2024-02-01", "--force")
     assert again.exit_code == 2
-    assert "the prices have no days; use --backtest, which counts rows." in again.stderr
+    assert "the prices have no dates; use --backtest, which counts rows." in again.stderr
 
 
 def write(name, text):
@@ -190,7 +190,7 @@ BAD_FILES = {
     "blank": ("\n\n", "bad.csv is empty."),
     "binary": (
         b"\x00\x01\x02",
-        "bad.csv is no text, but a spreadsheet, an archive or another binary file; save it as CSV.",
+        "bad.csv is not text but a spreadsheet, an archive or another binary file; save it as CSV.",
     ),
     "latin": ("date,Ä,SPX\n".encode("latin-1"), "bad.csv, line 1 is not UTF-8 text; save the file as UTF-8."),
     "ragged": (WIDE + "2024-01-05,1\n", "bad.csv, line 5: 2 fields, but line 1 has 4; all must agree."),
@@ -226,10 +226,10 @@ BAD_FILES = {
         .replace(",1,", "/2024,1,")
         .replace(",1.1,", "/2024,1.1,")
         .replace("4,1.2", "4/2024,1.2"),
-        "bad.csv, line 2, column 'date' is '1/2/2024', which may be read in two ways, and so may all others; write days "
-        "as 2024-01-31.",
+        "bad.csv, line 2, column 'date' is '1/2/2024', which is ambiguous, as are all other dates in the column; "
+        "write dates as 2024-01-31.",
     ),
-    "day twice": (WIDE + "2024-01-04,1,2,3\n", "bad.csv has more than one row of 2024-01-04; keep one row a day."),
+    "day twice": (WIDE + "2024-01-04,1,2,3\n", "bad.csv has more than one row of 2024-01-04; keep one row per day."),
     "few": ("".join(WIDE.splitlines(True)[:3]), "There are 2 days of prices; at least 3 are needed."),
     "one stock": (
         "date,AAA,SPX\n2024-01-02,1,3\n2024-01-03,1,3\n2024-01-04,1,3\n",
@@ -313,29 +313,29 @@ def test_excel_is_read_or_its_package_named(folder, monkeypatch):
         (("--assets", "0"), "--assets is 0; it must be at least 1."),
         (("--seed", "-1"), "--seed is -1; it must be at least 0."),
         (("--cost", "-1"), "--cost is -1; it must be finite and at least 0."),
-        (("--seconds", "0"), "--seconds is 0; a fit needs some."),
+        (("--seconds", "0"), "--seconds is 0; it must be positive."),
         (("--missing", "guess"), "--missing is 'guess'; it must be one of refuse, drop-stocks, drop-days, carry-forward."),
         (("--quiet", "--verbose"), "--quiet and --verbose are both given; give one of them."),
         (("--max-weight", "2"), "--max-weight is 2; it must be between 0 and 1."),
         (("--max-weight", "0.1"), "2 names can hold at most 0.2 under --max-weight, but the weights must sum to 1; raise --assets or --max-weight."),
         (("--measure", "mse"), "--measure is 'mse'; it must be one of 'ete', 'dr', 'hete', 'hdr'."),
         (("--measure", "hdr"), '--measure "hdr" needs --huber, the daily difference beyond which it is linear, such as --huber=0.0025.'),
-        (("--huber", "0.01"), '--huber is 0.01, but --measure "ete" has no such part; leave it out, or use "hete".'),
-        (("--include", "AAB"), "--include: 'AAB' is no column of returns; did you mean AAA?"),
+        (("--huber", "0.01"), '--huber is 0.01, but --measure "ete" does not use it; leave it out, or use "hete".'),
+        (("--include", "AAB"), "--include: 'AAB' is not a column of returns; did you mean AAA?"),
         (("--backtest", "many"), "--backtest is 'many'; it must be WINDOW/STEP in rows, such as 252/63."),
         (("--backtest", "1/5"), "WINDOW of --backtest is 1; it must be at least 2."),
         (("--backtest", "50/5"), "WINDOW of --backtest is 50, but there are 40 rows of returns; it must be at most 39, so that a row is left to hold a portfolio on."),
         (("--backtest", "9/1", "--train-until", "2024-02-01"), "--train-until and --backtest are both given; give one of them."),
         (("--train-until", "soon"), "--train-until is 'soon'; it must be a day such as 2024-01-31."),
         (("--train-until", "9/2/2024"), "--train-until is '9/2/2024'; it must be a day such as 2024-01-31."),
-        (("--train-until", "2030-01-01"), "--train-until is 2030-01-01, with 40 of 40 rows of returns up to it; it must leave two to fit on and one to hold: between 2024-01-04 and 2024-02-26."),
+        (("--train-until", "2030-01-01"), "--train-until is 2030-01-01, with 40 of 40 rows of returns up to it; it must leave two to fit on and one to hold on, so it must be between 2024-01-04 and 2024-02-26."),
         (("--group-limits", "l.csv"), "--group-limits is given without --groups; say which name is in which group."),
-        (("--groups", "g.csv"), "--groups is g.csv, of whose names none has prices; it has XXX."),
+        (("--groups", "g.csv"), "--groups is g.csv, but none of its names has prices; it has XXX."),
         (("--groups", "h.csv", "--group-limits", "l.csv"), "--group-limits: no name is in group 'tech'; there are energy."),
         (("--groups", "spare.csv"), "--groups is spare.csv, which has one column; it needs two, names and groups."),
         (("--groups", "h.csv", "--group-limits", "h.csv"), "--group-limits is h.csv, which has 2 columns; it needs group, low and high."),
         (("--previous", "w.csv"), "w.csv, line 2, column 'weight' is 'all'; a weight must be a number."),
-        (("--previous", "v.csv"), "v.csv, line 3, column 'name' is 'AAA', which comes before as well; keep one row a name."),
+        (("--previous", "v.csv"), "v.csv, line 3, column 'name' is 'AAA', which is a duplicate; keep one row per name."),
         (("--dates", "dat"), "--dates is 'dat', but prices.csv has no such column; did you mean 'date'?"),
         (("--index", "none.csv"), "--index is none.csv, which does not exist, nor is it a column of prices.csv."),
         (("--index", "AAA"), "--index is AAA, a column of prices.csv and also a file; write ./AAA for the file."),
@@ -360,7 +360,9 @@ def test_files_that_are_there_are_not_replaced_unasked(result, folder, monkeypat
     arguments = ("prices.csv", "--index", "SPX", "--assets", "3", "--output", "out")
     refused = run(*arguments)
     assert refused.exit_code == 2
-    assert refused.stderr == "out holds weights.csv and report.html; give another --output, or --force to replace.\n"
+    assert (
+        refused.stderr == "out holds weights.csv and report.html; give another --output, or --force to replace them.\n"
+    )
     assert (folder / "out" / "weights.csv").read_text() == before
     monkeypatch.setattr(options, "_is_terminal", lambda: True)
     no = CliRunner().invoke(app, ["track", *arguments], input="n\n")
@@ -379,7 +381,7 @@ def test_a_path_that_cannot_be_written_is_found_first(folder):
     assert found.stderr == "--output is wall/inside, which cannot be written: Not a directory.\n"
     (folder / "taken" / "weights.csv").mkdir(parents=True)
     found = run("prices.csv", "--index", "SPX", "--output", "taken", "--force")
-    assert found.stderr.endswith("is a folder, where a file is to be written; give another --output.\n")
+    assert found.stderr.endswith("is a folder, but a file must be written there; give another --output.\n")
 
 
 def test_a_full_disk_is_a_failure(folder, monkeypatch):
@@ -402,7 +404,7 @@ def test_a_full_disk_is_a_failure(folder, monkeypatch):
     [
         (
             RuntimeError("a\nbug"),
-            "This is a fault of counterpoise and not of the input: RuntimeError: a bug; --debug shows where.",
+            "This is a bug in counterpoise, not in the input: RuntimeError: a bug; --debug shows the traceback.",
         ),
         (MemoryError(), "Out of memory."),
         (KeyboardInterrupt(), "Stopped before the end."),
@@ -437,7 +439,7 @@ def test_an_interrupted_run_is_kept_and_fails(folder, monkeypatch):
     monkeypatch.setattr(IndexTracker, "fit", cut)
     found = run("prices.csv", "--index", "SPX", "--assets", "2", "--backtest", "20/10")
     assert found.exit_code == 130
-    assert "Interrupted: what was finished is shown." in found.output
+    assert "Interrupted; only finished results are shown." in found.output
     assert (folder / "counterpoise-track" / "weights.csv").exists()
 
 

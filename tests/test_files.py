@@ -146,7 +146,7 @@ def test_parquet(tmp_path):
             "d.npz",
             "x",
             "index",
-            "{} has no columns by name, so a target cannot be chosen; it takes y from the file.",
+            "{} has no column names, so a target cannot be chosen; y is taken from the file.",
         ),
         ("d.npz", "no archive", None, "{} is damaged, or not an .npz file."),
         ("d.npy", b"\x93NUMPY\x01\x00", None, "{} is damaged, or not an .npy file."),

@@ -166,7 +166,7 @@ def test_a_folder_with_a_target(folder):
 def test_a_folder_that_cannot_be_loaded(folder, tmp_path_factory):
     with pytest.raises(ValueError, match=r"has no column 'SPX'; it has AAA, index"):
         load_folder(folder, target="SPX")
-    with pytest.raises(FileNotFoundError, match=r"nowhere is no folder\."):
+    with pytest.raises(FileNotFoundError, match=r"nowhere is not a folder\."):
         load_folder(folder / "nowhere")
     empty = tmp_path_factory.mktemp("empty")
     with pytest.raises(

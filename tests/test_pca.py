@@ -19,9 +19,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import counterpoise as cp
 from conftest import scaled
 from counterpoise.estimators import components as module
+from counterpoise.estimators.component_plan import METHODS
 from counterpoise.estimators.component_results import pair_gap
 from counterpoise.estimators.covariance import Covariance, truncated
-from counterpoise.estimators.pca import METHODS, NonnegativeSparsePCA
+from counterpoise.estimators.pca import NonnegativeSparsePCA
 from counterpoise.estimators.pca_input import refuse_non_finite
 from naive import sparse_pca_optimum
 
@@ -389,7 +390,7 @@ def test_a_pool_of_copies_is_left(rng):
     pca = NonnegativeSparsePCA(4, 2, backfit=2, random_state=0).fit(X)
     np.testing.assert_allclose(pca.explained_variance_, qr_variances(X, pca.components_), rtol=1e-7)
     with pytest.warns(
-        UserWarning, match=r"n_components is 5, but 4 components leave no variance for another; the fit has 4"
+        UserWarning, match=r"n_components is 5, but 4 components explain all variance; only these are returned"
     ):
         fewer = NonnegativeSparsePCA(5, 2, random_state=0).fit(X)
     assert fewer.n_components_ == len(fewer.components_) == len(fewer.results_) == 4
@@ -517,7 +518,7 @@ def test_without_time_components_are_of_a_few_products(rng, monkeypatch, backfit
     assert {result.status for result in pca.results_} == {cp.Status.TIME_LIMIT}
     added = qr_variances(X, pca.components_) if backfit == 0 else added_variances(X, pca.components_)
     np.testing.assert_allclose([-2.0 * result.objective for result in pca.results_], added, rtol=1e-8)
-    with pytest.warns(UserWarning, match="n_components is 3, but 2 components leave no variance for another"):
+    with pytest.warns(UserWarning, match="n_components is 3, but 2 components explain all variance"):
         NonnegativeSparsePCA(3, backfit=backfit, max_time=1e-9).fit(X[:, :2] @ rng.uniform(size=(2, 6)))
 
 
@@ -633,7 +634,7 @@ def test_the_unit_of_the_data_does_not_matter(rng, size):
             r"n_nonzero has 1 entries; give one number, or one for each of 2",
         ),
         ({"method": "pdca"}, r"method is 'pdca'; it must be one of 'search', 'swap', 'bcd-g', 'exact'"),
-        ({"max_time": 0.0}, r"max_time is 0; a fit needs some seconds"),
+        ({"max_time": 0.0}, r"max_time is 0; it must be positive"),
         ({"max_time": -1.0}, r"max_time is -1; it must be finite and at least 0"),
         ({"work": 0}, r"work is 0; it must be at least 1"),
         ({"backfit": -1}, r"backfit is -1; it must be at least 0"),
@@ -685,9 +686,7 @@ def test_constant_data_and_exhausted_rank(rng, kind):
     with pytest.raises(ValueError, match=r"X is constant: none of its 4 columns varies over 10 samples"):
         NonnegativeSparsePCA().fit(kind(np.full((10, 4), 0.3)))
     X = rng.standard_normal((10, 2)) @ rng.uniform(size=(2, 5))
-    with pytest.warns(
-        UserWarning, match=r"n_components is 3, but 2 components leave no variance for another"
-    ) as caught:
+    with pytest.warns(UserWarning, match=r"n_components is 3, but 2 components explain all variance") as caught:
         pca = NonnegativeSparsePCA(3, random_state=0).fit(kind(X))
     assert caught[0].filename == __file__
     assert pca.components_.shape == (2, 5) and pca.transform(kind(X)).shape == (10, 2)

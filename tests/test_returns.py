@@ -109,7 +109,7 @@ def test_a_missing_price_of_the_index_is_not_passed_over(prices, spx):
             lambda p, i: (p.to_numpy(), i),
             {},
             TypeError,
-            "prices is of type ndarray; it must be a DataFrame, a row a day",
+            "prices is of type ndarray; it must be a DataFrame, one row per day",
         ),
         (
             lambda p, i: (p, i.to_numpy()),

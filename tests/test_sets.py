@@ -88,7 +88,7 @@ def test_the_list_names_every_set_and_its_state(tmp_path):
     assert shown.exit_code == 0
     for name in sets.paper_names():
         assert name in shown.output
-    assert "The folder of data is" in shown.output
+    assert "The data folder is" in shown.output
     assert "give --data or set COUNTERPOISE_DATA" in invoke(COUNTERPOISE_DATA="").output
 
 

@@ -122,7 +122,7 @@ def test_names_and_repeats(rng):
         ({"total": -1.0}, r"^total is -1; the sum"),
         ({"intercept": 1}, r"^intercept is 1; it must be True or False\.$"),
         ({"method": "ols"}, r"^method is 'ols'; it must be one of 'search', 'swap', 'exact', 'bcd-g'\.$"),
-        ({"max_time": 0}, r"^max_time is 0; a fit needs some seconds"),
+        ({"max_time": 0}, r"^max_time is 0; it must be positive"),
     ],
 )
 def test_bad_options_get_one_sentence(rng, options, sentence):

@@ -224,7 +224,7 @@ def test_warnings_become_sentences(folder):
 BOTH = "{0}/both.npz"
 REFUSED = {
     "problem": ((BOTH, "--problem", "lasso"), "--problem is 'lasso'; it must be one of sit, nnspca, dcpb1, dcpb2."),
-    "no s": ((BOTH, "--problem", "sit"), "sit needs --sparsity, how many coordinates are free."),
+    "no s": ((BOTH, "--problem", "sit"), "sit needs --sparsity, the number of coordinates free of the penalty."),
     "no c": ((BOTH, "--problem", "dcpb2"), "dcpb2 needs --total, the sum of x."),
     "c": ((BOTH, *SIT_OPTIONS, "-c", "1"), "sit has no --total; it is an option of dcpb1 and dcpb2."),
     "s": (
@@ -256,7 +256,7 @@ REFUSED = {
     "length of y": (("{0}/short.npz", *SIT_OPTIONS), "y has shape (5,); it must be (6,)."),
     "dimensions": (("{0}/cube.npz", *SIT_OPTIONS), "A has 3 dimension(s); it must be a matrix, rows × columns."),
     "lam": ((BOTH, *SIT_OPTIONS, "--lam", "-1"), "--lam is -1; it must be finite and at least 0."),
-    "scale": ((BOTH, *SIT_OPTIONS, "--scale", "0"), "--scale is 0; it must be another number."),
+    "scale": ((BOTH, *SIT_OPTIONS, "--scale", "0"), "--scale is 0; it must be non-zero."),
     "seed": ((BOTH, *SIT_OPTIONS, "--seed", "-1"), "--seed is -1; it must be at least 0."),
     "max time": ((BOTH, *SIT_OPTIONS, "--max-time", "nan"), "--max-time is nan; it must be finite and at least 0."),
     "max iter": (
@@ -265,11 +265,14 @@ REFUSED = {
     ),
     "no working set": (
         (BOTH, *SIT_OPTIONS, "--working-set", "cyclic", "--method", "stroll"),
-        "--working-set is given, but no method asked for has one: stroll.",
+        "--working-set is given, but none of the methods has one: stroll.",
     ),
     "plot": ((BOTH, *SIT_OPTIONS, "--plot", "p.gif"), "--plot is p.gif; it must end in .png, .svg, .pdf."),
     "save": ((BOTH, *SIT_OPTIONS, "--save", "x.tsv"), "--save is x.tsv; it must end in .npz, .csv."),
-    "data": ((BOTH, *SIT_OPTIONS, "--save", BOTH, "--force"), "--save is {0}/both.npz, the file of the data."),
+    "data": (
+        (BOTH, *SIT_OPTIONS, "--save", BOTH, "--force"),
+        "--save is {0}/both.npz, the data file; give another path.",
+    ),
     "exists": (
         (BOTH, *SIT_OPTIONS, "--save", "{0}/short.npz"),
         "--save is {0}/short.npz, which exists; give another path or --force.",
@@ -332,11 +335,19 @@ def refuse_later(error):
     return method
 
 
-@pytest.mark.parametrize("error", [ValueError("no luck."), FloatingPointError("no luck."), MemoryError("no luck.")])
+@pytest.mark.parametrize(
+    "error", [np.linalg.LinAlgError("no luck."), FloatingPointError("no luck."), MemoryError("no luck.")]
+)
 def test_a_failure_is_exit_code_1(folder, monkeypatch, error):
     monkeypatch.setitem(solvers.METHODS, "unlucky", refuse_later(error))
     result = solve(folder / "both.npz", *SIT_OPTIONS, "--method", "unlucky")
     assert (result.exit_code, result.stdout, result.stderr) == (1, "", "no luck.\n")
+
+
+def test_a_method_that_refuses_the_problem_is_exit_code_2(folder, monkeypatch):
+    monkeypatch.setitem(solvers.METHODS, "picky", refuse_later(ValueError("λ is too small.")))
+    result = solve(folder / "both.npz", *SIT_OPTIONS, "--method", "picky")
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", "λ is too small.\n")
 
 
 def test_a_disk_that_fills_up_is_exit_code_1(folder, monkeypatch, tmp_path):
@@ -354,7 +365,7 @@ def test_a_bug_is_not_dressed_up(folder, monkeypatch):
     monkeypatch.setitem(solvers.METHODS, "buggy", refuse_later(RuntimeError("a bug")))
     arguments = (folder / "both.npz", *SIT_OPTIONS, "--method", "buggy")
     found = solve(*arguments)
-    sentence = "This is a fault of counterpoise and not of the input: RuntimeError: a bug; --debug shows where.\n"
+    sentence = "This is a bug in counterpoise, not in the input: RuntimeError: a bug; --debug shows the traceback.\n"
     assert (found.exit_code, found.stdout, found.stderr) == (1, "", sentence)
     assert isinstance(solve(*arguments, "--debug").exception, RuntimeError)
 
@@ -445,7 +456,7 @@ def test_blocks_have_a_size(folder):
     refused = solve(folder / "both.npz", *SIT_OPTIONS, "--k", "3")
     assert (refused.exit_code, refused.stderr.strip()) == (
         2,
-        "--k is given, but bcd-l is not among the methods asked for: bcd-g.",
+        "--k is given, but bcd-l is not among the methods: bcd-g.",
     )
 
 
@@ -474,7 +485,7 @@ def test_bad_starts_get_one_sentence(folder, tmp_path):
         (("--start", tmp_path / "two.npz"), f"{tmp_path / 'two.npz'} holds a, b; say which with --start-name."),
         (
             ("--start", tmp_path / "two.npz", "--start-name", "b"),
-            f"{tmp_path / 'two.npz'} holds 3 numbers, but {folder / 'both.npz'} has 8 columns of data; one each is needed.",
+            f"{tmp_path / 'two.npz'} holds 3 numbers, but {folder / 'both.npz'} has 8 columns of data; give one number per column.",
         ),
     ):
         found = solve(folder / "both.npz", *SIT_OPTIONS, *options)
@@ -491,7 +502,7 @@ def test_a_column_of_days_is_left_out_with_a_note(folder, tmp_path):
     )
     assert with_days["results"][0]["objective"] == plain["results"][0]["objective"]
     assert plain["notes"] == [] and with_days["notes"] == [
-        f"Left out Date of {tmp_path / 'dated.csv'}, which is no data."
+        f"Left out Date of {tmp_path / 'dated.csv'}, which is not data."
     ]
 
 

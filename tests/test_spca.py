@@ -22,6 +22,7 @@ from counterpoise.estimators import components as module
 from counterpoise.estimators.component_path import default_sizes, elbow
 from counterpoise.estimators.deflation import KINDS, deflate_by, deflation
 from counterpoise.experiments import published
+from counterpoise.findings import component_claims
 from naive import deflated, optimum_over_signs, signed_component_optimum, sparse_pca_optimum
 from test_pca import counts, factors, qr_variances
 
@@ -342,6 +343,27 @@ def test_a_path_by_default_has_an_elbow_a_table_and_a_picture(rng):
         SparsePCA().path(X, [])
     with pytest.raises(ValueError, match=r"n_nonzero\[1\] is 13, but X has 12 features"):
         SparsePCA().path(X, [1, 13])
+    for given in (3, np.array(3)):
+        with pytest.raises(
+            TypeError, match=r"n_nonzero is .*3\)?; give a list of numbers of loadings, such as \[5, 10\]"
+        ):
+            SparsePCA().path(X, given)
+
+
+def test_a_proved_optimum_is_not_called_unproved(rng):
+    X = factors(rng)
+    for method, unproved in (("search", 1), ("exact", 0)):
+        claims = component_claims(SparsePCA(1, 3, method=method, random_state=0).fit(X))
+        assert sum(claim.startswith("Not proved") for claim in claims) == unproved, claims
+
+
+def test_a_path_warns_once_if_few_components_explain_all_variance(rng):
+    X = rng.standard_normal((12, 2)) @ rng.standard_normal((2, 6))
+    sentence = "n_components is 4, but 2 components explain all variance; only these are returned."
+    with pytest.warns(UserWarning) as caught:
+        path = SparsePCA(4, random_state=0).path(X, [1, 2, 3])
+    assert [str(each.message) for each in caught] == [sentence] and caught[0].filename == __file__
+    assert [len(V) for V in path.components] == [2, 2, 2]
 
 
 @pytest.mark.parametrize(("call", "kept"), [(1, None), (2, (1,)), (3, (1,)), (4, (2, 1))])
@@ -362,7 +384,7 @@ def test_ctrl_c_ends_a_path_with_what_it_has(rng, monkeypatch, call, kept):
         with pytest.raises(KeyboardInterrupt):
             model.path(X, [3, 2, 1])
         return
-    with pytest.warns(UserWarning, match=f"The path was interrupted; it has {len(kept)} of 3 numbers") as caught:
+    with pytest.warns(UserWarning, match=f"The path was interrupted; it covers {len(kept)} of 3 numbers") as caught:
         path = model.path(X, [3, 2, 1])
     assert path.n_nonzero == kept and len(path.components) == len(kept) and caught[0].filename == __file__
     np.testing.assert_array_equal(path.components[-1], whole.components[-1])
@@ -377,15 +399,13 @@ def test_no_more_components_than_the_rank(rng, deflate, given):
     for _ in range(scaled(5, 2)):
         X = rng.standard_normal((12, 2)) @ rng.standard_normal((2, 6))
         pca = SparsePCA(4, 3, deflation=deflate, random_state=0)
-        with pytest.warns(
-            UserWarning, match=r"n_components is 4, but 2 components leave no variance for another"
-        ) as caught:
+        with pytest.warns(UserWarning, match=r"n_components is 4, but 2 components explain all variance") as caught:
             pca.fit(**({"covariance": np.cov(X, rowvar=False)} if given else {"X": X}))
         assert caught[0].filename == __file__
         assert pca.n_components_ == 2 and pca.components_.shape == (2, 6) and len(pca.results_) == 2
         np.testing.assert_allclose(pca.explained_variance_, qr_variances(X, pca.components_), rtol=1e-6)
     with pytest.warns(
-        UserWarning, match=r"n_components is 2, but 1 component leaves no variance for another; the fit has 1"
+        UserWarning, match=r"n_components is 2, but 1 component explains all variance; only this one is returned"
     ):
         SparsePCA(2).fit(np.outer(np.arange(5.0), [1.0, -2.0, 3.0]))
 
@@ -448,8 +468,8 @@ def test_constant_columns_have_no_loading(rng):
     [
         (lambda C: C[:5], r"covariance has shape \(5, 8\); it must be square, a row and a column for every feature"),
         (lambda C: C + np.eye(8, k=1), r"covariance is not symmetric: entry \(\d, \d\) is .*, but \(\d, \d\) is "),
-        (lambda C: C - 2.0 * np.eye(8) * np.trace(C), r"not positive semidefinite: its least eigenvalue is -"),
-        (lambda C: np.where(np.eye(8) > 0, C, 2.0 * C), r"not positive semidefinite: its least eigenvalue is -"),
+        (lambda C: C - 2.0 * np.eye(8) * np.trace(C), r"not positive semidefinite: its smallest eigenvalue is -"),
+        (lambda C: np.where(np.eye(8) > 0, C, 2.0 * C), r"not positive semidefinite: its smallest eigenvalue is -"),
         (lambda C: np.zeros((8, 8)), r"covariance is constant: none of its 8 columns varies"),
         (lambda C: C * np.where(np.arange(8) == 3, np.nan, 1.0), r"covariance contains NaN or infinity: nan in row 0"),
         (lambda C: 1e200 * C, r"covariance has entries as large as"),
@@ -477,9 +497,9 @@ def test_what_is_rounding_depends_on_the_units(rng):
     """With correlations asked for, columns of small variance are checked by their own size."""
     C = np.array([[1.0, 1e-5, 0.0], [1e-5, 1e-12, 0.0], [0.0, 0.0, 1.0]])
     assert abs(SparsePCA().fit(covariance=C).components_[0, 1]) < 1e-4
-    with pytest.raises(ValueError, match="not positive semidefinite: its least eigenvalue is -9"):
+    with pytest.raises(ValueError, match="not positive semidefinite: its smallest eigenvalue is -9"):
         SparsePCA(standardize=True).fit(covariance=C)
-    with pytest.raises(ValueError, match="not positive semidefinite: its least eigenvalue is -1"):
+    with pytest.raises(ValueError, match="not positive semidefinite: its smallest eigenvalue is -1"):
         SparsePCA(standardize=True).fit(covariance=np.diag([1.0, -1.0, 2.0]))
     C[0, 1] = C[1, 0] = 0.0
     C[1, 0] = 5e-7
@@ -536,11 +556,11 @@ def test_bad_options_are_named(rng, options, error, sentence):
 
 def test_data_or_a_covariance_and_not_both(rng):
     X = factors(rng)
-    with pytest.raises(ValueError, match="X and covariance: neither is given"):
+    with pytest.raises(ValueError, match="Neither X nor covariance is given; give one"):
         SparsePCA().fit()
     with pytest.raises(TypeError, match=r"covariance is a sparse matrix; give a dense one, covariance.toarray\(\)"):
         SparsePCA().fit(covariance=sp.csr_array(np.eye(4)))
-    with pytest.raises(ValueError, match="X and covariance: both are given"):
+    with pytest.raises(ValueError, match="X and covariance are both given; give one"):
         SparsePCA().fit(X, covariance=np.cov(X, rowvar=False))
 
 

@@ -524,29 +524,29 @@ ARRAY = np.arange(12.0).reshape(6, 2) ** 2
         ((ARRAY, 6), {}, r"^n_treated is 6; it must be between 1 and 5\.$"),
         ((ARRAY, 2.0), {}, r"^n_treated is 2\.0; it must be a whole number, or a fraction between 0 and 1\.$"),
         ((ARRAY, "2"), {}, r"^n_treated is '2'; it must be a whole number\.$"),
-        ((ARRAY, [3, 4]), {}, r"^n_treated adds up to 7 of 6 units; it must be 6 at most\.$"),
+        ((ARRAY, [3, 4]), {}, r"^n_treated adds up to 7 of 6 units; it must add up to at most 6\.$"),
         ((ARRAY, [3, 0]), {}, r"^n_treated\[1\] is 0; it must be at least 1\.$"),
-        ((ARRAY, [6]), {}, r"^n_treated leaves no unit for group 0; there must be two groups or more, none empty\.$"),
-        ((ARRAY, []), {}, r"^n_treated leaves no unit for group 1; there must be two groups or more, none empty\.$"),
+        ((ARRAY, [6]), {}, r"^n_treated leaves no unit for group 0; at least two groups are needed, none empty\.$"),
+        ((ARRAY, []), {}, r"^n_treated leaves no unit for group 1; at least two groups are needed, none empty\.$"),
         ((ARRAY, {0: 2}), {}, r"^n_treated is a mapping, but there are no strata; give a whole number or sizes"),
-        ((ARRAY[:1], 1), {}, r"^covariates has 1 row\(s\); a split needs at least two units, one a row\.$"),
+        ((ARRAY[:1], 1), {}, r"^covariates has 1 row\(s\); a split needs at least two units, one per row\.$"),
         ((ARRAY[:0], 1), {}, r"^covariates has 0 row\(s\); a split needs at least two units"),
         ((ARRAY[:, :0], 1), {}, r"^covariates has no columns; there is nothing to balance\.$"),
         ((ARRAY[:, 0], 1), {}, r"^covariates has 1 dimension\(s\); it must be a table, units × covariates\.$"),
         ((np.where(ARRAY == 4, np.nan, ARRAY), 2), {}, r"^covariates contains nan at \(1, 0\)"),
         ((np.array([["a"], ["b"]]), 1), {}, r"^covariates has dtype <U1; give real numbers"),
-        ((MISSING, 2), {}, r"^Column 'age' of covariates lacks a value at index x; remove or impute such units, all "),
+        ((MISSING, 2), {}, r"^Column 'age' of covariates lacks a value at index x; remove or impute these units, all "),
         ((INFINITE, 2), {}, r"^Column 'age' of covariates is infinite at index y, z; remove or impute"),
         ((TABLE[["age", "age"]], 2), {}, r"^covariates has more than one column 'age'; names must be unique\.$"),
         (
             (TABLE.assign(id=list("abcd")), 2),
             {},
-            r"^Column 'id' of covariates has a level of its own for each of the 4 ",
+            r"^Column 'id' of covariates has a different level for each of the 4 ",
         ),
         (
             (TABLE.assign(born=pandas.to_datetime(["2001-01-01"] * 4)), 2),
             {},
-            r"^Column 'born' of covariates holds dates; leave it out, or say what counts with dates=\{'born': 'month'\}: day, week",
+            r"^Column 'born' of covariates holds dates; leave it out, or choose a date unit with dates=\{'born': 'month'\}: day, week",
         ),
         ((TABLE.assign(z=1j), 2), {}, r"^Column 'z' of covariates holds complex numbers; give real numbers\.$"),
         (
@@ -554,13 +554,21 @@ ARRAY = np.arange(12.0).reshape(6, 2) ** 2
             {},
             r"^Column 'z' of covariates holds mixed objects; give numbers or",
         ),
-        ((TABLE, 2), {"weights": {"aeg": 1}}, r"^weights: name 'aeg' is no covariate; did you mean age\?$"),
-        ((TABLE, 2), {"weights": {7: 1}}, r"^weights: name 7 is no covariate; there are age, site\.$"),
+        ((TABLE, 2), {"weights": {"aeg": 1}}, r"^weights: name 'aeg' is not a covariate; did you mean age\?$"),
+        ((TABLE, 2), {"weights": {7: 1}}, r"^weights: name 7 is not a covariate; there are age, site\.$"),
         ((TABLE, 2), {"weights": [1, -2]}, r"^weights is -2 for 'site'; a weight must be at least 0\.$"),
         ((TABLE, 2), {"weights": [1, 2, 3]}, r"^weights has shape \(3,\); it must be \(2,\), one per covariate\.$"),
-        ((TABLE, 2), {"weights": [0, 0]}, r"^weights are all 0, so that nothing is balanced; one must be positive\.$"),
-        ((TABLE, 2), {"categorical": "sit"}, r"^categorical: column 'sit' is no covariate; did you mean site\?$"),
-        ((TABLE, 2), {"strata": "sit"}, r"^strata is 'sit', which is no column of covariates; give a column or one "),
+        (
+            (TABLE, 2),
+            {"weights": [0, 0]},
+            r"^weights are all 0, so nothing is balanced; at least one must be positive\.$",
+        ),
+        ((TABLE, 2), {"categorical": "sit"}, r"^categorical: column 'sit' is not a covariate; did you mean site\?$"),
+        (
+            (TABLE, 2),
+            {"strata": "sit"},
+            r"^strata is 'sit', which is not a column of covariates; give a column or one ",
+        ),
         ((TABLE[["site"]], 2), {"strata": "site"}, r"^covariates has no column besides site; there is"),
         ((TABLE, 2), {"strata": [1, 2]}, r"^strata has 2 values for 4 units; it must hold one per unit\.$"),
         ((TABLE, 2), {"strata": 3}, r"^strata is 3; it must hold one value per unit\.$"),
@@ -569,27 +577,27 @@ ARRAY = np.arange(12.0).reshape(6, 2) ** 2
         (
             (TABLE, 2),
             {"strata": TABLE["age"].reset_index(drop=True)},
-            r"^strata has another index than covariates; both",
+            r"^strata and covariates have different indexes; both",
         ),
         ((TABLE, {"a": 1}), {"strata": "site"}, r"^n_treated has no size for stratum 'b'; every stratum needs one\.$"),
-        ((TABLE, {"c": 1}), {"strata": "site"}, r"^n_treated: 'c' is no stratum; there are a, b\.$"),
+        ((TABLE, {"c": 1}), {"strata": "site"}, r"^n_treated: 'c' is not a stratum; the strata are a, b\.$"),
         (
             (TABLE, {"a": 3, "b": 1}),
             {"strata": "site"},
             r"^n_treated of stratum 'a' is 3; it must be between 0 and 2\.$",
         ),
-        ((TABLE, {"a": 0, "b": 0}), {"strata": "site"}, r"^n_treated leaves no unit for group 1; there must be two"),
+        ((TABLE, {"a": 0, "b": 0}), {"strata": "site"}, r"^n_treated leaves no unit for group 1; at least two"),
         (
             (TABLE, {"a": [1, 1], "b": 1}),
             {"strata": "site"},
-            r"^n_treated gives some strata more sizes than others; give",
+            r"^n_treated has more sizes for some strata than for others; give",
         ),
         ((TABLE, 2), {"n_draws": 0}, r"^n_draws is 0; it must be at least 1\.$"),
-        ((TABLE, 1), {"n_draws": 5}, r"^n_draws is 5, but there are 4 splits; ask for 4 at most\.$"),
+        ((TABLE, 1), {"n_draws": 5}, r"^n_draws is 5, but there are 4 splits; ask for at most 4\.$"),
         (
             (TABLE, 2),
             {"n_draws": 4},
-            r"^n_draws is 4, but there are 3 splits that are no mirror images; ask for 3 at most",
+            r"^n_draws is 4, but there are 3 splits, not counting mirror images; ask for at most 3",
         ),
         ((TABLE, 2), {"work": 0}, r"^work is 0; it must be at least 1\.$"),
         ((TABLE, 2), {"max_time": 0}, r"^max_time is 0; a search needs a positive budget\.$"),
@@ -609,9 +617,7 @@ def test_bad_arguments_get_one_sentence(arguments, options, sentence):
 
 def test_bad_tests_get_one_sentence(rng):
     X = rng.standard_normal((6, 2))
-    with pytest.raises(
-        ValueError, match=r"^This split was not drawn from several, so that there is nothing to compare"
-    ):
+    with pytest.raises(ValueError, match=r"^This split has a single draw, so there is nothing to compare"):
         balanced_split(X, 3, work=1).randomisation_test(np.zeros(6))
     split = balanced_split(X, 3, n_draws=5, work=5, random_state=0)
     for outcome, options, sentence in (
@@ -632,5 +638,5 @@ def test_bad_tests_get_one_sentence(rng):
         with pytest.raises(ValueError, match=sentence):
             split.randomisation_test(outcome, **options)
     three = balanced_split(X, [2, 2, 2], n_draws=5, work=5, random_state=0)
-    with pytest.raises(ValueError, match=r"^A mean difference is between two groups and here are 3; give statistic as"):
+    with pytest.raises(ValueError, match=r"^The mean difference needs two groups, but there are 3; give statistic as"):
         three.randomisation_test(np.zeros(6))

@@ -315,7 +315,7 @@ def test_names_that_are_no_words(rng, labels):
     assert model.weights_[labels[2]] >= 0.2 - 1e-10 and model.weights_[labels[3]] == 0.0
     assert labels[2] in list(model.support_)
     if labels[0] == 10:
-        with pytest.raises(ValueError, match=r"^exclude: 3 is no column of returns; there are 10, 11, 12, 13, 14"):
+        with pytest.raises(ValueError, match=r"^exclude: 3 is not a column of returns; there are 10, 11, 12, 13, 14"):
             tracker(exclude=[3]).fit(returns, index)
 
 
@@ -425,7 +425,7 @@ def test_a_name_that_does_not_vary_is_told_if_it_is_held(rng):
     still = returns.assign(EBAY=0.0)
     tracker(exclude="EBAY").fit(still, index)
     with pytest.warns(
-        UserWarning, match=r"^EBAY has the same return on every day and is held; exclude it if its prices"
+        UserWarning, match=r"^EBAY has the same return on every day and is held; exclude names whose prices"
     ):
         model = tracker(min_weight={"EBAY": 0.1}, include="EBAY").fit(still, index)
     assert model.weights_["EBAY"] >= 0.1 - 1e-10
@@ -486,6 +486,8 @@ def test_bad_paths(rng):
         tracker().path(*market(rng), s=[])
     with pytest.raises(ValueError, match=r"^s\[1\] is 0; it must be at least 1\.$"):
         tracker().path(*market(rng), s=[1, 0])
+    with pytest.raises(TypeError, match=r"^s is 3; give a list of numbers of names, such as \[10, 20\]\.$"):
+        tracker().path(*market(rng), s=3)
     with pytest.raises(
         ValueError, match=r"^2 names can hold at most 0\.8 under max_weight, but the weights must sum to 1"
     ):
@@ -498,7 +500,7 @@ def test_bad_paths(rng):
 
 
 # Some of its data are 100 ± 1, which is what prices look like.
-@pytest.mark.filterwarnings("ignore:.* look like prices:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* looks? like prices:UserWarning")
 @parametrize_with_checks([IndexTracker(work=WORK), IndexTracker(2, min_weight=0.1, transaction_cost=0.1, work=WORK)])
 def test_scikit_learn_contract(estimator, check):
     check(estimator)
@@ -572,11 +574,11 @@ def test_prices_in_place_of_returns_are_told(rng):
     levels, level = 30.0 * (1.0 + 0.02 * returns).cumprod(), 1e3 * (1.0 + 0.02 * index).cumprod()
     for data, who in (
         ((levels, index), r"AAPL, BAYN, CSCO, DELL, EBAY and 2 more of returns look"),
-        ((returns, level), r"the index look"),
+        ((returns, level), r"the index looks"),
         ((levels, level), r"AAPL, .* of returns and the index look"),
-        ((returns.assign(CSCO=levels["CSCO"]), index), r"CSCO of returns look"),
+        ((returns.assign(CSCO=levels["CSCO"]), index), r"CSCO of returns looks"),
     ):
-        sentence = rf"^{who} like prices: .*; give returns, as counterpoise\.to_returns makes them of prices\.$"
+        sentence = rf"^{who} like prices: .*; convert prices to returns with counterpoise\.to_returns\.$"
         with pytest.warns(UserWarning, match=sentence) as caught:
             tracker().fit(*data)
         assert caught[0].filename == __file__
@@ -657,23 +659,29 @@ TWO = {"groups": list("aabbbbb")}
         ),
         ({"max_weight": 30}, r"max_weight is 30; it must be between 0 and 1\."),
         ({"max_weight": {"AAPL": -0.1}}, r"max_weight is -0\.1 for 'AAPL'; it must be between 0 and 1\."),
-        ({"max_weight": {"APPL": 0.1}}, r"max_weight: 'APPL' is no column of returns; did you mean AAPL\?"),
+        ({"max_weight": {"APPL": 0.1}}, r"max_weight: 'APPL' is not a column of returns; did you mean AAPL\?"),
         ({"max_weight": [0.5, 0.5]}, r"max_weight has shape \(2,\); give one number, one for each of 7 names or a map"),
         ({"min_weight": {"EBAY": np.nan}}, r"min_weight is nan for 'EBAY'; it must be between 0 and 1\."),
         ({"min_weight": 0.6, "max_weight": {"DELL": 0.5}}, r"min_weight is 0\.6 and max_weight 0\.5 for 'DELL'; the f"),
-        ({"max_weight": 0.0}, r"exclude and max_weight leave no name that may be held\."),
-        ({"exclude": NAMES}, r"exclude and max_weight leave no name that may be held\."),
-        ({"include": ["AAPL", "FORT"]}, r"include: 'FORT' is no column of returns; did you mean FORD\?"),
+        ({"max_weight": 0.0}, r"exclude and max_weight leave no name to hold; allow at least one\."),
+        ({"exclude": NAMES}, r"exclude and max_weight leave no name to hold; allow at least one\."),
+        ({"include": ["AAPL", "FORT"]}, r"include: 'FORT' is not a column of returns; did you mean FORD\?"),
         (
             {"exclude": "xyz"},
-            r"exclude: 'xyz' is no column of returns; there are AAPL, BAYN, CSCO, DELL, EBAY, FORD, GOOG",
+            r"exclude: 'xyz' is not a column of returns; there are AAPL, BAYN, CSCO, DELL, EBAY, FORD, GOOG",
         ),
         ({"exclude": [7]}, r"a position in exclude is 7; it must be between 0 and 6\."),
-        ({"exclude": [["AAPL"]]}, r"exclude: \['AAPL'\] is no column of returns"),
-        ({"include": NAMES[:4]}, r"include names 4 names, but at most 3 may be held; raise n_assets\."),
-        ({"include": ["AAPL", "DELL"], "exclude": ["DELL"]}, r"include and exclude both name DELL; a name can be in o"),
-        ({"include": "DELL", "max_weight": {"DELL": 0}}, r"include names 'DELL', whose max_weight is 0\."),
-        ({"include": NAMES[:2], "min_weight": 0.6}, r"The min_weight of the names in include sum to 1\.2; they must s"),
+        ({"exclude": [["AAPL"]]}, r"exclude: \['AAPL'\] is not a column of returns"),
+        ({"include": NAMES[:4]}, r"include lists 4 names, but at most 3 may be held; raise n_assets\."),
+        (
+            {"include": ["AAPL", "DELL"], "exclude": ["DELL"]},
+            r"include and exclude both name DELL; a name may be in only o",
+        ),
+        ({"include": "DELL", "max_weight": {"DELL": 0}}, r"include lists 'DELL', but its max_weight is 0; raise it\."),
+        (
+            {"include": NAMES[:2], "min_weight": 0.6},
+            r"The min_weight values of the names in include sum to 1\.2; the sum",
+        ),
         ({"transaction_cost": -1}, r"transaction_cost is -1; it must be finite and at least 0\."),
         ({"transaction_cost": {"AAPL": np.inf}}, r"transaction_cost is inf for 'AAPL'; it must be finite and at least"),
         ({"previous_weights": {"AAPL": 50.0}}, r"previous_weights is 50 for 'AAPL'; it must be between 0 and 1\."),
@@ -684,42 +692,42 @@ TWO = {"groups": list("aabbbbb")}
         ),
         (
             {"previous_weights": pd.Series([0.5, 0.5], ["AAPL", "AAPL"])},
-            r"previous_weights names 'AAPL' twice; names must be unique\.",
+            r"previous_weights lists 'AAPL' twice; names must be unique\.",
         ),
         ({"group_limits": {"a": 0.5}}, r"group_limits is given without groups; say which name is in which group\."),
-        ({"groups": {"APPL": "a"}}, r"groups: 'APPL' is no column of returns; did you mean AAPL\?"),
+        ({"groups": {"APPL": "a"}}, r"groups: 'APPL' is not a column of returns; did you mean AAPL\?"),
         ({"groups": ["a"]}, r"groups has 1 entries; give one for each of 7 names, or a mapping\."),
         ({**TWO, "group_limits": {"c": 0.5}}, r"group_limits: no name is in group 'c'; there are a, b\."),
         (
             {**TWO, "group_limits": {"a": (0.5, 0.2)}},
-            r"group_limits of 'a' is \(0\.5, 0\.2\); the first must not be ab",
+            r"group_limits of 'a' is \(0\.5, 0\.2\); the first must not exceed",
         ),
         (
             {**TWO, "group_limits": {"a": (0.1, 0.2, 0.3)}},
             r"group_limits of 'a' is \(0\.1, 0\.2, 0\.3\); it must be on",
         ),
-        ({**TWO, "group_limits": {"a": 30}}, r"group_limits of 'a' is 30; weights sum to 1, so that limits are"),
+        ({**TWO, "group_limits": {"a": 30}}, r"group_limits of 'a' is 30; weights sum to 1, so limits must be"),
         ({**TWO, "group_limits": {"a": -0.1}}, r"group_limits of 'a' is -0\.1; it must be finite and at least 0\."),
         (
             {**TWO, "group_limits": {"a": 0.6, "b": (0.6, 0.7)}},
-            r"The lower limits of group_limits sum to 1\.2; they must sum to 1 at most\.",
+            r"The lower limits of group_limits sum to 1\.2; the sum must be at most 1\.",
         ),
         (
             {**TWO, "group_limits": {"a": 0.3, "b": (0.1, 0.6)}},
-            r"Every name that may be held is in a group, and the upper limits of group_limits sum to 0\.9; they must",
+            r"Every name that may be held is in a group, and the upper limits of group_limits sum to 0\.9; the sum must be at least 1",
         ),
         (
             {**TWO, "group_limits": {"a": (0.9, 1.0)}, "max_weight": 0.4},
-            r"group_limits asks for at least 0\.9 in group 'a', but 3 of its names that may be held sum to 0\.8 at most",
+            r"group_limits requires at least 0\.9 in group 'a', but with at most 3 names it can hold only 0\.8",
         ),
         (
             {**TWO, "group_limits": {"a": (0.0, 0.1)}, "include": "AAPL", "min_weight": 0.2},
-            r"group_limits allows at most 0\.1 in group 'a', but the min_weight of its names in include sum to 0\.2\.",
+            r"group_limits allows at most 0\.1 in group 'a', but the min_weight values of its names in include sum to 0\.2\.",
         ),
         # Rules that contradict each other only together are the solver's to find.
         ({**TWO, "group_limits": {"a": 0.05}, "min_weight": 0.1}, r"[A-Za-z].* names .*\."),
         ({"method": "pdca"}, r"method is 'pdca'; it must be one of 'search', 'swap', 'bcd-g'\."),
-        ({"max_time": 0.0}, r"max_time is 0; a fit needs some seconds"),
+        ({"max_time": 0.0}, r"max_time is 0; it must be positive"),
         ({"work": 0}, r"work is 0; it must be at least 1\."),
         ({"random_state": -1}, r"random_state is -1; it must be a whole number of at least 0, or None\."),
         ({"n_jobs": 0}, r"n_jobs is 0; it must be a positive number of workers, -1 for one per core, or None\."),
@@ -741,7 +749,7 @@ def test_bad_options_are_named(rng, options, sentence):
             {"group_limits": 0.3},
             r"group_limits is 0\.3; it must map groups to limits, such as \{'energy': \(0\.0, 0\.3",
         ),
-        ({"exclude": np.arange(7) > 3}, r"exclude holds False; give names or positions, not whether\."),
+        ({"exclude": np.arange(7) > 3}, r"exclude contains False; give names or positions, not booleans\."),
         ({"groups": [["a"]] * 7}, r"groups holds \['a'\], which cannot name a group; give a word or a number\."),
         ({"groups": {"AAPL": {"b"}}}, r"groups holds \{'b'\}, which cannot name a group"),
         ({"random_state": "a"}, r"random_state is 'a'; it must be a whole number of at least 0, or None\."),
@@ -790,7 +798,9 @@ def test_bad_data_are_named(rng):
     refused(
         r"index lacks 2024-01-01, .* and 37 more, which returns has; returns lacks 0, 1, 2 and 37 more", index=plain
     )
-    order = r"returns and index have the same dates in another order: row 0 is 2024-01-01 in the one and 2024-02-23 in"
+    order = (
+        r"returns and index have the same dates in a different order: row 0 is 2024-01-01 in returns and 2024-02-23 in"
+    )
     refused(order, index=index[::-1])
     twice = index.iloc[[0, *range(len(index))]]
     refused(r"returns has 40 rows and index 41, because dates are duplicated; drop the duplicates\.", index=twice)

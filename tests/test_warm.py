@@ -100,8 +100,10 @@ def test_it_ends_with_one_line(monkeypatch):
 
 def test_it_says_when_nothing_is_kept(monkeypatch):
     code, _, said = prepare(monkeypatch, folder=None)
-    assert code == 1 and said.startswith("There is no folder where kernels can be kept") and "NUMBA_CACHE_DIR" in said
-    assert prepare(monkeypatch, lost=["sweep.scan"]) == (1, "", "here does not keep sweep.scan; is the disk full?\n")
+    assert (
+        code == 1 and said.startswith("There is no writable folder for compiled kernels") and "NUMBA_CACHE_DIR" in said
+    )
+    assert prepare(monkeypatch, lost=["sweep.scan"]) == (1, "", "here did not keep sweep.scan; is the disk full?\n")
 
 
 def test_it_refuses_what_it_cannot_do(monkeypatch):

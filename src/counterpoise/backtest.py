@@ -337,15 +337,15 @@ class _Path:
         paid = self.cost * turnover
         if paid >= 1.0:
             raise ValueError(
-                f"The rebalance of row {data.row_label(split.start)} has the turnover {turnover:g}, at a cost of "
-                f"{self.cost:g} a unit more than the whole portfolio; cost is a fraction, 0.001 for ten basis points."
+                f"The rebalance at row {data.row_label(split.start)} has turnover {turnover:g}, which at {self.cost:g} "
+                "per unit costs at least the whole portfolio; cost is a fraction, 0.001 for ten basis points."
             )
         growth = np.cumprod(1.0 + data.R[split.start : split.stop], axis=0)
         value = (1.0 - weights.sum()) + growth @ weights
         ruin = np.flatnonzero(value <= 0.0)
         if len(ruin):
             row = data.row_label(split.start + int(ruin[0]))
-            raise ValueError(f"The portfolio has lost everything by row {row}; weights that may do so cannot be held.")
+            raise ValueError(f"The portfolio has lost its whole value by row {row}; it cannot be held.")
         gross = value / np.concatenate([[1.0], value[:-1]]) - 1.0
         net = gross.copy()
         net[0] = (1.0 - paid) * (1.0 + gross[0]) - 1.0

@@ -312,7 +312,7 @@ def load_folder(path: str | os.PathLike[str], target: str | None = None) -> dict
     """
     folder = Path(path)
     if not folder.is_dir():
-        raise FileNotFoundError(f"{folder} is no folder.")
+        raise FileNotFoundError(f"{folder} is not a folder.")
     files = [
         file
         for file in sorted(folder.iterdir())

@@ -84,7 +84,7 @@ def tracking_claims(tracker: IndexTracker) -> list[str]:
     change = f"change of any two of the {int(tracker.n_features_in_)} weights, within the rules, lowers the objective"
     proved = f"Proved: no {change}"
     if math.isnan(gap):
-        claim = "The run ended before its weights were examined, so that nothing is proved about them."
+        claim = "The run ended before its weights were examined, so nothing is proved about them."
     elif tracker.result_.success:
         claim = f"{proved}, {objective}, {by_more_than(gap, resolution(tracker.problem_, tracker.coef_))}."
     else:
@@ -92,7 +92,7 @@ def tracking_claims(tracker: IndexTracker) -> list[str]:
             f"Not settled: a change of two weights would still lower the objective, {objective}, by up to "
             f"{rounded_up(gap)}; give it more time."
         )
-    limits = "Not proved: that no other portfolio of as many names is better; the search looks for one and stops."
+    limits = "Not proved: that no other portfolio with as many names is better; the search is heuristic."
     return [claim, limits] if tracker.result_.success else [claim]
 
 
@@ -114,7 +114,8 @@ def component_claims(pca: SparsePCA) -> list[str]:
         # The objective is minus half the variance.
         amount = by_more_than(2.0 * gap, ROUNDING * least)
         sentences.append(f"Proved of {which}: {given}no change of any two loadings raises its variance {amount}.")
-        sentences.append("Not proved: that no other loadings are better; the search looks for some and stops.")
+        if len(pca.results_) > 1 or pca.results_[0].status.name != "OPTIMAL":
+            sentences.append("Not proved: that no other loadings are better; the search is heuristic.")
     return sentences + [
         f"Component{'s' * (len(these) > 1)} {joined(these)} {are} not certified: {message}."
         for message, these in by_message.items()
@@ -145,8 +146,8 @@ def split_claims(split: Split) -> list[str]:
         )
     else:
         sentences.append(
-            "There is one draw, so that no randomisation test belongs to it; ask for 100 draws or more, before the "
-            "experiment, if you want one."
+            "There is only one draw, so no randomisation test is possible; for one, ask for 100 draws or more before "
+            "the experiment."
         )
     return sentences
 

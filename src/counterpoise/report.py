@@ -120,9 +120,7 @@ def components_report(
         [k, share, int(np.count_nonzero(row)), float(own), float(bound), spelled(result.status), _gap(result)]
         for k, (share, row, own, bound, result) in enumerate(zip(*parts, strict=True), 1)
     ]
-    note = (
-        "The variance is that of the score by itself; no component of as many loadings has more than the upper bound."
-    )
+    note = "The variance is that of the score alone; no component with as many loadings exceeds the upper bound."
     report.table("components", "Components", [Column(*pair) for pair in kinds.items()], ends, note)
     if count > 1:
         columns = [Column("component", "whole"), *(Column(f"with {k}", "number") for k in range(1, count + 1))]

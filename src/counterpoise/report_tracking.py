@@ -247,7 +247,7 @@ def add_backtest(report: Report, backtest: Backtest, rhythm: Rhythm) -> None:
         "Out of sample",
         [Column("figure"), Column("value", "long")],
         [[name.replace("_", " "), Cell(float(value), _figure_format(name))] for name, value in figures.items()],
-        note=f"Tracking errors and differences are per {rhythm.unit}; that called annual is per year.",
+        note=f"Tracking errors and differences are per {rhythm.unit}, except the annual one.",
     )
     if len(backtest.rebalances) > 1:
         parts = (backtest.names_held, backtest.turnover, backtest.costs, backtest.in_sample_error)

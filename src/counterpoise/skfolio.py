@@ -84,7 +84,7 @@ class SkfolioTracker(BaseOptimization):  # type: ignore[misc]
         ``fit_params``, such as sample weights, go to the tracker.
         """
         if y is None:
-            raise ValueError("y is missing; give the returns of the benchmark to follow, one a row of X.")
+            raise ValueError("y is missing; give the returns of the benchmark to follow, one per row of X.")
         validate_data(self, X, reset=True, skip_check_array=True)
         tracker = clone(self.tracker)
         if self.previous_weights is not None and has_previous_weights(tracker):

@@ -121,7 +121,7 @@ def sentence_of(error: BaseException) -> str:
     if isinstance(error, ValueError | TypeError):
         return said
     said = " ".join(f"{type(error).__name__}: {error}".split())
-    return f"This is a fault of counterpoise and not of the input: {said}; --debug shows where."
+    return f"This is a bug in counterpoise, not in the input: {said}; --debug shows the traceback."
 
 
 @contextlib.contextmanager

@@ -28,8 +28,8 @@ SPARSE, LAM = 30, 1e4
 def bench(
     *,
     size: Annotated[int, typer.Option(help="Coordinates of each problem.")] = 400,
-    starts: Annotated[int, typer.Option(help="Starts a method; the table shows medians.")] = 3,
-    seconds: Annotated[float, typer.Option(help="Limit of a run.")] = 1.0,
+    starts: Annotated[int, typer.Option(help="Starts per method; the table shows medians.")] = 3,
+    seconds: Annotated[float, typer.Option(help="Time limit of a run in seconds.")] = 1.0,
     manners: options.Manners,
 ) -> None:
     """Measure every method on three simulated problems, from the same starts, with one thread each.
@@ -40,7 +40,7 @@ def bench(
     starts = whole_number(starts, "--starts", 1, 100)
     seconds = number(seconds, "--seconds", 0.0)
     if seconds == 0.0:
-        raise ValueError("--seconds is 0; a run needs some time, such as 1.")
+        raise ValueError("--seconds is 0; it must be positive.")
     console = Console(highlight=False, stderr=manners.as_json, quiet=manners.quiet and not manners.as_json)
     found: list[dict[str, Any]] = []
     with threadpool_limits(1, user_api="blas"):

@@ -58,7 +58,7 @@ def certify(
         violation = built.violation(x)
         if violation > 1e-6:
             raise ValueError(
-                f"{point} violates the constraints by {violation:.3g}, so that there is no move to speak of; "
+                f"{point} violates the constraints by {violation:.3g}, so no certificate is possible; "
                 "--project moves it onto them first."
             )
         pairs = built.n * (built.n - 1) // 2
@@ -93,8 +93,8 @@ def sentences(
     else:
         (i, j), (di, dj) = certificate.worst_pair, certificate.worst_step or (0.0, 0.0)
         said.append(
-            f"Changing {one}{called(i)} by {di:+.4g} and {called(j)} by {dj:+.4g} lowers it by {gap:.4g}, the most of "
-            f"any two of {pairs:,} pairs; counterpoise solve goes on from here with --start."
+            f"Changing {one}{called(i)} by {di:+.4g} and {called(j)} by {dj:+.4g} lowers it by {gap:.4g}, the "
+            f"largest decrease of any of {pairs:,} pairs; counterpoise solve --start continues from here."
         )
     residual = certificate.critical_residual
     said.append(f"Its first-order residual is {residual:.1e}, which is 0 at a critical point.")
@@ -114,13 +114,13 @@ def sentences(
             said.append(f"{who}, with all weights re-optimised, lowers it by {certificate.swap_gap:.4g}.")
     if certificate.exact:
         said.append(
-            f"λ is above {certificate.exact_lam:.4g}, so that every point without a better pair is as sparse, or as "
-            "binary, as was asked for."
+            f"λ is above {certificate.exact_lam:.4g}, so every point without a better pair is as sparse, or as binary, "
+            "as requested."
         )
     elif certificate.exact is False:
         said.append(
-            f"λ is not above {certificate.exact_lam:.4g}, so that points without a better pair need not be as sparse, "
-            "or as binary, as was asked for."
+            f"λ is not above {certificate.exact_lam:.4g}, so points without a better pair need not be as sparse, or as "
+            "binary, as requested."
         )
     return said
 

@@ -27,7 +27,7 @@ def compile_(
     """
     jobs = None if jobs is None else whole_number(jobs, "--jobs", 1)
     if os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0"):
-        raise ValueError("NUMBA_DISABLE_JIT is set, so that kernels run as plain Python; unset it to compile them.")
+        raise ValueError("NUMBA_DISABLE_JIT is set, so kernels run as plain Python; unset it to compile them.")
     from counterpoise.warm import RECIPES, compile_kernels
 
     with status_line(manners.silent) as say:
@@ -37,11 +37,11 @@ def compile_(
         )
     if made.folder is None:
         raise CannotWriteError(
-            "There is no folder where kernels can be kept, so that every process compiles its own; set "
-            "NUMBA_CACHE_DIR to one that can be written."
+            "There is no writable folder for compiled kernels, so every process compiles its own; set "
+            "NUMBA_CACHE_DIR to one."
         )
     if made.lost:
-        raise CannotWriteError(f"{made.folder} does not keep {', '.join(made.lost)}; is the disk full?")
+        raise CannotWriteError(f"{made.folder} did not keep {', '.join(made.lost)}; is the disk full?")
     if manners.as_json:
         typer.echo(json.dumps({**made._asdict(), "folder": str(made.folder)}, indent=2))
     elif not manners.quiet:

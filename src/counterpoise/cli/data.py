@@ -21,14 +21,14 @@ from counterpoise.tables.prices import MISSING
 
 HELP = """The data sets: list, prepare, add your own.
 
-Without a command they are listed: whether each is here, and where it may come from.
+Without a command, list them: whether each is available, and where to get it.
 
 Example: counterpoise data --data sets --json
 """
 data_app = typer.Typer(cls=OneSentence, add_completion=False, help=HELP)
 app.add_typer(data_app, name="data")
-Folder = Annotated[Path | None, typer.Option("--data", help="Folder of data; by default that of COUNTERPOISE_DATA.")]
-Into = Annotated[Path | None, typer.Option("--into", help="Folder to write to; by default the folder of data.")]
+Folder = Annotated[Path | None, typer.Option("--data", help="Data folder; COUNTERPOISE_DATA by default.")]
+Into = Annotated[Path | None, typer.Option("--into", help="Folder to write to; the data folder by default.")]
 
 
 @command(data_app.callback(invoke_without_command=True))
@@ -85,7 +85,7 @@ def _print(console: Console, rows: list[dict[str, Any]], place: Path | None) -> 
         table.add_row(row["set"], {"here": "yes", "absent": "no"}.get(row["state"], row["state"]), *sizes, row["from"])
     console.print(table)
     said = f"is {place}" if place else f"is not set: give --data or set {sets.VARIABLE}"
-    tell(console, f"The folder of data {said}.")
+    tell(console, f"The data folder {said}.")
 
 
 @command(data_app.command())
@@ -94,7 +94,9 @@ def prepare(
     names: Annotated[list[str], typer.Argument(help="Blocks, such as MNIST-a.", show_default=False)],
     folder: Folder = None,
     into: Into = None,
-    seed: Annotated[int | None, typer.Option(help="Of the rows and columns; by default the one of our tables.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed for drawing rows and columns; by default that of our tables.")
+    ] = None,
     manners: options.Manners,
 ) -> None:
     """Draw random blocks of data and write them with their seed, rows and columns.

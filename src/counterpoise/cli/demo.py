@@ -104,9 +104,9 @@ def _solve(market: Market, hold: int, lam: float, seed: int) -> tuple[SIT, cp.Re
 
 
 def tracking_error(market: Market, x: Vector) -> float:
-    """Return the annualised standard deviation of the daily difference from the index, in percent."""
+    """Return the annualised root mean square of the daily difference from the index, in percent."""
     difference = market.returns @ x - market.index
-    return float(np.std(difference, ddof=1)) * math.sqrt(TRADING_DAYS)
+    return math.sqrt(TRADING_DAYS * float(np.mean(difference**2)))
 
 
 def _portfolio(market: Market, x: Vector) -> Table:

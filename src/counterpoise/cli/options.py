@@ -41,7 +41,9 @@ def folder_of(*files: str) -> Any:
     return typer.Option(metavar="DIR", help=f"Folder to write {' and '.join(files)} to.")
 
 
-Seconds = Annotated[float | None, typer.Option(help="Time limit of a fit; by default a fixed amount of work.")]
+Seconds = Annotated[
+    float | None, typer.Option(help="Time limit of a fit in seconds; by default a fixed amount of work.")
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,11 +96,11 @@ class Marks:
         """Check the options and return them as arguments of the table readers."""
         separator = {"tab": "\t", "\\t": "\t"}.get(str(self.separator), self.separator)
         if separator is not None and (len(separator) != 1 or separator in '\r\n"'):
-            raise ValueError(f"--separator is {separator!r}; it must be one letter, or tab.")
+            raise ValueError(f"--separator is {separator!r}; it must be one character, or tab.")
         if self.decimal not in (None, ".", ","):
             raise ValueError(f"--decimal is {self.decimal!r}; it must be . or a comma.")
         if self.decimal == "," and separator == ",":
-            raise ValueError("--separator and --decimal are both a comma; one of them must be another.")
+            raise ValueError("--separator and --decimal are both a comma; change one of them.")
         return {"separator": separator, "decimal": self.decimal}
 
 
@@ -106,7 +108,9 @@ class Marks:
 class Effort:
     """Options for the budget of a search."""
 
-    work: Annotated[int | None, typer.Option(help="Starts and children of a search; more is slower and better.")] = None
+    work: Annotated[
+        int | None, typer.Option(help="Starting points and recombinations of a search; more is slower and better.")
+    ] = None
     jobs: Annotated[int | None, typer.Option(help="Workers of a search; -1 for one per core.")] = None
     seconds: Seconds = None
 
@@ -160,13 +164,15 @@ def check_folder(folder: Path, names: Sequence[str], force: bool, may_ask: bool)
     there = [name for name in names if (folder / name).exists()]
     for name in there:
         if (folder / name).is_dir():
-            raise ValueError(f"{folder / name} is a folder, where a file is to be written; give another --output.")
+            raise ValueError(f"{folder / name} is a folder, but a file must be written there; give another --output.")
         check_writable("--output", folder / name)
     if not there or force:
         return
     which = f"{folder} holds {' and '.join(there)}"
     if not (may_ask and _is_terminal()):
-        raise ValueError(f"{which}; give another --output, or --force to replace.")
+        raise ValueError(
+            f"{which}; give another --output, or --force to replace {'it' if len(there) == 1 else 'them'}."
+        )
     typer.confirm(f"{which}. Replace?", abort=True, err=True)
 
 
@@ -174,10 +180,10 @@ def _is_terminal() -> bool:
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def check_seconds(seconds: float | None, what: str = "fit") -> None:
+def check_seconds(seconds: float | None) -> None:
     """Refuse a time limit of 0."""
     if seconds is not None and number(seconds, "--seconds", 0.0) == 0.0:
-        raise ValueError(f"--seconds is 0; a {what} needs some.")
+        raise ValueError("--seconds is 0; it must be positive.")
 
 
 def without_gaps(
@@ -199,7 +205,7 @@ def without_gaps(
     if rule == "drop-rows":
         bad = gaps.any(axis=1)
         which = some(row for row, drop in zip(rows, bad, strict=True) if drop)
-        note = f"Left out {int(bad.sum())} of {counted(len(rows), noun)}, for their empty cells: {which}."
+        note = f"Left out {int(bad.sum())} of {counted(len(rows), noun)} with empty cells: {which}."
         return ~bad, whole_columns, [note]
     bad = gaps.any(axis=0)
     lost = [name for name, drop in zip(names, bad, strict=True) if drop]

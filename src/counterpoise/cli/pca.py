@@ -43,32 +43,33 @@ def pca(
     *,
     context: typer.Context,
     table: Annotated[
-        Path, typer.Argument(help="A row a sample, a column a feature: .csv, .parquet or .xlsx.", show_default=False)
+        Path,
+        typer.Argument(help="One row per sample, one column per feature: .csv, .parquet or .xlsx.", show_default=False),
     ],
-    components: Annotated[int, typer.Option(help="How many components.")] = 5,
+    components: Annotated[int, typer.Option(help="Number of components.")] = 5,
     nonzero: Annotated[
-        list[int] | None, typer.Option(help="Loadings that may differ from 0; repeat it for one a component. [10]")
+        list[int] | None, typer.Option(help="Maximum number of non-zero loadings; repeat for one per component. [10]")
     ] = None,
-    signed: Annotated[bool, typer.Option("--signed", help="Let loadings be negative, too.")] = False,
+    signed: Annotated[bool, typer.Option("--signed", help="Allow negative loadings.")] = False,
     standardise: Annotated[
         bool, typer.Option("--standardise", help="Divide every column by its standard deviation.")
     ] = False,
     covariance: Annotated[
-        bool, typer.Option("--covariance", help="The table holds covariances or correlations, or half of them.")
+        bool, typer.Option("--covariance", help="The table holds covariances or correlations; one triangle is enough.")
     ] = False,
     rows: Annotated[str | None, options.column("Column with the names of the rows.")] = None,
     ignore: options.Ignore = None,
     missing: options.Gaps = "refuse",
     marks: options.Marks,
     deflation: Annotated[
-        str, typer.Option(metavar="NAME", help="What a component leaves: schur, hotelling, projection, orthogonal.")
+        str, typer.Option(metavar="NAME", help="Deflation: schur, hotelling, projection, orthogonal.")
     ] = "schur",
     backfit: Annotated[
-        int | None, typer.Option(help="Rounds in which components are improved together, at most.")
+        int | None, typer.Option(help="Maximum number of rounds that improve components jointly.")
     ] = None,
     method: Annotated[
         str,
-        typer.Option(metavar="NAME", help="Of each component: search, swap, bcd-g; exact for few features."),
+        typer.Option(metavar="NAME", help="Method for each component: search, swap, bcd-g; exact for few features."),
     ] = "search",
     effort: options.Effort,
     seed: Annotated[int, typer.Option(help="The same seed gives the same components.")] = 0,
@@ -90,8 +91,9 @@ def pca(
     with base.kept_warnings() as warned, status_line(manners.silent) as say:
         say(f"Reading {table.name}")
         data = _read(table, rows, ignore or [], missing, covariance, standardise, written)
-        if sizes and max(sizes) > data.X.shape[1]:
-            raise ValueError(f"--nonzero is {max(sizes)}, but there are {data.X.shape[1]} features; lower it.")
+        n = data.X.shape[1]
+        if sizes and max(sizes) > n:
+            raise ValueError(f"--nonzero is {max(sizes)}, but there are {n} features; it must be at most {n}.")
         say(f"Looking for {counted(components, 'component')}", effort.seconds)
         from counterpoise.estimators.callbacks import listening
 
@@ -192,8 +194,8 @@ def _read(
     notes += said
     if len(X) < 3 or X.shape[1] < 2:
         raise ValueError(
-            f"The table has {counted(len(X), 'row')} and {_columns(chosen)}; components need 3 rows and 2 columns at "
-            "least."
+            f"The table has {counted(len(X), 'row')} and {_columns(chosen)}; components need at least 3 rows and 2 "
+            "columns."
         )
     still = [name for name, spread in zip(chosen, np.ptp(X, axis=0), strict=True) if spread == 0.0]
     if still:
@@ -219,14 +221,14 @@ def _mirrored(C: Any, path: Path, notes: list[str]) -> Any:
     if len(C) != C.shape[1]:
         raise ValueError(
             f"{path} has {counted(len(C), 'row')} and {counted(C.shape[1], 'column')} of numbers; --covariance takes a "
-            "square table, a row and a column for every feature."
+            "square table, one row and one column per feature."
         )
     gaps = np.isnan(C)
     if (gaps & gaps.T).any():
         i, j = map(int, np.argwhere(gaps & gaps.T)[0])
         raise ValueError(
             f"{path} has no covariance of features {i + 1} and {j + 1}: the cell and the one across the diagonal are "
-            "empty; --covariance takes a whole table or one of its halves, with the diagonal."
+            "empty; --covariance takes a full table or one triangle, including the diagonal."
         )
     if gaps.any():
         notes.append(f"Filled {counted(gaps.sum(), 'empty cell')} from across the diagonal.")

@@ -95,7 +95,7 @@ def read_rules(
             warned.append(
                 f"{previous} holds {counted(len(strange), 'name')} without prices, {some(strange)}: "
                 f"{percent(sum(strange.values()), 2)} of the portfolio, which {'is' if len(strange) == 1 else 'are'} "
-                "taken as sold."
+                "treated as sold."
             )
     for name, text in weights.items():
         option = f"--{name.replace('_', '-')}"
@@ -121,7 +121,7 @@ def _known(given: dict[str, Any], known: set[Any], path: Path, option: str, note
     found = {name: value for name, value in given.items() if name in known}
     strange = [name for name in given if name not in known]
     if not found:
-        raise ValueError(f"{option} is {path}, of whose names none has prices; it has {some(given)}.")
+        raise ValueError(f"{option} is {path}, but none of its names has prices; it has {some(given)}.")
     if strange:
         notes.append(f"Left out {counted(len(strange), 'name')} of {path} without prices: {some(strange)}.")
     return found

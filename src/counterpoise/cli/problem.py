@@ -55,7 +55,7 @@ class Instance:
     lam: Annotated[
         float | None, typer.Option(help="λ; by default just above the threshold beyond which x is sparse or binary.")
     ] = None
-    scale: Annotated[float, typer.Option(help="Multiplies A and y.")] = 1.0
+    scale: Annotated[float, typer.Option(help="Multiply A and y by this factor.")] = 1.0
     dates: Dates = None
     ignore: Ignore = None
 
@@ -87,7 +87,8 @@ def build(file: Path, problem: str, instance: Instance, marks: dict[str, Any]) -
     with in_options(OPTIONS):
         arrays = read_arrays(file, instance.target, instance.dates, ignore, **marks)
     left_out, names = arrays.pop("left_out", []), arrays.pop("names", None)
-    notes = [f"Left out {', '.join(left_out)} of {file}, which is no data."] if left_out else []
+    are = "is" if len(left_out) == 1 else "are"
+    notes = [f"Left out {', '.join(left_out)} of {file}, which {are} not data."] if left_out else []
     if problem == "sit" and not is_sparse(arrays["A"]) and arrays["A"].ndim == 2 and look_like_prices(arrays["A"]):
         notes.append(f"The columns of {file} look like prices; sit tracks returns.")
     if "y" in needs(problem) and "y" not in arrays:
@@ -147,7 +148,9 @@ def as_point(found: Vector | dict[str, float], path: Path, built: Built, file: P
                 raise ValueError(f"{path} names {name!r}, but {file} has no such column; {suggest(name, places)}")
         return x
     if len(found) != n:
-        raise ValueError(f"{path} holds {len(found)} numbers, but {file} has {n} columns of data; one each is needed.")
+        raise ValueError(
+            f"{path} holds {len(found)} numbers, but {file} has {n} columns of data; give one number per column."
+        )
     return found
 
 
@@ -159,7 +162,7 @@ def check_options(problem: str, instance: Instance, methods: list[str], options:
     given = instance.given
     choice(problem, "--problem", PROBLEMS, quoted=False)
     for letter, option, meaning in (
-        ("s", "--sparsity", "how many coordinates are free"),
+        ("s", "--sparsity", "the number of coordinates free of the penalty"),
         ("c", "--total", "the sum of x"),
     ):
         if letter in needs(problem) and given[letter] is None:
@@ -170,7 +173,7 @@ def check_options(problem: str, instance: Instance, methods: list[str], options:
     if given["lam"] is not None:
         number(given["lam"], "--lam", 0.0)
     if number(instance.scale, "--scale") == 0.0:
-        raise ValueError("--scale is 0; it must be another number.")
+        raise ValueError("--scale is 0; it must be non-zero.")
     stages = [stages_of(method) for method in methods]
     whole_number(options["seed"], "--seed", 0)
     if options["max_time"] is not None:
@@ -179,9 +182,9 @@ def check_options(problem: str, instance: Instance, methods: list[str], options:
         whole_number(options["max_iter"], "--max-iter", max(map(len, stages)))
     names = dict.fromkeys(name for some in stages for name in some)
     if options["working_set"] is not None and not any(takes(name, "working_set") for name in names):
-        raise ValueError(f"--working-set is given, but no method asked for has one: {', '.join(names)}.")
+        raise ValueError(f"--working-set is given, but none of the methods has one: {', '.join(names)}.")
     if options["k"] is not None and BLOCK_METHOD not in names:
-        raise ValueError(f"--k is given, but {BLOCK_METHOD} is not among the methods asked for: {', '.join(names)}.")
+        raise ValueError(f"--k is given, but {BLOCK_METHOD} is not among the methods: {', '.join(names)}.")
 
 
 def stages_of(method: str) -> list[str]:

@@ -48,16 +48,18 @@ def reproduce(
             help=f"One of {', '.join(plan.TARGETS)}; or all; or a .toml file of your own.", show_default=False
         ),
     ],
-    quick: Annotated[bool, typer.Option("--quick", help="A small part of it, under two minutes.")] = False,
-    data: Annotated[Path | None, typer.Option(help="Folder of data; by default that of COUNTERPOISE_DATA.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Run a small part of it, in under two minutes.")] = False,
+    data: Annotated[Path | None, typer.Option(help="Data folder; COUNTERPOISE_DATA by default.")] = None,
     output: Annotated[Path, typer.Option(help="Folder of records, tables and figures.")] = Path("counterpoise-results"),
     use: Annotated[list[str] | None, typer.Option("--set", help="Run on this set instead, repeatable.")] = None,
     jobs: Annotated[
-        int | None, typer.Option(help="Runs at a time where no clock counts; by default one per core.")
+        int | None, typer.Option(help="Parallel runs, where time is not measured; by default one per core.")
     ] = None,
-    backend: Annotated[str, typer.Option(help=f"{', '.join(runner.BACKENDS)}.")] = "loky",
+    backend: Annotated[str, typer.Option(help=f"Backend that executes runs: {', '.join(runner.BACKENDS)}.")] = "loky",
     address: Annotated[str | None, typer.Option(help="Scheduler of a dask or ray cluster that is running.")] = None,
-    tables_only: Annotated[bool, typer.Option("--tables-only", help="Run nothing; write from the records.")] = False,
+    tables_only: Annotated[
+        bool, typer.Option("--tables-only", help="Run nothing; write tables from the records.")
+    ] = False,
     manners: options.Telling,
 ) -> None:
     """Rerun a table or figure of the paper and compare it with the printed values.
@@ -103,10 +105,10 @@ def reproduce(
             if "sparse-pca" in measured:
                 done.append(_published(console, quick, folder, output, command, failures))
         except KeyboardInterrupt:
-            typer.echo("Stopped. Every finished run is kept; the same command goes on from here.", err=True)
+            typer.echo("Stopped. Finished runs are kept; the same command continues from here.", err=True)
             raise typer.Exit(base.INTERRUPTED) from None
         except BrokenExecutor:
-            said = "A worker died, perhaps for want of memory. Every finished run is kept; the same command goes on"
+            said = "A worker died, possibly out of memory. Finished runs are kept; the same command continues"
             typer.echo(f"{said}, and fewer --jobs need less memory.", err=True)
             raise typer.Exit(1) from None
     failures = list(dict.fromkeys(failures))

@@ -63,7 +63,7 @@ def solve(
         list[str] | None,
         typer.Option(help=f"Any of {', '.join(METHOD_NAMES)}, repeatable; first+second is a hybrid. By default bcd-g."),
     ] = None,
-    working_set: Annotated[str | None, typer.Option(help="Rule that picks the pairs, of methods with one.")] = None,
+    working_set: Annotated[str | None, typer.Option(help="Rule that selects pairs, for methods that have one.")] = None,
     k: Annotated[int | None, typer.Option("--k", help=f"Block size of {BLOCK_METHOD}; 10 by default.")] = None,
     start: Annotated[
         Path | None,
@@ -110,8 +110,8 @@ def solve(
                 whole_number(k, "--k", 2, built.n)
             say("Preparing")
             _warm_up(problem, built, methods, limits)
-    # The input is valid; errors from here on are failures.
-    with base.quit_with(1, ValueError, ArithmeticError, debug=manners.debug):
+    # A method may refuse the problem, which is bad input; errors of its arithmetic are failures.
+    with base.quit_with(1, np.linalg.LinAlgError, ArithmeticError, debug=manners.debug):
         with base.kept_warnings() as warned_later, status_line(manners.silent) as say:
             outcomes, cut = _run_all(built, methods, limits, say, x0)
     warned += warned_later
@@ -150,7 +150,7 @@ def _check_outputs(file: Path, plot: Path | None, save: Path | None, force: bool
         if path.suffix.lower() not in suffixes:
             raise ValueError(f"{option} is {path}; it must end in {', '.join(suffixes)}.")
         if path.exists() and file.exists() and path.samefile(file):
-            raise ValueError(f"{option} is {path}, the file of the data.")
+            raise ValueError(f"{option} is {path}, the data file; give another path.")
         if path.is_dir() or (path.exists() and not force):
             raise ValueError(
                 f"{option} is {path}, which exists; give another path{'' if path.is_dir() else ' or --force'}."

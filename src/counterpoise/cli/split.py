@@ -44,12 +44,13 @@ def split(
     *,
     context: typer.Context,
     table: Annotated[
-        Path, typer.Argument(help="A row a unit, a column a covariate: .csv, .parquet or .xlsx.", show_default=False)
+        Path,
+        typer.Argument(help="One row per unit, one column per covariate: .csv, .parquet or .xlsx.", show_default=False),
     ],
     treated: Annotated[
         list[str],
         typer.Option(
-            help="Size of group 1, or a fraction such as 0.5; all others are group 0. Repeat it for more groups."
+            help="Size of group 1, or a fraction such as 0.5; all others are group 0. Repeat for more groups."
         ),
     ],
     names: Annotated[
@@ -90,7 +91,7 @@ def split(
     random_seed(seed, "--seed")
     choice(missing, "--missing", options.GAPS, quoted=False)
     days = dict(_date(text) for text in dates or [])
-    options.check_seconds(seconds, "search")
+    options.check_seconds(seconds)
     each = [_weight(text) for text in weights or []]
     names_of = (LABELS, *((DRAWS,) if draws > 1 else ()), REPORT)
     options.check_folder(output, names_of, manners.force, may_ask=not manners.silent)
@@ -101,7 +102,7 @@ def split(
         for name, _ in each:
             if name not in data.frame.columns:
                 hint = suggest(name, data.frame.columns, "its columns are {}", quoted=True)
-                raise ValueError(f"--weights: {name!r} is no covariate; {hint}")
+                raise ValueError(f"--weights: {name!r} is not a covariate; {hint}")
         say(f"Dividing {counted(len(data.frame), 'unit')}", seconds)
         from counterpoise.estimators.callbacks import listening
 
@@ -249,7 +250,7 @@ def _read(path: Path, asked: _Asked, marks: dict[str, str | None]) -> _Data:
     labels = list(range(1, len(frame) + 1)) if identity is None else sheet.text(identity)
     if len(set(labels)) < len(labels):
         twice = next(label for k, label in enumerate(labels) if label in labels[:k])
-        raise ValueError(f"--id is {identity!r}, but {twice!r} comes more than once; the names of units must differ.")
+        raise ValueError(f"--id is {identity!r}, but {twice!r} is duplicated; names of units must be unique.")
     frame.index = labels
     frame.index.name = "row" if identity is None else identity
     frame = _without_gaps(frame, [name for name in columns if name not in asked.rules], asked, sheet, notes)

@@ -26,16 +26,18 @@ def test(
     *,
     context: typer.Context,
     draws: Annotated[
-        Path, typer.Argument(help="The draws.csv that counterpoise split --draws has written.", show_default=False)
+        Path, typer.Argument(help="The draws.csv that counterpoise split --draws wrote.", show_default=False)
     ],
     outcomes: Annotated[
-        Path, typer.Argument(help="A row a unit, with its outcome: .csv, .parquet or .xlsx.", show_default=False)
+        Path, typer.Argument(help="One row per unit, with its outcome: .csv, .parquet or .xlsx.", show_default=False)
     ],
     outcome: Annotated[list[str], typer.Option(metavar="COL", help="The column of the outcome, repeatable.")],
     identity: options.Identity = None,
-    alternative: Annotated[str, options.one_of(ALTERNATIVES, "What is tested for")] = "two-sided",
-    confidence: Annotated[float, typer.Option(help="Of the interval; power is at 1 − confidence.")] = 0.95,
-    effect: Annotated[float | None, typer.Option(help="Say how likely an effect of this size is found.")] = None,
+    alternative: Annotated[str, options.one_of(ALTERNATIVES, "Alternative hypothesis")] = "two-sided",
+    confidence: Annotated[
+        float, typer.Option(help="Confidence level of the interval; power is at level 1 − confidence.")
+    ] = 0.95,
+    effect: Annotated[float | None, typer.Option(help="Print the power to detect an effect of this size.")] = None,
     baseline: Annotated[
         bool, typer.Option("--baseline", help="Outcomes are from before the experiment: power only, no test.")
     ] = False,
@@ -54,7 +56,7 @@ def test(
     if not 0.0 < number(confidence, "--confidence") < 1.0:
         raise ValueError(f"--confidence is {confidence:g}; it must be between 0 and 1, such as 0.95.")
     if baseline and effect is None:
-        raise ValueError("--baseline tests nothing, so it needs --effect, whose power is asked for.")
+        raise ValueError("--baseline needs --effect, the effect whose power to compute.")
     split = Split.load(draws)
     sheet = read_sheet(outcomes, **marks.checked())
     notes = list(sheet.notes)
@@ -87,21 +89,19 @@ def _rows(split: Split, sheet: Sheet, draws: Path, identity: str | None, notes: 
                 f"{sheet.path} has no column {head!r}, which holds the units of {draws}; name theirs with --id."
                 if head != "row"
                 else f"{sheet.path} has {counted(len(sheet.lines), 'row')} and {draws} {counted(len(units), 'unit')}; "
-                "units without names are matched by their order, so both must have as many."
+                "units without names are matched by their order, so both must have the same number."
             )
         notes.append(f"Matched the rows of {sheet.path} with the units of {draws} by their order.")
         return list(range(len(units)))
     places: dict[str, int] = {}
     for row, unit in enumerate(sheet.text(column)):
         if unit in places:
-            raise ValueError(
-                f"{sheet.place(row, column)} is {unit!r}, which comes before as well; keep one row a unit."
-            )
+            raise ValueError(f"{sheet.place(row, column)} is {unit!r}, which is a duplicate; keep one row per unit.")
         if unit is not None:
             places[unit] = row
     others = [unit for unit in places if unit not in set(units)]
     if len(others) == len(places):
-        raise ValueError(f"{sheet.path} and {draws} share no unit: {some(places, 3)} and {some(units, 3)}; see --id.")
+        raise ValueError(f"{sheet.path} and {draws} share no unit: {some(places, 3)} and {some(units, 3)}; check --id.")
     if others:
         notes.append(f"Left out {counted(len(others), 'row')} of units that {draws} does not have: {some(others, 3)}.")
     return [places.get(unit) for unit in units]
@@ -117,7 +117,7 @@ def _check_groups(split: Split, sheet: Sheet, rows: list[int | None], draws: Pat
         if row is not None and words[row] is not None and words[row] != str(label):
             raise ValueError(
                 f"{sheet.place(row, name)} is {words[row]!r}, but {draws} has drawn {label} for unit {unit}; the test "
-                "is of the split that was drawn."
+                "needs the groups that were drawn."
             )
 
 
@@ -192,7 +192,9 @@ def _print(
         base.tell(console, f"{between}p is {sides}, and exact over the {count} splits that this one was drawn from.")
         least = (1 + (split.mirrored and alternative == "two-sided")) / count
         if least > 1.0 - confidence + 1e-12:
-            base.tell(console, f"So few splits cannot show an effect: p is at least {least:.2g}; ask for more draws.")
+            base.tell(
+                console, f"With so few splits no effect can be significant: p is at least {least:.2g}; use more draws."
+            )
     for said in found:
         if "power" in said:
             of = f"Power for an effect of {said['effect']:g} on {said['outcome']}"

@@ -56,7 +56,7 @@ def track(
     returns: Annotated[
         bool, typer.Option("--returns", help="The table holds returns as fractions; detected if many are negative.")
     ] = False,
-    assets: Annotated[int, typer.Option(help="How many names to hold, at most.")] = 30,
+    assets: Annotated[int, typer.Option(help="Maximum number of names to hold.")] = 30,
     max_weight: Annotated[
         str, typer.Option(metavar="W|FILE", help="Largest weight of a name, or a table of name, weight.")
     ] = "1",
@@ -69,7 +69,7 @@ def track(
     index_weights: Annotated[
         Path | None, typer.Option(help="Table of name, weight of the index, to compare with.")
     ] = None,
-    cost: Annotated[float, typer.Option(help="Of buying or selling; 0.001 is ten basis points.")] = 0.0,
+    cost: Annotated[float, typer.Option(help="Cost per unit bought or sold; 0.001 is ten basis points.")] = 0.0,
     include: Annotated[
         list[str] | None, typer.Option(metavar="NAMES", help="Names that must be held: AAPL,MSFT; repeatable.")
     ] = None,
@@ -91,7 +91,7 @@ def track(
         str | None, typer.Option(metavar="DATE", help="Fit on the days up to this one, hold on those after.")
     ] = None,
     backtest: Annotated[
-        str | None, typer.Option(metavar="WINDOW/STEP", help="Fit on WINDOW rows, hold for STEP, and so on: 252/63.")
+        str | None, typer.Option(metavar="WINDOW/STEP", help="Refit on WINDOW rows every STEP rows: 252/63.")
     ] = None,
     expanding: Annotated[
         bool, typer.Option("--expanding", help="Fit each window of --backtest on all rows before it.")
@@ -101,7 +101,7 @@ def track(
     ignore: options.Ignore = None,
     marks: options.Marks,
     method: Annotated[
-        str, typer.Option(metavar="NAME", help="How it is found: search; swap or bcd-g, faster and not as good.")
+        str, typer.Option(metavar="NAME", help="Method: search; swap or bcd-g are faster but not as good.")
     ] = "search",
     effort: options.Effort,
     seed: Annotated[int, typer.Option(help="The same seed gives the same weights.")] = 0,
@@ -126,7 +126,7 @@ def track(
     if train_until is not None and backtest is not None:
         raise ValueError("--train-until and --backtest are both given; give one of them.")
     if expanding and backtest is None:
-        raise ValueError("--expanding is given without --backtest; it says what its windows are fitted on.")
+        raise ValueError("--expanding is given without --backtest; give both or neither.")
     if group_limits is not None and groups is None:
         raise ValueError("--group-limits is given without --groups; say which name is in which group.")
     spans = None if backtest is None else _spans(backtest)
@@ -153,7 +153,7 @@ def track(
             found = _fit(tracker, data, split, spans, expanding, say)
     notes, warned = [*data.notes, *rules.notes], [*rules.warnings, *warned, *_few_rows(found)]
     if found.cut:
-        warned.append("Interrupted: what was finished is shown.")
+        warned.append("Interrupted; only finished results are shown.")
     from counterpoise.report import tracking_report
 
     weights = holdings_table(found.tracker, rules.groups, rules.index_weights)
@@ -201,7 +201,7 @@ def _row_after(data: Data, text: str) -> int:
     import pandas
 
     if not data.dated:
-        raise ValueError("--train-until is given, but the prices have no days; use --backtest, which counts rows.")
+        raise ValueError("--train-until is given, but the prices have no dates; use --backtest, which counts rows.")
     try:
         day = pandas.Timestamp(text) if text[:4].isdigit() else None  # 3/1/2024 is ambiguous
     except ValueError:
@@ -214,7 +214,7 @@ def _row_after(data: Data, text: str) -> int:
         least, most = str(days[1].date()), str(days[-2].date())
         raise ValueError(
             f"--train-until is {text}, with {row} of {len(days)} rows of returns up to it; it must leave two to fit on "
-            f"and one to hold: between {least} and {most}."
+            f"and one to hold on, so it must be between {least} and {most}."
         )
     return row
 

@@ -117,7 +117,7 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
         columns = 2 * n if total is None else n
         if columns > GRAM_LIMIT and self.method in ("search", "exact"):
             raise ValueError(
-                f"method {self.method!r} keeps a matrix of {columns} × {columns}, more than {GRAM_LIMIT} a side; "
+                f"method {self.method!r} needs a matrix of {columns} × {columns}, but the limit is {GRAM_LIMIT} rows; "
                 "use method 'bcd-g'."
             )
         if sample_weight is not None:
@@ -218,7 +218,7 @@ def _moved(result: Result, x: Vector, objective: float) -> Result:
 def _check_total(given: Any, n: int) -> int:
     total = whole_number(given, "total", -(10**18))
     if abs(total) > n:
-        raise ValueError(f"total is {total}, but {n} coefficients of ±1 sum to {-n} at least and {n} at most.")
+        raise ValueError(f"total is {total}, but {n} coefficients of ±1 have a sum between {-n} and {n}.")
     if (total - n) % 2:
         parity = "odd" if n % 2 else "even"
         raise ValueError(

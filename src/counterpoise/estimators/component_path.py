@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -127,7 +127,7 @@ def find_path(sizes: Sequence[int], fit: Callable[[int, Matrix | None], Found], 
             break
     if len(found) < len(set(sizes)):
         warnings.warn(
-            f"The path was interrupted; it has {len(found)} of {len(set(sizes))} numbers of loadings.",
+            f"The path was interrupted; it covers {len(found)} of {len(set(sizes))} numbers of loadings.",
             UserWarning,
             stacklevel=3,
         )
@@ -143,3 +143,16 @@ def find_path(sizes: Sequence[int], fit: Callable[[int, Matrix | None], Found], 
 
 def _interrupted(runs: Sequence[Found]) -> bool:
     return any(result.status is Status.INTERRUPTED for run in runs for result in run.results)
+
+
+def warn_if_exhausted(asked: int, found: Iterable[int], stacklevel: int) -> None:
+    """Warn that fewer components than asked for explain all variance; ``found`` holds the number of each fit."""
+    counts = sorted({count for count in found if count < asked})
+    if counts:
+        number = " or ".join(map(str, counts))
+        explain, these = ("component explains", "this one is") if counts == [1] else ("components explain", "these are")
+        warnings.warn(
+            f"n_components is {asked}, but {number} {explain} all variance; only {these} returned.",
+            UserWarning,
+            stacklevel=stacklevel + 1,
+        )

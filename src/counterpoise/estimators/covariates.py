@@ -114,7 +114,7 @@ def aligned(values: Any, index: Any, length: int, name: str) -> Any:
     """Return one value per unit: a Series is reordered to match the units' index, anything else is unchanged."""
     if is_pandas(values, "Series") and index is not None and not values.index.equals(index):
         if not (values.index.is_unique and index.is_unique and set(values.index) == set(index)):
-            raise ValueError(f"{name} has another index than covariates; both must label the same units.")
+            raise ValueError(f"{name} and covariates have different indexes; both must label the same units.")
         values = values.loc[index]
     elif not hasattr(values, "__len__"):
         raise TypeError(f"{name} is {values!r}; it must hold one value per unit.")
@@ -125,7 +125,7 @@ def aligned(values: Any, index: Any, length: int, name: str) -> Any:
 
 def unknown_name(name: Any, known: Iterable[Any], what: str) -> str:
     """Return an error message about an unknown name that suggests similar ones."""
-    return f"{what} {name!r} is no covariate; {suggest(name, known)}"
+    return f"{what} {name!r} is not a covariate; {suggest(name, known)}"
 
 
 def _array(table: Any) -> Vector:
@@ -137,7 +137,7 @@ def _array(table: Any) -> Vector:
 
 def _check_shape(units: int, labels: list[Any]) -> None:
     if units < 2:
-        raise ValueError(f"covariates has {units} row(s); a split needs at least two units, one a row.")
+        raise ValueError(f"covariates has {units} row(s); a split needs at least two units, one per row.")
     if not labels:
         raise ValueError("covariates has no columns; there is nothing to balance.")
     seen: set[Any] = set()
@@ -189,7 +189,7 @@ def _frame_column(column: Any, label: Any, is_category: bool, unit: str | None, 
         column = pandas.Series(_binned(days, unit), index=column.index, dtype=object)
     elif kind in DATES or (not is_category and kind == "string" and all(map(DAY.match, column))):
         raise TypeError(
-            f"Column {label!r} of covariates holds dates; leave it out, or say what counts with "
+            f"Column {label!r} of covariates holds dates; leave it out, or choose a date unit with "
             f"dates={{{label!r}: 'month'}}: {', '.join(DATE_UNITS)}."
         )
     elif not is_category and (types.is_numeric_dtype(column.dtype) or kind == "decimal"):
@@ -230,7 +230,7 @@ def _levels(label: Any, name: str, levels: Any, codes: Any) -> _Column:
     """Return one indicator per level; for two levels only that of the second, as the other is redundant."""
     if len(levels) == len(codes):
         raise ValueError(
-            f"Column {label!r} of covariates has a level of its own for each of the {len(codes)} units, which no split "
+            f"Column {label!r} of covariates has a different level for each of the {len(codes)} units, which no split "
             "can balance; leave it out or group its levels."
         )
     names = [f"{name} = {level:g}" if isinstance(level, float) else f"{name} = {level}" for level in levels]
@@ -243,8 +243,8 @@ def _refuse_places(bad: Any, index: Any, label: Any, what: str) -> None:
     places = np.flatnonzero(bad)
     if len(places):
         raise ValueError(
-            f"Column {label!r} of covariates {what} at index {some(index[places], 3)}; remove or impute such units, "
-            "all values must be there and finite."
+            f"Column {label!r} of covariates {what} at index {some(index[places], 3)}; remove or impute these "
+            "units, all values must be present and finite."
         )
 
 
@@ -265,7 +265,7 @@ def _weights(weights: Any, labels: list[Any]) -> Vector:
         k = int(np.flatnonzero(result < 0.0)[0])
         raise ValueError(f"weights is {result[k]:g} for {labels[k]!r}; a weight must be at least 0.")
     if not result.any():
-        raise ValueError("weights are all 0, so that nothing is balanced; one must be positive.")
+        raise ValueError("weights are all 0, so nothing is balanced; at least one must be positive.")
     return result
 
 

@@ -93,7 +93,7 @@ class Split:
     @property
     def _parts(self) -> Covariates:
         if self.covariates is None:
-            raise ValueError("This split was loaded from a file of draws, which holds no covariates to balance.")
+            raise ValueError("This split was loaded from a file of draws, which has no covariates to compare.")
         parts: Covariates = self.covariates
         return parts
 
@@ -193,7 +193,7 @@ class Split:
         if "group" not in sheet.names[1:] or not draws:
             raise ValueError(
                 f"{path} has no columns group and draw 1, draw 2, …; give the draws.csv that counterpoise split "
-                "--draws or Split.save has written."
+                "--draws or Split.save wrote."
             )
         table = np.column_stack([sheet.numbers(name, "a group must be a number") for name in ("group", *draws)]).T
         count = len(np.unique(table[0]))
@@ -201,17 +201,19 @@ class Split:
         if len(bad):
             k, row = map(int, bad[0])
             place = sheet.place(row, ("group", *draws)[k])
-            raise ValueError(f"{place} is {table[k, row]:g}; the groups of draws are 0 to {count - 1}.")
+            raise ValueError(f"{place} is {table[k, row]:g}; groups are numbered from 0 to {count - 1}.")
         codes, reference = table[0].astype(np.int64), table[1:].astype(np.int64)
         if not (reference == codes).all(axis=1).any():
-            raise ValueError(f"The groups of {path} are none of its draws; the file was altered, so no test is exact.")
+            raise ValueError(
+                f"The groups in {path} match none of its draws; the file was altered, so the test would not be exact."
+            )
         head = sheet.names[0]
         units = sheet.column(head)
         whole = units.dtype.kind == "f" and bool((units % 1.0 == 0.0).all())
         index = pandas.Index(units.astype(np.int64) if whole else sheet.text(head), name=head)
         if not index.is_unique:
             twice = index[index.duplicated()][0]
-            raise ValueError(f"{path} has unit {twice} more than once; every unit needs a row of its own.")
+            raise ValueError(f"{path} has unit {twice} more than once; keep one row per unit.")
         names = sheet.text("name") if "name" in sheet.names else None
         groups = tuple(range(count)) if names is None else tuple(names[codes.tolist().index(g)] for g in range(count))
         half = len(reference) // 2
@@ -289,7 +291,11 @@ class Split:
                 f'statistic is {statistic!r}; it must be "mean difference", "between groups" or a function of two '
                 "arrays."
             )
-        self._check_two()
+        if len(self.group_sizes) != 2:
+            raise ValueError(
+                f"The mean difference needs two groups, but there are {len(self.group_sizes)}; "
+                'give statistic as "between groups" or as a function of (outcome, labels).'
+            )
         observed = float(randomisation.mean_differences(labels[None, :], y)[0])
         null = randomisation.mean_differences(reference, y)
         limits = randomisation.interval(labels, reference, y, confidence, alternative)
@@ -322,7 +328,10 @@ class Split:
         """
         choice(alternative, "alternative", ALTERNATIVES, quoted=False)
         self._check_level(alpha, "alpha")
-        self._check_two()
+        if len(self.group_sizes) != 2:
+            raise ValueError(
+                f"Power needs two groups, but there are {len(self.group_sizes)}; it is that of the mean difference."
+            )
         y, _, reference = self._observed(outcome, missing)
         effect = number(effect, "effect")
         return randomisation.power(reference, y, effect, alpha, alternative, np.random.default_rng(0))
@@ -331,19 +340,12 @@ class Split:
         if not 0.0 < number(value, name) < 1.0:
             raise ValueError(f"{name} is {value:g}; it must be between 0 and 1.")
 
-    def _check_two(self) -> None:
-        if len(self.group_sizes) != 2:
-            raise ValueError(
-                f"A mean difference is between two groups and here are {len(self.group_sizes)}; "
-                'give statistic as "between groups" or as a function of (outcome, labels).'
-            )
-
     def _observed(self, outcome: Any, missing: str) -> tuple[Vector, Labels, Labels]:
         """Return outcomes, labels and reference, restricted to units with an outcome if others are to be dropped."""
         if len(self.draws) < 2:
             raise ValueError(
-                "This split was not drawn from several, so that there is nothing to compare it with; "
-                "call balanced_split with n_draws of 100 or more before the experiment."
+                "This split has a single draw, so there is nothing to compare it with; "
+                "call balanced_split with n_draws=100 or more before the experiment."
             )
         choice(missing, "missing", MISSING, quoted=False)
         outcome = aligned(as_pandas(outcome), self.index, self.draws.shape[1], "outcome")

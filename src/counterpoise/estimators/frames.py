@@ -54,8 +54,8 @@ def same_dates(returns: Any, other: Any, what: str) -> None:
     k = int(np.flatnonzero(np.asarray(returns.index != other.index))[0])
     dates = _date(returns.index[k]), _date(other.index[k])
     raise ValueError(
-        f"returns and {what} have the same dates in another order: row {k} is {dates[0]} in the one and {dates[1]} in "
-        "the other; sort both."
+        f"returns and {what} have the same dates in a different order: row {k} is {dates[0]} in returns and "
+        f"{dates[1]} in {what}; sort both."
     )
 
 

@@ -38,7 +38,7 @@ def read_sizes(n_treated: Any, names: list[Any], units: Labels) -> Labels:
         raise TypeError("n_treated is a mapping, but there are no strata; give a whole number or sizes of groups.")
     for name in n_treated:
         if name not in names:
-            raise ValueError(f"n_treated: {name!r} is no stratum; there are {some(names)}.")
+            raise ValueError(f"n_treated: {name!r} is not a stratum; the strata are {some(names)}.")
     absent = [name for name in names if name not in n_treated]
     if absent:
         raise ValueError(f"n_treated has no size for stratum {absent[0]!r}; every stratum needs one.")
@@ -47,7 +47,7 @@ def read_sizes(n_treated: Any, names: list[Any], units: Labels) -> Labels:
         for name, count in zip(names, units, strict=True)
     ]
     if len({len(sizes) for sizes in listed}) > 1:
-        raise ValueError("n_treated gives some strata more sizes than others; give all the same number.")
+        raise ValueError("n_treated has more sizes for some strata than for others; give the same number for each.")
     return _with_rest(listed, units)
 
 
@@ -62,7 +62,7 @@ def _listed(sizes: Any, name: str, units: int, least: int) -> list[int]:
         return [whole_number(sizes, name, least, units - least)]
     each = [whole_number(size, f"{name}[{k}]", least) for k, size in enumerate(sizes)]
     if sum(each) > units:
-        raise ValueError(f"{name} adds up to {sum(each)} of {units} units; it must be {units} at most.")
+        raise ValueError(f"{name} adds up to {sum(each)} of {units} units; it must add up to at most {units}.")
     return each
 
 
@@ -72,7 +72,7 @@ def _rounded(fractions: list[float], name: str, units: int) -> list[int]:
         if not 0.0 < fraction < 1.0:
             raise TypeError(f"{name} is {fraction}; it must be a whole number, or a fraction between 0 and 1.")
     if sum(fractions) > 1.0 + 1e-9:
-        raise ValueError(f"{name} adds up to {sum(fractions):g} of all units; fractions must be 1 at most.")
+        raise ValueError(f"{name} adds up to {sum(fractions):g} of all units; fractions must add up to at most 1.")
     exact = [fraction * units for fraction in fractions]
     sizes = [math.floor(size + 1e-9) for size in exact]
     left = math.floor(sum(exact) + 0.5 + 1e-9) - sum(sizes)
@@ -90,7 +90,7 @@ def _with_rest(listed: list[list[int]], units: Labels) -> Labels:
     empty = np.flatnonzero(sizes.sum(axis=0) == 0)
     if len(empty) or sizes.shape[1] < 2:
         group = int(empty[0]) if len(empty) else 1
-        raise ValueError(f"n_treated leaves no unit for group {group}; there must be two groups or more, none empty.")
+        raise ValueError(f"n_treated leaves no unit for group {group}; at least two groups are needed, none empty.")
     return sizes
 
 

@@ -103,7 +103,10 @@ def read_links(together: Any, apart: Any, index: Any, codes: Labels, groups: int
     linked: list[tuple[int, int]] = []
     for units in _sets(together, index, n, "together"):
         if len({int(codes[unit]) for unit in units}) > 1:
-            raise ValueError(f"together: {_named(units, index)} are not of one stratum; each is divided by itself.")
+            raise ValueError(
+                f"together: {_named(units, index)} are in more than one stratum; units that stay together must share "
+                "one."
+            )
         linked += [(units[0], unit) for unit in units]
     blocks = np.arange(n)
     if linked:
@@ -116,10 +119,13 @@ def read_links(together: Any, apart: Any, index: Any, codes: Labels, groups: int
     edges = set()
     for units in _sets(apart, index, n, "apart"):
         if len(units) > groups:
-            raise ValueError(f"apart: {_named(units, index)} are {len(units)} units, and there are {groups} groups.")
+            raise ValueError(
+                f"apart: {_named(units, index)} are {len(units)} units, but there are only {groups} groups; at most "
+                f"{groups} units can be kept apart."
+            )
         members = [int(blocks[unit]) for unit in units]
         if len(set(members)) < len(members):
-            raise ValueError(f"apart: of {_named(units, index)}, two are to stay together as well; drop one rule.")
+            raise ValueError(f"apart: two of {_named(units, index)} must also stay together; drop one of the rules.")
         edges |= {(min(a, b), max(a, b)) for k, a in enumerate(members) for b in members[:k]}
     pairs = np.array(sorted(edges), dtype=np.int64).reshape(-1, 2)
     return Links(blocks, np.bincount(blocks).astype(np.int64), pairs)
@@ -149,7 +155,8 @@ def _positions(units: Iterable[Any], index: Any, n: int, name: str) -> list[int]
     known = {label: k for k, label in enumerate(range(n) if index is None else index)}
     for unit in units:
         if unit not in known:
-            raise ValueError(f"{name}: {unit!r} is no unit; give the units' labels{' or positions' * (index is None)}.")
+            labels = "positions" if index is None else "labels"
+            raise ValueError(f"{name}: {unit!r} is not a unit; give the {labels} of units.")
     return sorted({known[unit] for unit in units})
 
 
@@ -164,8 +171,8 @@ def random_split(sizes: Labels, strata: Labels, links: Links, rng: np.random.Gen
         if labels is not None:
             return labels
     raise ValueError(
-        f"No split into groups of {some(sizes.sum(axis=0), 9)} units was found that keeps all units of together and "
-        "apart; check that the rules do not contradict each other or the sizes."
+        f"No split into groups of {some(sizes.sum(axis=0), 9)} units was found that satisfies together and apart; "
+        "check that the rules do not contradict each other or the sizes."
     )
 
 

@@ -47,7 +47,7 @@ def as_measure(name: Any, huber: Any) -> Measure:
     if name not in CORNERED:
         if huber is not None:
             raise ValueError(
-                f'huber is {huber!r}, but measure "{name}" has no such part; leave it out, or use "h{name}".'
+                f'huber is {huber!r}, but measure "{name}" does not use it; leave it out, or use "h{name}".'
             )
         return Measure(name, None)
     if huber is None:

@@ -115,7 +115,7 @@ def time_limit(max_time: Any) -> float | None:
         return None
     seconds = number(max_time, "max_time", 0.0)
     if seconds == 0.0:
-        raise ValueError("max_time is 0; a fit needs some seconds, or None for no limit.")
+        raise ValueError("max_time is 0; it must be positive, or None for no limit.")
     return seconds
 
 
@@ -145,9 +145,10 @@ def warn_of_prices(returns: Vector, names: Any, index: Vector, stacklevel: int) 
     if price_columns(index):
         found.append("the index")
     if found:
+        look = "looks" if len(found) == 1 and len(columns) < 2 else "look"
         warnings.warn(
-            f"{' and '.join(found)} look like prices: positive, above 1 and smooth; give returns, as "
-            "counterpoise.to_returns makes them of prices.",
+            f"{' and '.join(found)} {look} like prices: positive, above 1 and smooth; convert prices to returns with "
+            "counterpoise.to_returns.",
             UserWarning,
             stacklevel=stacklevel + 1,
         )

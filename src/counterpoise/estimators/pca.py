@@ -8,7 +8,6 @@ deflated C.
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,24 +18,16 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
-from counterpoise.checks import choice, flag, is_sparse, whole_number
+from counterpoise.checks import is_sparse
 from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, with_callbacks
-from counterpoise.estimators.component_path import ComponentPath, default_sizes, find_path
-from counterpoise.estimators.component_plan import Found, Plan
+from counterpoise.estimators.component_path import ComponentPath, default_sizes, find_path, warn_if_exhausted
+from counterpoise.estimators.component_plan import Found, plan_of
 from counterpoise.estimators.components import Fit, fit_components
-from counterpoise.estimators.deflation import KINDS, Matrix
-from counterpoise.estimators.options import RunOptions, refuse_unusable, warn_if_interrupted
-from counterpoise.estimators.pca_input import size_of, sizes_of, source_of, validated
+from counterpoise.estimators.deflation import Matrix
+from counterpoise.estimators.options import refuse_unusable, warn_if_interrupted
+from counterpoise.estimators.pca_input import size_of, source_of, validated
 from counterpoise.estimators.sources import Source
 from counterpoise.interrupts import noting_interrupts
-
-METHODS = ("search", "swap", "bcd-g", "exact")
-# Starts per component before backfitting, which makes up for the rest: 8 starts end no better on digits and MNIST,
-# and 2 find less variance in other data, such as breast cancer and stock returns.
-FEW_STARTS = 4
-# Default backfitting visits LOOKS components in total, but takes at least LEAST_ROUNDS rounds; twice as many with more
-# than WIDE columns. On digits this is as fast as EM with five starts.
-LOOKS, LEAST_ROUNDS, WIDE = 60, 5, 256
 
 
 class SparsePCA(
@@ -206,7 +197,7 @@ class SparsePCA(
             A covariance or correlation matrix, in place of X. ``transform`` then expects centred data.
         """
         data, dtype = source_of(self, X, covariance)
-        plan = self._plan(data)
+        plan = plan_of(self, data)
         tasks = Tasks.of_fit(self, len(plan.sizes) + plan.joint, covariance if X is None else X, y)
         fit = Fit(plan, tasks)
         with noting_interrupts() as fit.pressed:
@@ -214,14 +205,8 @@ class SparsePCA(
         warn_if_interrupted(found.results, 2 + FRAMES)
         self._keep(found, data, dtype)
         tasks.finish(fitted=True)
-        if len(found.sizes) < len(plan.sizes) and not fit.interrupted:
-            count = len(found.sizes)
-            leave = "component leaves" if count == 1 else "components leave"
-            warnings.warn(
-                f"n_components is {len(plan.sizes)}, but {count} {leave} no variance for another; the fit has {count}.",
-                UserWarning,
-                stacklevel=2 + FRAMES,
-            )
+        if not fit.interrupted:
+            warn_if_exhausted(len(plan.sizes), [len(found.sizes)], 2 + FRAMES)
         return self
 
     def _keep(self, found: Found, data: Source, dtype: Any) -> None:
@@ -261,16 +246,23 @@ class SparsePCA(
         """
         model = clone(self)
         data, _ = source_of(model, X, covariance)
-        asked = default_sizes(data.n) if n_nonzero is None else list(n_nonzero)
+        try:
+            asked = default_sizes(data.n) if n_nonzero is None else list(n_nonzero)
+        except TypeError:
+            raise TypeError(
+                f"n_nonzero is {n_nonzero!r}; give a list of numbers of loadings, such as [5, 10]."
+            ) from None
         if not asked:
             raise ValueError("n_nonzero is empty; give at least one number of loadings.")
         sizes = [size_of(size, f"n_nonzero[{k}]", data) for k, size in enumerate(asked)]
         total = float(data.variance.sum())
-        return find_path(sizes, lambda size, warm: model.set_params(n_nonzero=size)._found(data, warm), total)
+        path = find_path(sizes, lambda size, warm: model.set_params(n_nonzero=size)._found(data, warm), total)
+        warn_if_exhausted(int(self.n_components), map(len, path.components), 2)
+        return path
 
     def _found(self, data: Source, warm: Matrix | None) -> Found:
         """Fit without setting attributes or calling callbacks."""
-        plan = self._plan(data)
+        plan = plan_of(self, data)
         if warm is not None:
             plan = plan._replace(sizes=plan.sizes[: warm.shape[1]])
         fit = Fit(plan, Tasks.silent())
@@ -351,16 +343,6 @@ class SparsePCA(
     @property
     def _n_features_out(self) -> int:
         return len(self.components_)
-
-    def _plan(self, data: Source) -> Plan:
-        sizes = sizes_of(self, data)
-        default = max(LEAST_ROUNDS, LOOKS // len(sizes)) * (2 if data.n > WIDE else 1)
-        backfit = default if self.backfit is None else whole_number(self.backfit, "backfit", 0)
-        signed, deflation = not flag(self.nonnegative, "nonnegative"), choice(self.deflation, "deflation", KINDS)
-        plan = Plan(sizes, RunOptions.of(self, METHODS), backfit, signed, deflation)
-        if plan.is_quick and plan.run.work is None:
-            plan = plan._replace(run=plan.run._replace(work=FEW_STARTS))
-        return plan
 
 
 class NonnegativeSparsePCA(SparsePCA):

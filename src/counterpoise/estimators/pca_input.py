@@ -18,8 +18,8 @@ DEFAULT_NONZERO = 10
 def source_of(estimator: Any, X: Any, covariance: Any) -> tuple[Source, Any]:
     """Return the source of covariances, either data or a given matrix, and its dtype."""
     if (X is None) == (covariance is None):
-        given = "both are" if X is not None else "neither is"
-        raise ValueError(f"X and covariance: {given} given; give data, or their covariance in place of them.")
+        given = "X and covariance are both" if X is not None else "Neither X nor covariance is"
+        raise ValueError(f"{given} given; give one of them.")
     standardize = flag(estimator.standardize, "standardize")
     name = "X" if covariance is None else "covariance"
     values = X if covariance is None else covariance

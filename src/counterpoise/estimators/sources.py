@@ -203,8 +203,8 @@ def _semidefinite(C: Matrix) -> Matrix:
     values, vectors = np.linalg.eigh(C)
     if values[0] < -ROUNDING * size:
         raise ValueError(
-            f"covariance is not positive semidefinite: its least eigenvalue is {values[0]:.3g}, so that it is "
-            "the covariance of no data; if it was estimated pair by pair, set its negative eigenvalues to 0 first."
+            f"covariance is not positive semidefinite: its smallest eigenvalue is {values[0]:.3g}, so it is "
+            "not a covariance matrix; if it was estimated pairwise, set its negative eigenvalues to 0 first."
         )
     half = vectors * np.sqrt(np.maximum(values, 0.0))
     return np.asarray(half @ half.T)

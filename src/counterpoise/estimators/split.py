@@ -146,8 +146,8 @@ def balanced_split(
         found = gather_groups(groups, n_draws, budget)
         if len(found) < n_draws:
             raise ValueError(
-                f"n_draws is {n_draws}, but only {len(found)} splits were found that keep together and apart; ask for "
-                "fewer, or for more work."
+                f"n_draws is {n_draws}, but only {len(found)} splits were found that satisfy together and apart; ask "
+                "for fewer draws, or for more work."
             )
     else:
         near = search_groups(groups, budget)
@@ -190,7 +190,8 @@ def no_better(split: Split) -> str:
     return (
         f"This split is NO BETTER THAN RANDOM: its largest standardised difference is {split.max_difference:.3g} and "
         f"its objective {split.objective:.3g}, the medians of {RANDOM} random splits are {split.at_random[1]:.3g} and "
-        f"{split.at_random[0]:.3g}. Leave out covariates of many levels, or ask for fewer draws of few units."
+        f"{split.at_random[0]:.3g}. Leave out covariates with many levels, or, if there are few units, ask for fewer "
+        "draws."
     )
 
 
@@ -212,7 +213,7 @@ def _group_names(given: Any, count: int) -> tuple[Any, ...]:
         return tuple(range(count))
     names = [str(name) for name in given] if isinstance(given, Iterable) and not isinstance(given, str) else []
     if len(names) != count or len(set(names)) < count:
-        raise ValueError(f"group_names is {given!r}; it must hold {count} different names, that of group 0 first.")
+        raise ValueError(f"group_names is {given!r}; it must hold {count} different names, group 0 first.")
     return tuple(names)
 
 
@@ -233,7 +234,7 @@ def _names_a_column(covariates: Any, given: Any, name: str) -> bool:
         return False
     if is_pandas(covariates, "DataFrame") and given in list(covariates.columns):
         return True
-    raise ValueError(f"{name} is {given!r}, which is no column of covariates; give a column or one value per unit.")
+    raise ValueError(f"{name} is {given!r}, which is not a column of covariates; give a column or one value per unit.")
 
 
 def _check_draws(n_draws: int, groups: Groups) -> None:
@@ -244,7 +245,7 @@ def _check_draws(n_draws: int, groups: Groups) -> None:
         for size in sizes:
             count *= math.comb(left, int(size))
             left -= int(size)
-    apart = " that are no mirror images" if groups.mirrored else ""
+    apart = ", not counting mirror images" if groups.mirrored else ""
     count = count // 2 if groups.mirrored else count
     if n_draws > count:
-        raise ValueError(f"n_draws is {n_draws}, but there are {count} splits{apart}; ask for {count} at most.")
+        raise ValueError(f"n_draws is {n_draws}, but there are {count} splits{apart}; ask for at most {count}.")

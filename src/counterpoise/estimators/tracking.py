@@ -272,7 +272,11 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         s : sequence of int
             Numbers of names, replacing ``n_assets``. ``max_time`` and ``work`` apply to each of them.
         """
-        asked = [whole_number(size, f"s[{k}]", 1) for k, size in enumerate(s)]
+        try:
+            sizes = list(s)
+        except TypeError:
+            raise TypeError(f"s is {s!r}; give a list of numbers of names, such as [10, 20].") from None
+        asked = [whole_number(size, f"s[{k}]", 1) for k, size in enumerate(sizes)]
         if not asked:
             raise ValueError("s is empty; give at least one number of names.")
         task = clone(self)._task(returns, index, sample_weight, 3)

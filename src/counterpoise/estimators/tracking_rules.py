@@ -42,7 +42,7 @@ class Names(NamedTuple):
         others = set(also)
         for name in names:
             if name not in self.places and name not in others:
-                raise ValueError(f"{what}: {name!r} is no column of returns; {suggest(name, self.labels)}")
+                raise ValueError(f"{what}: {name!r} is not a column of returns; {suggest(name, self.labels)}")
 
 
 class Rules(NamedTuple):
@@ -80,11 +80,11 @@ def rules_of(tracker: IndexTracker, names: Names) -> Rules:
     exclude = _chosen(names, tracker.exclude, "exclude")
     both = sorted(set(include) & set(exclude))
     if both:
-        raise ValueError(f"include and exclude both name {some(names.of(both))}; a name can be in one of them.")
+        raise ValueError(f"include and exclude both name {some(names.of(both))}; a name may be in only one of them.")
     hi[exclude] = 0.0
     barred = [k for k in include if hi[k] == 0.0]
     if barred:
-        raise ValueError(f"include names {names.labels[barred[0]]!r}, whose max_weight is 0.")
+        raise ValueError(f"include lists {names.labels[barred[0]]!r}, but its max_weight is 0; raise it.")
     above = np.flatnonzero((lo > hi) & (hi > 0.0))
     if len(above):
         k = int(above[0])
@@ -111,7 +111,7 @@ def rules_of(tracker: IndexTracker, names: Names) -> Rules:
     )
 
 
-_ORDER = "the first must not be above the second."
+_ORDER = "the first must not exceed the second."
 
 
 def _cost_of(costs: Any, name: Any) -> float:
@@ -174,7 +174,7 @@ def _limits(key: Any, value: Any) -> tuple[float, float]:
     if low > high:
         raise ValueError(f"{what} is ({low:g}, {high:g}); {_ORDER}")
     if high > 1.0:
-        raise ValueError(f"{what} is {high:g}; weights sum to 1, so that limits are between 0 and 1.")
+        raise ValueError(f"{what} is {high:g}; weights sum to 1, so limits must be between 0 and 1.")
     return low, high
 
 
@@ -183,10 +183,10 @@ def feasible(rules: Rules, size: int) -> Rules:
     lo, hi, must, group, least, most = rules[:6]
     allowed = hi > 0.0
     if not allowed.any():
-        raise ValueError("exclude and max_weight leave no name that may be held.")
+        raise ValueError("exclude and max_weight leave no name to hold; allow at least one.")
     size = min(size, int(allowed.sum()))
     if int(must.sum()) > size:
-        raise ValueError(f"include names {int(must.sum())} names, but at most {size} may be held; raise n_assets.")
+        raise ValueError(f"include lists {int(must.sum())} names, but at most {size} may be held; raise n_assets.")
     reach = _largest(hi, size)
     if reach < 1.0 - ROOM:
         raise ValueError(
@@ -195,28 +195,28 @@ def feasible(rules: Rules, size: int) -> Rules:
         )
     bound = float(lo[must].sum())
     if bound > 1.0 + ROOM:
-        raise ValueError(f"The min_weight of the names in include sum to {bound:g}; they must sum to 1 at most.")
+        raise ValueError(f"The min_weight values of the names in include sum to {bound:g}; the sum must be at most 1.")
     for k, name in enumerate(rules.group_names):
         inside = group == k
         reach_here, bound_here = _largest(hi[inside], size), float(lo[inside & must].sum())
         if reach_here < least[k] - ROOM:
             raise ValueError(
-                f"group_limits asks for at least {least[k]:g} in group {name!r}, but {size} of its names that may be "
-                f"held sum to {reach_here:g} at most."
+                f"group_limits requires at least {least[k]:g} in group {name!r}, but with at most "
+                f"{counted(size, 'name')} it can hold only {reach_here:g}."
             )
         if bound_here > most[k] + ROOM:
             raise ValueError(
-                f"group_limits allows at most {most[k]:g} in group {name!r}, but the min_weight of its names in "
-                f"include sum to {bound_here:g}."
+                f"group_limits allows at most {most[k]:g} in group {name!r}, but the min_weight values of its names "
+                f"in include sum to {bound_here:g}."
             )
     lows, highs = float(least.sum()), float(most.sum())
     if lows > 1.0 + ROOM:
-        raise ValueError(f"The lower limits of group_limits sum to {lows:g}; they must sum to 1 at most.")
+        raise ValueError(f"The lower limits of group_limits sum to {lows:g}; the sum must be at most 1.")
     full = bool((group[allowed] >= 0).all())
     if full and highs < 1.0 - ROOM:
         raise ValueError(
             f"Every name that may be held is in a group, and the upper limits of group_limits sum to {highs:g}; "
-            "they must sum to 1 at least."
+            "the sum must be at least 1."
         )
     return rules._replace(
         lo=lo / bound if bound > 1.0 else lo,
@@ -238,7 +238,7 @@ def _mapping(given: Any, what: str) -> dict[Any, Any] | None:
     given = by_name(given)
     if is_pandas(given, "Series"):
         if not given.index.is_unique:
-            raise ValueError(f"{what} names {given.index[given.index.duplicated()][0]!r} twice; names must be unique.")
+            raise ValueError(f"{what} lists {given.index[given.index.duplicated()][0]!r} twice; names must be unique.")
         return dict(given.to_dict())
     return dict(given) if isinstance(given, Mapping) else None
 
@@ -290,13 +290,13 @@ def _chosen(names: Names, given: Any, what: str) -> list[int]:
     places: dict[int, None] = {}
     for item in [given] if single else given:
         if isinstance(item, bool | np.bool_):
-            raise TypeError(f"{what} holds {item}; give names or positions, not whether.")
+            raise TypeError(f"{what} contains {item}; give names or positions, not booleans.")
         if _is_name(item, names):
             places[names.places[item]] = None
         elif isinstance(item, int | np.integer) and not numbered:
             places[whole_number(item, f"a position in {what}", 0, len(names.labels) - 1)] = None
         else:
-            raise ValueError(f"{what}: {item!r} is no column of returns; {suggest(item, names.labels)}")
+            raise ValueError(f"{what}: {item!r} is not a column of returns; {suggest(item, names.labels)}")
     return list(places)
 
 

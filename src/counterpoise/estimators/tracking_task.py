@@ -85,9 +85,7 @@ class Task(NamedTuple):
             return minimize(problem, x0, callback=callback, **options.arguments())
         except InfeasibleError as error:
             reason = error.reason.replace("non-zeros", "names").replace("values", "weights")
-            raise ValueError(
-                f"No portfolio of at most {problem.g.s} names keeps all rules together; {reason}."
-            ) from None
+            raise ValueError(f"No portfolio of at most {problem.g.s} names satisfies all rules; {reason}.") from None
 
     @supervised
     def _ahead(self, problem: Problem) -> list[Vector]:
@@ -146,8 +144,9 @@ class Task(NamedTuple):
         if self.frame and len(self.y) > 1:
             still = [k for k in np.flatnonzero(x) if np.ptp(self.A[:, k]) == 0.0]
             if still:
+                have, are = ("has", "is") if len(still) == 1 else ("have", "are")
                 warnings.warn(
-                    f"{some(self.names.of(still))} has the same return on every day and is held; exclude it if its "
-                    "prices are missing or were carried forward.",
+                    f"{some(self.names.of(still))} {have} the same return on every day and {are} held; exclude names "
+                    "whose prices are missing or were carried forward.",
                     stacklevel=3 + FRAMES,
                 )

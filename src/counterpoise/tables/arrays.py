@@ -75,9 +75,9 @@ def read_arrays(
     if suffix in TABLES:
         return arrays_of(read_plain(path, target, **marks), target, dates, ignore)
     if dates is not None or ignore:
-        raise ValueError(f"{path} has no columns by name, so that none can be left out.")
+        raise ValueError(f"{path} has no column names, so no column can be left out.")
     if target is not None:
-        raise ValueError(f"{path} has no columns by name, so a target cannot be chosen; it takes y from the file.")
+        raise ValueError(f"{path} has no column names, so a target cannot be chosen; y is taken from the file.")
     try:
         if path.stat().st_size == 0:
             raise ValueError(f"{path} is empty.")

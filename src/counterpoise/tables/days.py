@@ -64,13 +64,13 @@ def _read_days(texts: list[str], place: Callable[[int], str], pandas: Any) -> An
     found = [DAY_AND_MONTH.fullmatch(text) for text in texts]
     for row, each in enumerate(found):
         if each and len(each.group(3)) == 2:
-            raise ValueError(f"{place(row)} is {texts[row]!r}, a year of two digits; write days as 2024-01-31.")
+            raise ValueError(f"{place(row)} is {texts[row]!r}, which has a two-digit year; write dates as 2024-01-31.")
     if all(found):
         firsts, seconds = ({int(each.group(k)) for each in found if each} for k in (1, 2))
         if max(firsts) <= 12 and max(seconds) <= 12:
             raise ValueError(
-                f"{place(0)} is {texts[0]!r}, which may be read in two ways, and so may all others; "
-                "write days as 2024-01-31."
+                f"{place(0)} is {texts[0]!r}, which is ambiguous, as are all other dates in the column; "
+                "write dates as 2024-01-31."
             )
         day, month = (1, 2) if max(firsts) > 12 else (2, 1)
         texts = [

@@ -123,7 +123,7 @@ def read_index(given: str, prices: Prices, path: Path, **marks: Any) -> tuple[An
     sheet = read_sheet(file, **marks)
     day = sheet.date_column()
     if day is None or not prices.dated:
-        raise ValueError(f"{file if day is None else path} has no days, so that rows of the two cannot be matched.")
+        raise ValueError(f"{file if day is None else path} has no days, so rows of the two cannot be matched.")
     column = _price_column(sheet, [day])
     series = require("Tables need", "pandas").Series(
         sheet.numbers(column, "prices must be numbers"), sheet.days(day), name=column
@@ -147,7 +147,7 @@ def read_pairs(path: Path, value_names: Sequence[str], option: str) -> tuple[She
         if each is None:
             raise ValueError(f"{sheet.place(row, name)} is empty; every row needs its name.")
         if each in names[:row]:
-            raise ValueError(f"{sheet.place(row, name)} is {each!r}, which comes before as well; keep one row a name.")
+            raise ValueError(f"{sheet.place(row, name)} is {each!r}, which is a duplicate; keep one row per name.")
     return sheet, name, value
 
 

@@ -174,7 +174,7 @@ def _checked_table(frame: Any, name: str, pandas: Any) -> Any:
     """Return a table of numbers; refuse duplicate names, duplicate days and unsorted days."""
     if not isinstance(frame, pandas.DataFrame):
         raise TypeError(
-            f"{name} is of type {type(frame).__name__}; it must be a DataFrame, a row a day and a column a stock."
+            f"{name} is of type {type(frame).__name__}; it must be a DataFrame, one row per day, one column per stock."
         )
     check_labels(frame, name)
     return _as_numbers(name, frame)
@@ -195,7 +195,7 @@ def check_labels(frame: Any, name: str) -> None:
     days = frame.index
     if not days.is_unique:
         twice = days[days.duplicated()][0]
-        raise ValueError(f"{name} has more than one row of {day_label(twice)}; keep one row a day.")
+        raise ValueError(f"{name} has more than one row of {day_label(twice)}; keep one row per day.")
     if not days.is_monotonic_increasing:
         values = list(days)
         late = next((k for k in range(1, len(values)) if not values[k - 1] < values[k]), 1)

@@ -38,7 +38,7 @@ def decoded(path: Path) -> str:
         except UnicodeDecodeError:
             raise ValueError(f"{path} begins as UTF-16 text, but is damaged; save it as UTF-8.") from None
     if content[:4] in (b"PK\x03\x04", b"PAR1") or b"\0" in content:
-        raise ValueError(f"{path} is no text, but a spreadsheet, an archive or another binary file; save it as CSV.")
+        raise ValueError(f"{path} is not text but a spreadsheet, an archive or another binary file; save it as CSV.")
     try:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
