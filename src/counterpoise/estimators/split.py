@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.checks import number, random_seed, whole_number, worker_count
+from counterpoise.clock import working_seconds
 from counterpoise.estimators.covariates import POWERS, Covariates, read_covariates
 from counterpoise.estimators.draws import Split
 from counterpoise.estimators.exchanges import Budget, Groups, gather_groups, search_groups
@@ -99,8 +100,8 @@ def balanced_split(
     work : int, optional
         How many local searches to run; by default 64 for one split, or two per draw.
     max_time : float, optional
-        Time limit in seconds for these searches; any still running are cut short, and missing draws are provided by
-        exchanges. Ctrl-C does the same, with a warning.
+        Time limit in seconds; searches still running are cut short, and missing draws are provided by exchanges.
+        Ctrl-C does the same, with a warning.
     random_state : int, numpy Generator or None
         None draws a seed, which is stored in ``Split.seed``.
     n_jobs : int, optional
@@ -114,6 +115,7 @@ def balanced_split(
     >>> int(split.labels.sum()), bool(split.max_difference < 0.01)
     (20, True)
     """
+    clock = working_seconds()
     covariates, native = to_pandas(covariates)
     strata, together, apart = as_pandas(strata), as_pandas(together), as_pandas(apart)
     named = {"strata": strata, "together": together, "apart": apart}
@@ -141,7 +143,10 @@ def balanced_split(
     if not links.any:
         _check_draws(n_draws, groups)
     seed = int(rng.integers(2**31))
-    budget = Budget(work or (STARTS_PER_DRAW * n_draws if n_draws > 1 else DEFAULT_WORK), max_time, seed, n_jobs)
+    at_random = _at_random(groups, links, parts)
+    # Reading the covariates and random splits take their part of the time.
+    left = None if max_time is None else max(max_time - (working_seconds() - clock), 1e-3)
+    budget = Budget(work or (STARTS_PER_DRAW * n_draws if n_draws > 1 else DEFAULT_WORK), left, seed, n_jobs)
     if n_draws > 1:
         found = gather_groups(groups, n_draws, budget)
         if len(found) < n_draws:
@@ -155,7 +160,6 @@ def balanced_split(
     if budget.limits.stopped is not None:
         warnings.warn("The search was interrupted; what it found so far is returned.", UserWarning, stacklevel=2)
     drawn = int(rng.integers(len(found)))
-    at_random = _at_random(groups, links, parts)
     labels: Any = found[drawn].labels[links.blocks]
     if groups.mirrored and rng.random() < 0.5:
         labels = 1 - labels
