@@ -231,10 +231,15 @@ def convex_gap(problem: Problem, x: Vector) -> float | None:
     """Return an upper bound on F(x) − F*, F* the least F if only :func:`convex_members` move; None without members.
 
     By convexity F(x) − F(z) ≤ ⟨∇f(x), x − z⟩ + h(x) − h(z) (the Frank–Wolfe gap), where f includes the smooth part of
-    h. The z that maximises the right side is found by filling the pieces of h in the order of their slopes.
+    h. The z that maximises the right side is found by filling the pieces of h in the order of their slopes. Where f is
+    nowhere negative and h + g is constant, f(x) is a bound as well, without the rounding errors of slopes near f = 0.
     """
     members = convex_members(problem, x)
-    return None if members is None else linear_gap(problem, x, members, problem.f.gradient(x))
+    if members is None:
+        return None
+    gap, h = linear_gap(problem, x, members, problem.f.gradient(x)), problem.separable
+    is_plain = len(h.centre) == 0 and not h.weight.any() and not h.bend.any()
+    return min(gap, float(problem.f.value(x))) if problem.f.is_nonnegative and is_plain else gap
 
 
 def linear_gap(problem: Problem, x: Vector, members: Any, gradient: Vector) -> float:

@@ -179,6 +179,11 @@ class Loss(DataTerm):
         """Return √(Σv·slope²/L); times Σwᵢ|xᵢ| it is at least Σv·slope·|A||x|, by the Cauchy–Schwarz inequality."""
         return math.sqrt(float(slope @ self.weighted(slope)) / self.phi.bound)
 
+    @property
+    def is_nonnegative(self) -> bool:
+        """Whether f(x) ≥ 0 for every x is known."""
+        return bool(getattr(self.phi, "is_nonnegative", False))
+
     def largest_spread(self, c: float) -> float:
         """Return a bound on |∇ᵢf − ∇ⱼf| over all x ≥ 0 with 1ᵀx = c, from the range of every row of A."""
         least, most = _ends(self.A.min(axis=1)), _ends(self.A.max(axis=1))
@@ -248,6 +253,8 @@ class _HuberLoss:
     Huber has low = high = δ; one-sided losses have high = 0 and low = δ or ∞.
     """
 
+    is_nonnegative = True
+
     def __init__(self, low: float, high: float, ties: float = 0.0) -> None:
         self.low, self.high, self.ties, self.bound = low, high, ties, 1.0 + ties
 
@@ -265,7 +272,7 @@ class _HuberLoss:
 class _LogisticLoss:
     """log(1 + e^(−lz)) with a label l = ±1 for every row."""
 
-    bound = 0.25
+    bound, is_nonnegative = 0.25, True
 
     def __init__(self, labels: Vector) -> None:
         self.labels = labels

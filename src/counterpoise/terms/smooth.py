@@ -46,6 +46,11 @@ class QuadraticTerm:
     """The quadratic forms and models that solvers ask of an f, for an f that is quadratic itself."""
 
     @property
+    def is_nonnegative(self) -> bool:
+        """Whether f(x) ≥ 0 for every x is known."""
+        return False
+
+    @property
     def quadratic(self) -> Self:
         """The exact quadratic form of f: f itself."""
         return self
@@ -109,6 +114,11 @@ class LeastSquares(DataTerm, QuadraticTerm):
         other = self._anew()
         other.may_keep_sparse, other._shares = False, None
         return other
+
+    @property
+    def is_nonnegative(self) -> bool:
+        """Whether f(x) ≥ 0 for every x."""
+        return self.scale > 0.0
 
     @cached_property
     def unweighted(self) -> LeastSquares:
