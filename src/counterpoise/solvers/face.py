@@ -16,8 +16,9 @@ from counterpoise.problem import Problem
 from counterpoise.supervision import Limits
 from counterpoise.terms.separable import bends, one_sided_slopes, take
 
-# Added to the diagonal, relative to each entry, so that a singular Q_FF still gives a step; entries below the second
-# number, relative to the largest, count as that.
+# Added to the diagonal, so that a singular Q_FF still gives a step: relative to its largest entry, which is safer where
+# Q_FF is singular, and in turn relative to each entry, which serves columns of different scale. Entries below the
+# second number, relative to the largest, count as that.
 RIDGE, LEAST_ENTRY = 1e-12, 1e-24
 # The number of pair steps in a round of :meth:`Face.free_pairs`: at least, and per free coordinate.
 FREED, FREED_EACH = 16, 0.125
@@ -52,7 +53,7 @@ class Face:
         mass = float((self.z - self.h.lo).sum())
         self.enough = target / mass if target > 0.0 and 0.0 < mass < np.inf else 0.0
         # The number of multiplications in all factorisations and solutions so far.
-        self.work = 0
+        self.work, self.by_entry = 0, True  # the first steps take the other ridge
 
     def refresh(self, x: Vector) -> None:
         """Recompute the gradient of f."""
@@ -67,6 +68,7 @@ class Face:
 
     def take_newton_steps(self, limits: Limits) -> None:
         """Take Newton steps on the face until two full steps in a row meet no wall."""
+        self.by_entry = not self.by_entry
         for _ in range(MOST_FACTORS + len(self.z)):
             if limits.reached():
                 return
@@ -85,7 +87,7 @@ class Face:
         H[np.diag_indices(len(free))] += bends(self.h, self.z)[free]
         cell = self.tree.cells(self._point(), self.problem.scale)[self.members[free]]
         self.work += len(free) ** 3 // 3
-        factor = _Factor(H, cell)
+        factor = _Factor(H, cell, self.by_entry)
         return factor if factor.is_sound else None
 
     def _steps_of(self, factor: _Factor, free: np.ndarray, limits: Limits) -> int:
@@ -213,7 +215,7 @@ class Face:
 class _Factor:
     """The factor of Q_FF, and steps that keep the sum of every cell and the fixed coordinates."""
 
-    def __init__(self, H: Vector, cell: Any) -> None:
+    def __init__(self, H: Vector, cell: Any, by_entry: bool) -> None:
         from scipy.linalg import lapack
 
         self.H, self._solve = H, lapack.dpotrs
@@ -221,7 +223,8 @@ class _Factor:
         self.cells = int(self.cell.max()) + 1
         raised = H.copy()
         entries = np.abs(np.diag(H))
-        raised[np.diag_indices(len(H))] += RIDGE * np.maximum(entries, LEAST_ENTRY * float(entries.max())) + 1e-300
+        least = (LEAST_ENTRY if by_entry else 1.0) * float(entries.max())
+        raised[np.diag_indices(len(H))] += RIDGE * np.maximum(entries, least) + 1e-300
         # The transpose of a row-major symmetric matrix is the same matrix in column-major order: LAPACK need not copy.
         self.factor, info = lapack.dpotrf(raised.T, lower=1, overwrite_a=1, clean=0)
         self.active, self.fixed = np.ones(len(H), dtype=np.bool_), np.zeros(0, dtype=np.int64)
