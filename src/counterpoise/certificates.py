@@ -230,20 +230,26 @@ def convex_members(problem: Problem, x: Vector) -> Any:
 def convex_gap(problem: Problem, x: Vector) -> float | None:
     """Return an upper bound on F(x) − F*, F* the least F if only :func:`convex_members` move; None without members.
 
+    The smaller of :func:`slope_gap` and, where f is nowhere negative and h + g is constant, f(x), which has not the
+    rounding errors of slopes near f = 0.
+    """
+    gap, h = slope_gap(problem, x), problem.separable
+    is_plain = len(h.centre) == 0 and not h.weight.any() and not h.bend.any()
+    return gap if gap is None or not (problem.f.is_nonnegative and is_plain) else min(gap, float(problem.f.value(x)))
+
+
+def slope_gap(problem: Problem, x: Vector) -> float | None:
+    """Return the bound of :func:`convex_gap` by slopes; None without members.
+
     By convexity F(x) − F(z) ≤ ⟨∇f(x), x − z⟩ + h(x) − h(z) (the Frank–Wolfe gap), where f includes the smooth part of
-    h. The z that maximises the right side is found by filling the pieces of h in the order of their slopes. Where f is
-    nowhere negative and h + g is constant, f(x) is a bound as well, without the rounding errors of slopes near f = 0.
+    h. The z that maximises the right side is found by filling the pieces of h in the order of their slopes.
     """
     members = convex_members(problem, x)
-    if members is None:
-        return None
-    gap, h = linear_gap(problem, x, members, problem.f.gradient(x)), problem.separable
-    is_plain = len(h.centre) == 0 and not h.weight.any() and not h.bend.any()
-    return min(gap, float(problem.f.value(x))) if problem.f.is_nonnegative and is_plain else gap
+    return None if members is None else linear_gap(problem, x, members, problem.f.gradient(x))
 
 
 def linear_gap(problem: Problem, x: Vector, members: Any, gradient: Vector) -> float:
-    """Return the bound of :func:`convex_gap` for given members; ``gradient`` is that of f, used at members only."""
+    """Return the bound of :func:`slope_gap` for given members; ``gradient`` is that of f, used at members only."""
     slopes, h, tree = gradient + smooth_slopes(problem.separable, x), problem.separable, problem.u.tree(problem.n)
     lo, hi, centre, cost = np.maximum(h.lo, h.floor), h.hi, h.centre, h.cost
     if not np.isfinite(lo[members]).all():

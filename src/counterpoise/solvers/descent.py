@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.certificates import convex_gap, convex_members
+from counterpoise.certificates import convex_gap, convex_members, slope_gap
 from counterpoise.checks import Vector
 from counterpoise.kernels import sweep
 from counterpoise.kernels.pair import Terms
@@ -172,19 +172,19 @@ class Descent:
             return None
         if self.rest is None or self.rest <= tolerance:
             return Status.CERTIFIED
+        if self.settlings > SETTLINGS:
+            self.rest = convex_gap(run.problem, x)
+            return Status.CERTIFIED if self.rest is None or self.rest <= tolerance else Status.STATIONARY
+        # The point may move, so its pairs are scanned again, unless that has not helped several times.
         self.settle(0.5 * tolerance, objective + noise)
         self.settlings += 1
-        self.rest = convex_gap(run.problem, x)
         self.level[:] = run.measure(x)
-        # The point has moved, so its pairs are scanned again, unless that has not helped several times.
-        if self.settlings > SETTLINGS and self.rest is not None and self.rest > tolerance:
-            return Status.STATIONARY
         return None
 
     def refines(self, tolerance: float) -> bool:
         """Step on the face, or allow smaller pair steps, if a convex F may still fall; return whether to go on."""
         problem = self.run.problem
-        self.rest = convex_gap(problem, self.x)
+        self.rest = slope_gap(problem, self.x)
         if self.rest is None or self.rest <= tolerance or problem.f.quadratic is None:
             return False
         if self.by_faces and problem.g.lam == 0.0 and self.turned < problem.n and self.tol > FINEST * self.run.tol:

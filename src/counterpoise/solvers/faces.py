@@ -18,7 +18,7 @@ import math
 
 import numpy as np
 
-from counterpoise.certificates import convex_gap, convex_members
+from counterpoise.certificates import convex_members, slope_gap
 from counterpoise.checks import Vector
 from counterpoise.problem import Problem
 from counterpoise.solvers.face import Face
@@ -95,7 +95,7 @@ def walk_on_faces(problem: Problem, x: Vector, steps: int, limits: Limits | None
 def settle(
     problem: Problem, x: Vector, target: float, limits: Limits, most: int | None = None, held: bool = False
 ) -> None:
-    """Lower a convex F in place, from a feasible x, until ``convex_gap`` is at most ``target``.
+    """Lower a convex F in place, from a feasible x, until ``slope_gap`` is at most ``target``.
 
     This is a primal active-set method. The free coordinates of a face are those at no bound and no kink of h. A Newton
     step on the face takes one factorisation and stops at the first bound or kink. Steps on the pairs that violate
@@ -111,7 +111,7 @@ def settle(
         return
     for _ in range(int(ROUNDS + ROUNDS_EACH * len(face.members)) if most is None else most):
         freed = _round(face, x, limits)
-        if not freed or limits.reached() or (convex_gap(problem, x) or 0.0) <= target:
+        if not freed or limits.reached() or (slope_gap(problem, x) or 0.0) <= target:
             break
 
 
@@ -130,7 +130,7 @@ def settle_from_vertex(problem: Problem, x: Vector, tol: float, limits: Limits) 
     if not problem.is_feasible(x):
         x[:] = problem.project(x)
     objective, resolution = problem.value_and_resolution(x)
-    gap = convex_gap(problem, x)
+    gap = slope_gap(problem, x)
     return gap is not None and gap <= tol * abs(objective) + 64.0 * resolution
 
 
@@ -226,7 +226,7 @@ def _settle_on_models(problem: Problem, x: Vector, target: float, limits: Limits
 
     When two values of F differ only by rounding, slopes are still accurate, so the last steps are judged by the gap.
     """
-    gap = convex_gap(problem, x)
+    gap = slope_gap(problem, x)
     if gap is None:
         _descend_tangents(problem, x, target, limits)
     before = math.inf
@@ -243,15 +243,15 @@ def _settle_on_models(problem: Problem, x: Vector, target: float, limits: Limits
         level, rounding = problem.value_and_resolution(x)
         if not problem.is_feasible(0.5 * (x + whole)):  # F is not convex between two supports
             if problem.objective(whole) < level - rounding:
-                x[:], gap = whole, convex_gap(problem, whole)
+                x[:], gap = whole, slope_gap(problem, whole)
                 continue
             whole[:] = x
             settle(model, whole, enough, limits, held=True)
         end = _lowest_between(problem, x, whole)
-        rest = convex_gap(problem, end)
+        rest = slope_gap(problem, end)
         if level - problem.objective(end) <= rounding and (rest is None or rest >= gap):
             # Near the minimum the slope along the step is also rounding error; the whole step may still close the gap.
-            end, rest = whole, convex_gap(problem, whole)
+            end, rest = whole, slope_gap(problem, whole)
             if rest is None or rest >= gap or problem.objective(whole) > level + rounding:
                 return
         x[:], gap = end, rest
