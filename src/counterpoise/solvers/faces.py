@@ -31,7 +31,7 @@ RIDGE = 1e-10
 AT_BOUND = 1e-9
 # The walk ends after this many steps in a row without a better point.
 PATIENCE = 12
-# Rounds of :func:`settle` are ROUNDS plus ROUNDS_EACH per coordinate; the most coordinates it takes.
+# Rounds of :func:`settle` are ROUNDS plus ROUNDS_EACH per coordinate; the most coordinates it takes without AᵀA.
 ROUNDS_EACH, ROUNDS, LARGEST_FACE = 0.2, 40, 3000
 # Rounds of :func:`descend_face`, between steps on pairs.
 FEW_ROUNDS = 4
@@ -174,7 +174,7 @@ def _face(problem: Problem, x: Vector, held: bool = False, target: float = 0.0) 
         room = float(problem.free - np.count_nonzero(x))
         if room > 0 and not held:
             members = np.flatnonzero((x != 0.0) | (h.floor <= h.lo))
-    # With AᵀA nothing but the free coordinates is factored; see Face.
+    # If AᵀA is stored, only the part of it that belongs to free coordinates is copied and factored.
     too_many = len(members) > LARGEST_FACE and not problem.f.gram
     return Face(problem, x, members, room, target) if len(members) > 1 and not too_many else None
 
