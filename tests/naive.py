@@ -283,9 +283,9 @@ def largest_swap_decrease(A, y, s, x, *h):
 
 
 def best_on_block(case, x, block, theta=0.0):
-    """The largest decrease of F + ½θ‖d‖² over a block on the line: all states of g, all faces of the box.
+    """The largest decrease of F + ½θ‖d‖² over a block on the line: all states of g, all pieces of h, all faces.
 
-    TopSum (x ≥ 0) and −λ‖x‖² only.
+    TopSum (x ≥ 0), AtMost and −λ‖x‖² only.
     """
     block = list(block)
     k = len(block)
@@ -293,17 +293,37 @@ def best_on_block(case, x, block, theta=0.0):
     b = (case.Q @ x + case.p + case.w)[block] - H @ x[block]
     lo, hi, total = case.lo[block], case.hi[block], x[block].sum()
     best = np.inf
+    insides = [np.array(inside) for inside in itertools.product((0, 1), repeat=k)]
     if case.g == "square":
-        states = [(H - 2 * case.lam * np.eye(k), b)]
+        states = [(H - 2 * case.lam * np.eye(k), b, lo, hi)]
+    elif case.g == "count":
+        states = [(H, b, np.where(inside, lo, 0.0), np.where(inside, hi, 0.0)) for inside in insides]
     else:
-        states = [(H, b - case.lam * np.array(inside)) for inside in itertools.product((0, 1), repeat=k)]
-    for matrix, tilted in states:
-        _, z = least_on_box_and_sum(matrix, tilted, lo, hi, total)
+        states = [(H, b - case.lam * inside, lo, hi) for inside in insides]
+    for (matrix, tilted, low, high), piece in itertools.product(states, _pieces(case, block)):
+        slopes, left, right = piece
+        left, right = np.maximum(low, left), np.minimum(high, right)
+        if (left > right).any():
+            continue
+        _, z = least_on_box_and_sum(matrix, tilted + slopes, left, right, total)
         if z is not None:
             moved = x.copy()
             moved[block] = z
             best = min(best, case.value(moved) + 0.5 * theta * np.sum((moved - x) ** 2))
     return case.value(x) - best
+
+
+def _pieces(case, block):
+    """For every choice of one piece of h per coordinate of a block: the slopes of the kinks there, and its ends."""
+    by_coordinate = []
+    for i in block:
+        knots = [-np.inf, *sorted(set(case.centre[:, i])), np.inf]
+        ends = itertools.pairwise(knots)
+        by_coordinate.append(
+            [(float(np.where(case.centre[:, i] <= left, 1, -1) @ case.cost[:, i]), left, right) for left, right in ends]
+        )
+    for chosen in itertools.product(*by_coordinate):
+        yield tuple(np.array(column) for column in zip(*chosen, strict=True))
 
 
 def project_line(z, lo, hi, c):

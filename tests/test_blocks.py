@@ -118,6 +118,112 @@ def step_of(problem, x, block, theta, kind):
     return x, moved, gain
 
 
+@pytest.mark.parametrize("g", ["top", "count"])
+def test_enumerated_steps_with_kinks_equal_brute_force(g, rng):
+    for trial in range(scaled(120, 6)):
+        n, k = int(rng.integers(3, 6)), 3
+        half, p, x0 = rng.standard_normal((4, n)), rng.standard_normal(n), rng.dirichlet(np.ones(n))
+        Q, cost, s, lam = half.T @ half, rng.random(n) * (rng.random(n) < 0.8), int(rng.integers(1, n + 1)), 0.5
+        centre = np.where(rng.random(n) < 0.2, 0.0, x0)
+        case = Case(Q, p, np.zeros(n), np.ones(n), np.zeros(n), centre[None], cost[None], g, lam, s)
+        h = cp.Bounds(0, 1) + cp.AbsoluteDeviation(centre, cost)
+        problem = cp.Problem(cp.Quadratic(Q, p), h, cp.TopSum(s, lam) if g == "top" else cp.AtMost(s), cp.Sum(1))
+        x = problem.start(trial) if trial % 2 else cp.minimize(problem, max_iter=1 + trial % 7).x
+        if trial % 3 == 0 and g == "top":
+            x = x0.copy()  # all coordinates at kinks
+        block, theta = [int(i) for i in rng.permutation(n)[:k]], float(trial % 3)
+        x, moved, gain = step_of(problem, x, block, theta, kernels.ENUMERATED)
+        claimed = case.value(x) - case.value(moved) - 0.5 * theta * np.sum((moved - x) ** 2)
+        assert gain == pytest.approx(claimed, abs=1e-9 * case.size(x))
+        assert gain == pytest.approx(best_on_block(case, x, block, theta), abs=1e-8 * case.size(x))
+        assert problem.violation(moved) <= 1e-12
+
+
+@pytest.mark.compiled
+def test_enumerated_steps_with_floors_and_groups_are_as_good_as_scipy(rng):
+    """Every choice of the non-zeros of a block, each a program that SLSQP solves from several starts."""
+    better = 0
+    for trial in range(150):
+        n, k = int(rng.integers(4, 7)), int(rng.integers(3, 5))
+        half, p = rng.standard_normal((n + 2, n)), 2 * rng.standard_normal(n)
+        Q, s, floor = half.T @ half, int(rng.integers(2, n + 1)), rng.random(n) * 0.25 * (trial % 2)
+        labels, most = np.arange(n) % 2, rng.uniform(0.55, 0.9)
+        u = cp.Sum(1).within(labels.tolist(), {0: (0, most)}) if trial % 3 else cp.Sum(1)
+        problem = cp.Problem(cp.Quadratic(Q, p), cp.SemiContinuous(floor, 1), cp.AtMost(s), u)
+        x = problem.start(trial)
+        block = [int(i) for i in rng.permutation(n)[:k]]
+        x, moved, gain = step_of(problem, x, block, 0.0, kernels.ENUMERATED)
+        value = lambda point, Q=Q, p=p: 0.5 * point @ Q @ point + p @ point  # noqa: E731
+        assert gain == pytest.approx(value(x) - value(moved), abs=1e-10)
+        limit = most if trial % 3 else np.inf
+        for point in (x, moved):
+            assert abs(point.sum() - 1) <= 1e-12 and point[labels == 0].sum() <= limit + 1e-11
+            assert ((point == 0) | ((point >= floor) & (point <= 1))).all() and np.count_nonzero(point) <= s
+        found = _best_by_scipy(
+            value, x, block, floor, s - np.count_nonzero(np.delete(x, block)), labels == 0, limit, rng
+        )
+        assert gain >= found - 1e-6
+        better += gain > 1e-6
+    assert better > 50
+
+
+def _best_by_scipy(value, x, block, floor, places, grouped, limit, rng):
+    """The largest decrease over a block with at most ``places`` non-zeros, found by SLSQP."""
+    from scipy.optimize import minimize as scipy_minimize
+
+    best = 0.0
+    for size in range(1, places + 1):
+        for held in itertools.combinations(block, size):
+            held = list(held)
+            rest = x.copy()
+            rest[block] = 0.0
+
+            def at(z, rest=rest, held=held):
+                point = rest.copy()
+                point[held] = z
+                return point
+
+            conditions = [
+                {"type": "eq", "fun": lambda z, at=at: at(z).sum() - 1},
+                {"type": "ineq", "fun": lambda z, at=at: min(limit, 9.0) - at(z)[grouped].sum()},
+            ]
+            bounds = [(floor[i], 1.0) for i in held]
+            start = rng.dirichlet(np.ones(size)) * (1 - rest.sum())
+            run = scipy_minimize(
+                lambda z, at=at: value(at(z)), start, bounds=bounds, constraints=conditions, method="SLSQP"
+            )
+            inside = max(-conditions[1]["fun"](run.x), abs(conditions[0]["fun"](run.x))) <= 1e-8
+            if run.success and inside and (run.x >= floor[held] - 1e-9).all():
+                best = max(best, value(x) - value(at(run.x)))
+    return best
+
+
+@pytest.mark.parametrize("subproblem", ["nested", "linearised"])
+@pytest.mark.parametrize("h", ["kinks", "floors"])
+@pytest.mark.parametrize("g", ["none", "top", "count", "norm"])
+def test_local_blocks_take_kinks_floors_and_groups(h, g, subproblem, rng):
+    """They descend over feasible points, and where a pair is certified, no pair gains by the reference either."""
+    for trial in range(scaled(12, 1)):
+        n = int(rng.integers(4, 8))
+        half, p, x0 = rng.standard_normal((4, n)), rng.standard_normal(n), rng.dirichlet(np.ones(n))
+        cost = rng.random(n) if h == "kinks" else np.zeros(n)
+        term = cp.Bounds(0, 1) + cp.AbsoluteDeviation(x0, cost) if h == "kinks" else cp.SemiContinuous(0.1, 1)
+        grouped = trial % 2 == 1
+        u = cp.Sum(1).within((np.arange(n) % 2).tolist(), {0: (0, 0.7)}) if grouped else cp.Sum(1)
+        s, lam = int(rng.integers(2, n)), float(rng.choice([0.2, 3.0]))
+        terms = {"none": None, "top": cp.TopSum(s, lam), "count": cp.AtMost(s), "norm": cp.Norm2(lam)}
+        problem = cp.Problem(cp.Quadratic(half.T @ half, p), term, terms[g], u)
+        result = cp.minimize(problem, method="bcd-l", k=int(rng.integers(2, n + 1)), subproblem=subproblem, seed=trial)
+        assert problem.is_feasible(result.x)
+        assert (np.diff(result.history[:, 2]) <= 1e-12).all()
+        case = Case(half.T @ half, p, np.zeros(n), np.ones(n), np.zeros(n), x0[None], cost[None], g, lam, s)
+        assert result.objective == pytest.approx(case.value(result.x), abs=1e-10)
+        if subproblem == "nested":
+            assert result.status is cp.Status.CERTIFIED
+            if h == "kinks" and not grouped:
+                assert largest_gap(case, result.x, "line") <= 1e-7 * case.size(result.x)
+
+
 @pytest.mark.parametrize("name", ["SIT", "DCPB1"])
 @pytest.mark.parametrize("lam", [0.3, 5.0, 300.0])
 def test_enumerated_steps_equal_brute_force(name, lam, rng):
@@ -284,9 +390,17 @@ class TestBadInput:
 
     def test_kinks_signs_and_unknown_terms(self, rng):
         f = cp.LeastSquares(rng.standard_normal((5, 4)))
-        kinked = cp.Problem(f, cp.Bounds(0) + cp.AbsoluteDeviation(0.1, 1.0), cp.TopSum(2, 1.0), cp.Sum(1))
-        with pytest.raises(ValueError, match="block steps take no AbsoluteDeviation"):
-            cp.minimize(kinked, method="bcd-l", k=3)
+        for h, u in (
+            (cp.Bounds(0, 1) + cp.AbsoluteDeviation(0.1, 1.0), cp.Sum(1)),
+            (cp.Bounds(0, 1), cp.Sum(1).within(list("aabb"), {"a": 0.6})),
+        ):
+            with pytest.raises(ValueError, match="and no g takes neither AbsoluteDeviation nor limits"):
+                cp.minimize(cp.Problem(f, h, None, u), k=3)
+            with pytest.raises(ValueError, match="and Norm2 takes neither AbsoluteDeviation nor limits"):
+                cp.minimize(cp.Problem(f, h, cp.Norm2(1.0), u), k=3)
+        gapped = cp.Problem(f, cp.SemiContinuous(0.2, 1), cp.TopSum(2, 1.0), cp.Sum(1))
+        with pytest.raises(ValueError, match="takes SemiContinuous only with AtMost"):
+            cp.minimize(gapped, k=3)
         signed = cp.Problem(f, cp.Bounds(-1, 1), cp.TopSum(2, 1.0), cp.Sum(1))
         with pytest.raises(ValueError, match="needs x ≥ 0"):
             cp.minimize(signed, k=3)

@@ -85,7 +85,7 @@ def test_the_fingerprint_covers_every_module_that_an_entry_point_is_made_of(tmp_
         "topsum": {"sweep", "block"},
         "line": {"sweep", "block", "swap_line", "tabu_line", "enumerate"},
         "swap_line": {"swap_line", "tabu_line", "swap_arc", "enumerate"},
-        "groups": {"swap_line", "tabu_line", "swap_arc", "enumerate"},
+        "groups": {"block", "swap_line", "tabu_line", "swap_arc", "enumerate"},
         "exchange": {"exchange"},
         "dispatch": {"sweep", "block", "swap_line", "tabu_line", "swap_arc", "enumerate", "exchange"},
     }

@@ -332,14 +332,8 @@ def exactness_threshold(problem: Problem, theta: float = 0.0) -> float | None:
 
 
 def check_blocks(problem: Problem) -> None:
-    """Refuse what block steps do not know."""
+    """Refuse terms without block steps."""
     g, u, h = problem.g, problem.u, problem.separable
-    if len(h.centre) and not u.signed:
-        raise ValueError("block steps take no AbsoluteDeviation: its kinks would cut the block; use bcd-g with k = 2.")
-    if is_gapped(h):
-        raise ValueError("block steps take no SemiContinuous: a block would have a state for every zero; use bcd-g.")
-    if u.groups:
-        raise ValueError("block steps take no limits of groups, which would cut the block; use bcd-g with k = 2.")
     for term, kernel_type, needed in (
         (g, type(g.kernel(h.lo, h.hi)), block_states.concave_change),
         (g, type(g.kernel(h.lo, h.hi)), block_states.propose),
@@ -365,7 +359,16 @@ def check_enumeration(problem: Problem, k: int) -> None:
         )
     if not problem.u.is_line:
         raise ValueError('BCD-g on Sphere solves pairs only, k = 2; method="bcd-l" takes larger blocks.')
-    name = type(problem.g).__name__
+    name = type(problem.g).__name__ if problem.g.lam > 0.0 else "no g"
+    if is_gapped(problem.separable) and problem.g.lam != math.inf:
+        raise ValueError(
+            "BCD-g with k > 2 takes SemiContinuous only with AtMost, whose states choose the non-zeros; use k = 2."
+        )
+    if not sparse and (len(problem.separable.centre) or problem.u.groups):
+        raise ValueError(
+            f"BCD-g with k > 2 and {name} takes neither AbsoluteDeviation nor limits of groups, which cut the faces "
+            "that are enumerated; use k = 2."
+        )
     if sparse and not problem.f.is_convex:
         raise ValueError(
             f"BCD-g with k > 2 and {name} needs a convex f: each state is then a convex program; use k = 2."

@@ -3,7 +3,9 @@
 With B the block and z its new values, f's model is ½zᵀHz + bᵀz up to a constant, H = Q_BB + θI and
 b = ∇_B f + w_B − Hx_B. A *state* replaces g by a linear function of z. What remains is a program of :mod:`.programs`,
 convex on the line, on a sphere on the arc. As with pairs, states only propose candidates: :func:`block_change` scores
-each by the true model, and the best one is kept if it is a decrease.
+each by the true model, and the best one is kept if it is a decrease. If h has knots, b and H leave h out, and states
+add it. A semicontinuous coordinate that is 0 stays 0, others stay at or above their floors, unless g is AtMost, whose
+states choose the non-zeros.
 
 With signs, a reflection turns every orthant into the non-negative one; a block is solved in two orthants.
 """
@@ -19,8 +21,9 @@ from counterpoise.kernels.block_states import concave_change, enumerate_states, 
 from counterpoise.kernels.concave import repositioned
 from counterpoise.kernels.dispatch import allocating, entry_point, kernel
 from counterpoise.kernels.pair import Terms, followed, note_step, refresh_if_due
+from counterpoise.kernels.pieces import part_of
 from counterpoise.kernels.programs import power_steps
-from counterpoise.kernels.separable import slope_left, slope_right
+from counterpoise.kernels.separable import separable_change, slope_left, slope_right
 from counterpoise.kernels.smooth import curvature, load_slopes, moved, slope
 
 LINEARISED, NESTED, ENUMERATED = 0, 1, 2
@@ -35,6 +38,9 @@ UNIFORM, SUPPORT, GIVEN = 0, 1, 2
 def block_change(problem, x, block, H, q, even, z):
     """Return the change of the model when x_B becomes z; ``H`` and ``q`` are Q_BB + θI and ∇_B f + w_B."""
     k, smooth = len(block), 0.0
+    if _adds_knots(problem):
+        for a in range(k):
+            smooth += separable_change(problem.h, block[a], x[block[a]], z[a])
     for a in range(k):
         da = z[a] - x[block[a]]
         smooth += q[a] * da + even[a] * (abs(z[a]) - abs(x[block[a]]))
@@ -43,21 +49,27 @@ def block_change(problem, x, block, H, q, even, z):
     return smooth + concave_change(problem.g, x, block, z)
 
 
+@kernel
+def _adds_knots(problem):
+    """Return whether states add h, because it has knots; the knots of a signed sphere are in ``even``."""
+    return len(problem.h.centre) > 0 and not is_signed(problem.u)
+
+
 @allocating
 def block_step(problem, x, block, theta, kind, best_z):
     """Write the best candidate of the block to ``best_z``; return the decrease of the model (0 if there is none)."""
-    f, h, u, k = problem.f, problem.h, problem.u, len(block)
+    f, h, u, k, apart = problem.f, problem.h, problem.u, len(block), _adds_knots(problem)
     H, q, b, even = table(k, k), reals(k), reals(k), reals(k)
     here, side, before = reals(k), reals(k), reals(k)
     fill(side, 1.0)
     for a in range(k):
         i = block[a]
-        q[a], here[a] = slope(f, i) + slope_right(h, i, x[i]), x[i]
+        q[a], here[a] = slope(f, i) + (0.0 if apart else slope_right(h, i, x[i])), x[i]
         if is_signed(u):
             even[a] = 0.5 * (slope_right(h, i, 0.0) - slope_left(h, i, 0.0))
             q[a] = slope(f, i) + slope_right(h, i, 0.0) - even[a]
         for c in range(k):
-            H[a, c] = f.diagonal[i] + h.bend[i] + theta if a == c else curvature(f, i, block[c])
+            H[a, c] = curvature(f, i, block[c]) if a != c else f.diagonal[i] + theta + (0.0 if apart else h.bend[i])
     for a in range(k):
         total = q[a]
         for c in range(k):
@@ -89,39 +101,45 @@ def _best_state(problem, x, block, kind, H, q, b, even, side, start, best, best_
 
     The states are those of the block with its coordinates multiplied by ``side``, ±1.
     """
-    g, u, k = problem.g, problem.u, len(block)
+    g, h, k = problem.g, problem.h, len(block)
     turned, tilted, lo, hi = table(k, k), reals(k), reals(k), reals(k)
     here, point = reals(k), reals(k)
     for a in range(k):
         tilted[a], here[a] = side[a] * b[a] + even[a], side[a] * start[a]
-        lo[a], hi[a] = problem.h.lo[block[a]], problem.h.hi[block[a]]
-        if is_signed(u):
+        lo[a], hi[a] = h.lo[block[a]], h.hi[block[a]]
+        if is_signed(problem.u):
             lo[a] = 0.0
         for c in range(k):
             turned[a, c] = side[a] * side[c] * H[a, c]
-    ranking, z = integers(k), copied(here)
+    ranking, z, u = integers(k), copied(here), part_of(problem.u, block, here)
     for a in range(k):
         ranking[a] = a
     if kind == NESTED:
-        solve_state(u, turned, tilted, lo, hi, z)
+        solve_state(u, h, block, turned, tilted, lo, hi, z)
         for a in range(1, k):
             i, c = ranking[a], a
             while c > 0 and z[ranking[c - 1]] < z[i]:
                 ranking[c] = ranking[c - 1]
                 c -= 1
             ranking[c] = i
+    for a in range(k):
+        i = block[a]
+        if h.floor[i] > h.lo[i] and x[i] == 0.0:
+            lo[a], hi[a] = 0.0, 0.0
+        elif h.floor[i] > h.lo[i]:
+            lo[a] = h.floor[i]
     state = 0 if kind == ENUMERATED else -1
     while True:
         if kind == ENUMERATED:
             assign(here, z)
-            found = enumerate_states(g, u, x, block, turned, tilted, lo, hi, state, z)
+            found = enumerate_states(g, u, h, x, block, turned, tilted, lo, hi, state, z)
         else:
             if state <= 0:
                 assign(here, z)  # later states start from their neighbour's solution
-            found = 1 if propose(g, u, x, block, turned, tilted, lo, hi, ranking, state, z) else -1
+            found = 1 if propose(g, u, h, x, block, turned, tilted, lo, hi, ranking, state, z) else -1
         if found < 0:
             break
-        if found > 0 and stays(u, lo, hi, here, z):
+        if found > 0 and stays(u, h, block, here, z):
             for a in range(k):
                 point[a] = side[a] * z[a] + 0.0  # −0 becomes 0
             delta = block_change(problem, x, block, H, q, even, point)

@@ -6,10 +6,11 @@ import numpy as np
 
 from counterpoise.kernels.arc import Arc
 from counterpoise.kernels.basics import integers, larger, reals, smaller, table
-from counterpoise.kernels.block_states import STAYS, concave_change, enumerate_states, propose, solve_state
+from counterpoise.kernels.block_states import concave_change, enumerate_states, propose, solve_state
 from counterpoise.kernels.concave import AtMost
-from counterpoise.kernels.dispatch import allocating, implements, kernel, verb
-from counterpoise.kernels.line import Line
+from counterpoise.kernels.dispatch import allocating, allocating_verb, implements, kernel
+from counterpoise.kernels.groups import make_feasible
+from counterpoise.kernels.line import GroupedLine, Line
 
 
 @implements(concave_change, AtMost)
@@ -20,29 +21,20 @@ def _change_count(g, x, block, z):
     return 0.0 if count <= g.s else np.inf
 
 
-@verb
-def refill(u, lo, hi, here, z):
+@allocating_verb
+def refill(u, h, held, here, z):
     """Move z, the coordinates of a block that do not become 0, so that u(x) = 0 holds; return whether it can."""
     raise NotImplementedError
 
 
+@implements(refill, GroupedLine)
 @implements(refill, Line)
-def _refill_line(u, lo, hi, here, z):
-    rest, size = 0.0, 0.0
-    for a in range(len(here)):
-        rest += here[a]
-        size += abs(here[a])
-    for a in range(len(z)):
-        rest -= z[a]
-    for a in range(len(z)):
-        moved = smaller(larger(z[a] + rest, lo[a]), hi[a])
-        rest -= moved - z[a]
-        z[a] = moved
-    return abs(rest) <= STAYS * size
+def _refill_line(u, h, held, here, z):
+    return make_feasible(u, h, held, len(z), z)
 
 
 @implements(refill, Arc)
-def _refill_arc(u, lo, hi, here, z):
+def _refill_arc(u, h, held, here, z):
     wanted, square = 0.0, 0.0
     for a in range(len(here)):
         wanted += here[a] * here[a]
@@ -56,21 +48,22 @@ def _refill_arc(u, lo, hi, here, z):
 
 
 @allocating
-def solve_part(u, x, block, H, b, lo, hi, free, m, z):
+def solve_part(u, h, x, block, H, b, free, m, z):
     """Write the candidate in which only ``free[:m]`` may be non-zero; x itself if u(x) = 0 cannot hold then."""
     k = len(z)
     part, tilt, low, high, point = table(m, m), reals(m), reals(m), reals(m), reals(m)
-    here = reals(k)
+    here, held = reals(k), integers(m)
     for a in range(k):
         here[a] = x[block[a]]
     for a in range(m):
         i = free[a]
-        tilt[a], low[a], high[a], point[a] = b[i], lo[i], hi[i], z[i]
+        held[a], tilt[a], point[a] = block[i], b[i], z[i]
+        low[a], high[a] = larger(h.lo[block[i]], h.floor[block[i]]), h.hi[block[i]]
         for c in range(m):
             part[a, c] = H[i, free[c]]
-    kept = m > 0 and refill(u, low, high, here, point)
+    kept = m > 0 and refill(u, h, held, here, point)
     if kept:
-        solve_state(u, part, tilt, low, high, point)
+        solve_state(u, h, held, part, tilt, low, high, point)
     for a in range(k):
         z[a] = 0.0 if kept else here[a]
     for a in range(m if kept else 0):
@@ -87,7 +80,7 @@ def _places_of_block(g, x, block):
 
 
 @implements(propose, AtMost)
-def _propose_count(g, u, x, block, H, b, lo, hi, ranking, state, z):
+def _propose_count(g, u, h, x, block, H, b, lo, hi, ranking, state, z):
     """State t: the first min(k, places) − t of the ranking may be non-zero; state −1: the current non-zeros."""
     k = len(z)
     most = smaller(k, _places_of_block(g, x, block))
@@ -109,12 +102,12 @@ def _propose_count(g, u, x, block, H, b, lo, hi, ranking, state, z):
             ranking[smallest], ranking[m] = ranking[m], ranking[smallest]
         for a in range(m):
             free[a] = ranking[a]
-    solve_part(u, x, block, H, b, lo, hi, free, m, z)
+    solve_part(u, h, x, block, H, b, free, m, z)
     return True
 
 
 @implements(enumerate_states, AtMost)
-def _enumerate_count(g, u, x, block, H, b, lo, hi, state, z):
+def _enumerate_count(g, u, h, x, block, H, b, lo, hi, state, z):
     """State t: the coordinates in the binary digits of t may be non-zero, if these are not too many."""
     k = len(z)
     if state >= 1 << k:
@@ -126,5 +119,5 @@ def _enumerate_count(g, u, x, block, H, b, lo, hi, state, z):
             m += 1
     if m > _places_of_block(g, x, block):
         return 0
-    solve_part(u, x, block, H, b, lo, hi, free, m, z)
+    solve_part(u, h, x, block, H, b, free, m, z)
     return 1

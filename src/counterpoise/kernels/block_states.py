@@ -1,6 +1,7 @@
 """States of blocks: the programs of the constraints, and the candidates of TopSum and the smooth concave terms.
 
-A *state* replaces g by a linear function of the block's new values z; see :mod:`.block`.
+A *state* replaces g by a linear function of the block's new values z; see :mod:`.block`. Here u is the constraint on
+the block alone, :func:`.pieces.part_of`.
 """
 
 from __future__ import annotations
@@ -11,8 +12,10 @@ from counterpoise.kernels.arc import Arc
 from counterpoise.kernels.basics import copied, integers, larger, reals, smaller, table
 from counterpoise.kernels.concave import ConcaveQuadratic, Norm2, TopSum, subslope
 from counterpoise.kernels.dispatch import allocating, allocating_verb, implements, kernel, outlined, verb
-from counterpoise.kernels.line import Line
-from counterpoise.kernels.programs import solve_box_sum, solve_on_sphere
+from counterpoise.kernels.groups import keeps_limits
+from counterpoise.kernels.line import GroupedLine, Line, admits
+from counterpoise.kernels.pieces import solve_pieces
+from counterpoise.kernels.programs import solve_on_sphere
 
 # Relative tolerance for the rounding error of a block in the constraint.
 STAYS = 1e-13
@@ -33,40 +36,45 @@ def _is_signed_arc(u):
 
 
 @verb
-def solve_state(u, H, b, lo, hi, z):
-    """Minimise ½zᵀHz + bᵀz over the block's part of the feasible set, from a feasible z, in place."""
+def solve_state(u, h, block, H, b, lo, hi, z):
+    """Minimise ½zᵀHz + bᵀz over the block's part of the feasible set, from a feasible z, in place.
+
+    If h has knots, and not on a sphere, Σhᵢ(zᵢ) is added; otherwise h is part of H and b.
+    """
     raise NotImplementedError
 
 
+@implements(solve_state, GroupedLine)
 @implements(solve_state, Line)
-def _solve_state_line(u, H, b, lo, hi, z):
-    solve_box_sum(H, b, lo, hi, z)
+def _solve_state_line(u, h, block, H, b, lo, hi, z):
+    solve_pieces(u, h, block, H, b, lo, hi, z)
 
 
 @implements(solve_state, Arc)
-def _solve_state_arc(u, H, b, lo, hi, z):
+def _solve_state_arc(u, h, block, H, b, lo, hi, z):
     solve_on_sphere(H, b, z)
 
 
 @verb
-def stays(u, lo, hi, here, z):
+def stays(u, h, block, here, z):
     """Return whether a block that moves from ``here`` to z stays on u(x) = 0 and in its bounds, up to rounding."""
     raise NotImplementedError
 
 
+@implements(stays, GroupedLine)
 @implements(stays, Line)
-def _stays_line(u, lo, hi, here, z):
+def _stays_line(u, h, block, here, z):
     total, size = 0.0, 0.0
     for a in range(len(z)):
-        if not lo[a] <= z[a] <= hi[a]:
+        if not admits(h, block[a], z[a]):
             return False
         total += z[a] - here[a]
         size += abs(z[a]) + abs(here[a])
-    return abs(total) <= STAYS * size
+    return abs(total) <= STAYS * size and keeps_limits(u, block, len(z), z)
 
 
 @implements(stays, Arc)
-def _stays_arc(u, lo, hi, here, z):
+def _stays_arc(u, h, block, here, z):
     total, size = 0.0, 0.0
     for a in range(len(z)):
         if not z[a] >= 0.0:
@@ -86,7 +94,7 @@ def concave_change(g, x, block, z):
 
 
 @allocating_verb
-def propose(g, u, x, block, H, b, lo, hi, ranking, state, z):
+def propose(g, u, h, x, block, H, b, lo, hi, ranking, state, z):
     """Write the candidate of one state to z, which holds a feasible start; return whether the state exists.
 
     ``ranking`` orders the block by the solution without g, largest first. State −1 is the state of x itself.
@@ -95,7 +103,7 @@ def propose(g, u, x, block, H, b, lo, hi, ranking, state, z):
 
 
 @allocating_verb
-def enumerate_states(g, u, x, block, H, b, lo, hi, state, z):
+def enumerate_states(g, u, h, x, block, H, b, lo, hi, state, z):
     """Write the candidate of a state to z, over all states; return 1, 0 if the state is empty, −1 after the last."""
     raise NotImplementedError
 
@@ -172,7 +180,7 @@ def _change_norm(g, x, block, z):
 
 
 @implements(propose, TopSum)
-def _propose_top(g, u, x, block, H, b, lo, hi, ranking, state, z):
+def _propose_top(g, u, h, x, block, H, b, lo, hi, ranking, state, z):
     """State t: the first p = min(k, s) − t of the ranking are among the s largest.
 
     Each state drops the coordinate that is smallest in the solution of the previous state (backward elimination).
@@ -195,7 +203,7 @@ def _propose_top(g, u, x, block, H, b, lo, hi, ranking, state, z):
             ranking[smallest], ranking[p] = ranking[p], ranking[smallest]
         for a in range(p):
             tilted[ranking[a]] -= lam
-    solve_state(u, H, tilted, lo, hi, z)
+    solve_state(u, h, block, H, tilted, lo, hi, z)
     return True
 
 
@@ -223,7 +231,7 @@ def _fill_vertex(u, lo, hi, ranking, z):
 
 @implements(propose, ConcaveQuadratic)
 @implements(propose, Norm2)
-def _propose_vertex(g, u, x, block, H, b, lo, hi, ranking, state, z):
+def _propose_vertex(g, u, h, x, block, H, b, lo, hi, ranking, state, z):
     """State 0: the first of the ranking at their upper bounds, the rest at the lower; state −1: g linearised at x."""
     if state > 0:
         return False
@@ -232,12 +240,12 @@ def _propose_vertex(g, u, x, block, H, b, lo, hi, ranking, state, z):
     tilted = copied(b)
     for a in range(len(z)):
         tilted[a] += subslope(g, x, block[a])
-    solve_state(u, H, tilted, lo, hi, z)
+    solve_state(u, h, block, H, tilted, lo, hi, z)
     return True
 
 
 @implements(enumerate_states, TopSum)
-def _enumerate_top(g, u, x, block, H, b, lo, hi, state, z):
+def _enumerate_top(g, u, h, x, block, H, b, lo, hi, state, z):
     """State t: one of the 2ᵏ sets of block coordinates is among the s largest; g is their minimum (x ≥ 0)."""
     k, lam = len(z), g.lam
     if state >= 1 << k:
@@ -249,7 +257,7 @@ def _enumerate_top(g, u, x, block, H, b, lo, hi, state, z):
             count += 1
     if count > g.s:
         return 0
-    solve_state(u, H, tilted, lo, hi, z)
+    solve_state(u, h, block, H, tilted, lo, hi, z)
     return 1
 
 
@@ -318,7 +326,7 @@ def stationary_on_face(H, b, lo, hi, state, most_free, z):
 
 
 @implements(enumerate_states, ConcaveQuadratic)
-def _enumerate_square(g, u, x, block, H, b, lo, hi, state, z):
+def _enumerate_square(g, u, h, x, block, H, b, lo, hi, state, z):
     """State t: one of the 3ᵏ faces; a minimiser of a quadratic on a polytope is stationary on its face."""
     k, lam = len(z), g.lam
     if state >= 3**k:
@@ -330,7 +338,7 @@ def _enumerate_square(g, u, x, block, H, b, lo, hi, state, z):
 
 
 @implements(enumerate_states, Norm2)
-def _enumerate_norm(g, u, x, block, H, b, lo, hi, state, z):
+def _enumerate_norm(g, u, h, x, block, H, b, lo, hi, state, z):
     """State t: a vertex, with at most one coordinate off its bounds; above the exactness threshold these suffice."""
     if state >= 3 ** len(z):
         return -1

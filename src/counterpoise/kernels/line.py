@@ -134,7 +134,7 @@ def _next_kink(h, x, i, j, position, high):
 
 
 @kernel
-def _admits(h, i, value):
+def admits(h, i, value):
     """Whether a coordinate may have a value: within its bounds, and 0 or at least its floor."""
     return (h.floor[i] <= value or value == 0.0) and h.lo[i] <= value <= h.hi[i]
 
@@ -173,7 +173,7 @@ def _pair_step(u, problem, x, i, j, theta):
             if low - slack <= eta <= high + slack:
                 new_i = 0.0 if side == 0 else _snap(u, h, i, x[i] + eta)
                 new_j = 0.0 if side == 1 else _snap(u, h, j, x[j] - eta)
-                if _admits(h, i, new_i) and _admits(h, j, new_j):
+                if admits(h, i, new_i) and admits(h, j, new_j):
                     delta = model_change(problem, x, i, new_i, j, new_j, theta)
                     if delta < best:
                         best_i, best_j, best = new_i, new_j, delta

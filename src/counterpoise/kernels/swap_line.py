@@ -21,11 +21,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterpoise.kernels.basics import fill, flags, integers, larger, reals, smaller, table
+from counterpoise.kernels.basics import fill, flags, integers, larger, reals, table
 from counterpoise.kernels.dispatch import allocating, apart, entry_point, outlined
-from counterpoise.kernels.groups import make_feasible, solve_box, wanted_transfer
+from counterpoise.kernels.groups import make_feasible
+from counterpoise.kernels.pieces import solve_pieces
 from counterpoise.kernels.price_line import RIDGE, price, reprice, score
-from counterpoise.kernels.separable import bend_right, separable_change, slope_left, slope_right
+from counterpoise.kernels.separable import separable_change, slope_right
 
 # Number of exchanges after which the inverse is recomputed instead of updated.
 REPRICINGS = 24
@@ -66,59 +67,15 @@ def value_on(problem, held, m, z):
 
 @allocating
 def solve_on(problem, held, m, z):
-    """Minimise over the m held coordinates from a feasible z, in place.
-
-    Between knots h is quadratic: the box of the current pieces is solved, then the pair that gains most by crossing a
-    knot does so, until none gains. Without knots there is only one box. Return the rate at which the best transfer
-    would lower F, which is nearly 0 at the solution.
-    """
-    h, u, Q = problem.h, problem.u, problem.Q
-    H, slope = table(m, m), reals(m)
-    lo, hi = reals(m), reals(m)
+    """Minimise over the m held coordinates from a feasible z, in place; return as :func:`pieces.solve_pieces`."""
+    h, Q = problem.h, problem.Q
+    H, slope, lo, hi = table(m, m), reals(m), reals(m), reals(m)
     for a in range(m):
         i = held[a]
         for e in range(m):
             H[a, e] = Q[i, held[e]]
-        lo[a], hi[a] = larger(h.lo[i], h.floor[i]), h.hi[i]
-        slope[a] = problem.b[i]
-    rows = len(h.centre)
-    if rows == 0:
-        return solve_box(u, held, H, slope, lo, hi, z)
-    to_right = flags(m, True)
-    piece_lo, piece_hi, tilt = reals(m), reals(m), reals(m)
-    right, left, bent = reals(m), reals(m), table(m, m)
-    for a in range(m):
-        for e in range(m):
-            bent[a, e] = H[a, e]
-    violation = np.inf
-    for _ in range(4 * m * (rows + 1) + 20):
-        for a in range(m):
-            i = held[a]
-            piece_lo[a], piece_hi[a] = lo[a], hi[a]
-            for k in range(rows):
-                knot = h.centre[k, i]
-                if knot < z[a] or (knot == z[a] and to_right[a]):
-                    piece_lo[a] = larger(piece_lo[a], knot)
-                else:
-                    piece_hi[a] = smaller(piece_hi[a], knot)
-            bend = bend_right(h, i, piece_lo[a])
-            bent[a, a] = H[a, a] + bend
-            tilt[a] = slope[a] - bend * z[a]
-            tilt[a] += slope_right(h, i, z[a]) if to_right[a] else slope_left(h, i, z[a])
-        solve_box(u, held, bent, tilt, piece_lo, piece_hi, z)
-        size = 0.0
-        for a in range(m):
-            i, gradient = held[a], slope[a]
-            for e in range(m):
-                gradient += H[a, e] * z[e]
-            right[a], left[a] = gradient + slope_right(h, i, z[a]), gradient + slope_left(h, i, z[a])
-            size = larger(larger(size, abs(right[a])), abs(left[a]))
-        rise, fall, violation = wanted_transfer(u, held, m, z, lo, hi, right, left)
-        if violation <= 1e-12 * size:
-            return violation
-        fill(to_right, True)
-        to_right[rise], to_right[fall] = True, False
-    return violation
+        lo[a], hi[a], slope[a] = larger(h.lo[i], h.floor[i]), h.hi[i], problem.b[i]
+    return solve_pieces(problem.u, h, held, H, slope, lo, hi, z)
 
 
 @outlined

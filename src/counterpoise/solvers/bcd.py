@@ -72,8 +72,8 @@ def bcd_g(
     problem : Problem
     x0 : array of length n, optional
     k : int
-        Block size. 2 solves pairs. 3 to 6 enumerate every state of a block (2ᵏ convex programs for TopSum, 3ᵏ faces for
-        the binary problems), for Sum only.
+        Block size. 2 solves pairs. 3 to 6 enumerate every state of a block (2ᵏ convex programs for TopSum and AtMost,
+        3ᵏ faces for the binary problems), for Sum only.
     working_set : str or rule, optional
         For k = 2 "hybrid" (default), "cyclic", "random", "greedy", "semi-greedy", or a rule of your own: a NamedTuple
         with a body of :func:`counterpoise.kernels.select.select`, or a function ``rule(problem, x, theta, floor, rng)``
@@ -157,7 +157,10 @@ def bcd_l(
     seed: int | None = 0,
     callback: Callable[[Progress], Any] | None = None,
 ) -> Result:
-    """Minimise by local steps on blocks of k coordinates: BCD-l-k, for every problem without kinks.
+    """Minimise by local steps on blocks of k coordinates: BCD-l-k.
+
+    Kinks of h and limits of groups are part of the small programs. A semicontinuous coordinate enters or leaves in
+    pairs, or in the states of AtMost.
 
     Parameters
     ----------
