@@ -97,7 +97,14 @@ class Descent:
     def begin(self, problem: Problem) -> None:
         """Prepare steps on a problem from x."""
         self.terms = problem.terms()
+        self.restart()
+
+    def restart(self) -> None:
+        """Put x on u(x) = 0 and rebuild the state of the terms."""
         sweep.start(self.terms, self.x)
+        f = self.run.problem.f
+        if hasattr(f, "remember"):
+            f.remember(self.x, self.terms.f.gradient)
 
     def epoch(self, trials: int) -> Epoch:
         """Advance by at most ``trials`` iterations, and scan all pairs if that settles."""
@@ -111,7 +118,7 @@ class Descent:
             if self.turned >= self.turn_after:
                 self.turn()
             return Epoch(x, tried, accepted, scored=self.scored())
-        sweep.start(self.terms, x)
+        self.restart()
         self.age[0] = self.age[2] = 0
         if not self.certified:
             return Epoch(x, tried, accepted, Status.STATIONARY)
@@ -154,12 +161,12 @@ class Descent:
             self.turn_after = max(FACE_EACH * problem.n, FACE_AFTER, work // (AS_LONG * problem.n))
         if np.array_equal(x, before):
             return
-        sweep.start(self.terms, x)  # restoring u(x) = 0 may undo a decrease that is rounding error
+        self.restart()  # restoring u(x) = 0 may undo a decrease that is rounding error
         reached = self.run.measure(x)
         if not problem.u.is_sphere and reached[0] >= self.level[0]:  # rounding error; try again later
             self.turn_after *= 2
             x[:] = before
-            sweep.start(self.terms, x)
+            self.restart()
         else:
             self.level[:] = reached
             self.age[0] = self.age[2] = 0
@@ -200,10 +207,10 @@ class Descent:
         """Take Newton steps on the face of x if F is convex on it; undo them if F ends above ``most``."""
         before = self.x.copy()
         faces.settle(self.run.problem, self.x, target, self.run.limits)
-        sweep.start(self.terms, self.x)
+        self.restart()
         if self.run.measure(self.x)[0] > most:  # rounding error on a nearly singular face
             self.x[:] = before
-            sweep.start(self.terms, self.x)
+            self.restart()
 
 
 class DescentOnModels(Descent):

@@ -254,11 +254,6 @@ class NegativeGram(Quadratic):
         self.Q, self.p, self.n = Q, p, len(Q)
         self.diagonal = np.ascontiguousarray(np.diag(Q))
 
-    def _product(self, x: Vector) -> Vector:
-        """Return Qx, from the rows of the non-zeros of x if these are few."""
-        held = np.flatnonzero(x)
-        return np.asarray(x[held] @ self.Q[held]) if 4 * len(held) <= self.n else super()._product(x)
-
     @functools.cached_property
     def reach(self) -> Vector:
         """Numbers wᵢ with |Q_ij| ≤ wᵢwⱼ: the square roots of the |diagonal|, because Q is semidefinite."""

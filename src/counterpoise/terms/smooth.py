@@ -305,14 +305,23 @@ class Quadratic(QuadraticTerm):
         return int(self.n) ** 2
 
     def _product(self, x: Vector) -> Vector:
-        """Return Qx, cached for the last x, because F and its slopes are often needed at the same point."""
+        """Return Qx, cached for the last x, because F and its slopes are often needed at the same point.
+
+        If x has few non-zeros, only their rows are read.
+        """
         if self.n < REMEMBERED:
             return np.asarray(self.Q @ x)
         at, product = self._last
         if not np.array_equal(at, x):
-            product = self.Q @ x
+            held = np.flatnonzero(x)
+            product = x[held] @ self.Q[held] if 4 * len(held) <= self.n else self.Q @ x
             self._last = x.copy(), product
         return product
+
+    def remember(self, x: Vector, gradient: Vector) -> None:
+        """Keep Qx, given the gradient at x; kernels compute it from the rows of the non-zeros, which is faster."""
+        if self.n >= REMEMBERED:
+            self._last = x.copy(), gradient - self.p
 
     def value(self, x: Vector) -> float:
         """Return ½xᵀQx + pᵀx."""
