@@ -13,7 +13,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from rich.console import Console
@@ -165,8 +165,9 @@ def _give_up_stdout() -> None:
 def command(register: Callable[[Callable[..., Any]], Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that registers a command with ``register``, such as ``app.command()``.
 
-    A parameter whose type is a dataclass stands for one option per field; the command receives an instance. Errors
-    become one sentence and an exit code, see :func:`answer`.
+    A parameter whose type is a dataclass stands for one option per field; the command receives an instance. A string in
+    an annotation is the help of an option, or of an argument if there is no default; a second one is the name of its
+    value. Errors become one sentence and an exit code, see :func:`answer`.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
@@ -177,11 +178,9 @@ def command(register: Callable[[Callable[..., Any]], Any]) -> Callable[[Callable
             if name in bundles:
                 types = get_type_hints(bundles[name], include_extras=True)
                 for field in dataclasses.fields(bundles[name]):
-                    kinds[field.name] = given.replace(
-                        name=field.name, default=field.default, annotation=types[field.name]
-                    )
+                    kinds[field.name] = _parameter(field.name, types[field.name], field.default)
             else:
-                kinds[name] = given.replace(annotation=hints[name])
+                kinds[name] = _parameter(name, hints[name], given.default)
 
         @functools.wraps(function)
         def run(**given: Any) -> None:
@@ -190,13 +189,24 @@ def command(register: Callable[[Callable[..., Any]], Any]) -> Callable[[Callable
                     given[name] = kind(**{field.name: given.pop(field.name) for field in dataclasses.fields(kind)})
                 function(**given)
 
-        parameters = [kind.replace(kind=inspect.Parameter.KEYWORD_ONLY) for kind in kinds.values()]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        run.__signature__ = inspect.Signature(list(kinds.values()))  # type: ignore[attr-defined]
+        run.__annotations__ = {name: kind.annotation for name, kind in kinds.items()}
         register(run)
         return run
 
     return decorate
+
+
+def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
+    """Return a parameter of a command for Typer; a flag has no opposite."""
+    kind, *said = get_args(hint) if get_origin(hint) is Annotated else [hint]
+    if said and isinstance(said[0], str):
+        names = [f"--{name.replace('_', '-')}"] if kind is bool else []
+        given: Any = typer.Option(*names, help=said[0], metavar=said[1] if len(said) > 1 else None)
+        if default is inspect.Parameter.empty:
+            given = typer.Argument(help=said[0], show_default=False)
+        hint = Annotated[kind, given]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 
 
 @contextlib.contextmanager

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
@@ -27,9 +26,9 @@ SPARSE, LAM = 30, 1e4
 @command(app.command())
 def bench(
     *,
-    size: Annotated[int, typer.Option(help="Coordinates of each problem.")] = 400,
-    starts: Annotated[int, typer.Option(help="Starts per method; the table shows medians.")] = 3,
-    seconds: Annotated[float, typer.Option(help="Time limit of a run in seconds.")] = 1.0,
+    size: Annotated[int, "Coordinates of each problem."] = 400,
+    starts: Annotated[int, "Starts per method; the table shows medians."] = 3,
+    seconds: Annotated[float, "Time limit of a run in seconds."] = 1.0,
     manners: options.Manners,
 ) -> None:
     """Measure every method on three simulated problems, from the same starts, with one thread each.

@@ -30,13 +30,13 @@ def certify(
     file: File,
     problem: Kind,
     point: Annotated[Path, typer.Option(help="x: .npy, .npz, .txt or .csv: numbers, or name, weight as track writes.")],
-    name: Annotated[str | None, typer.Option(help="Which array or column of --point, if it holds several.")] = None,
+    name: Annotated[str | None, "Which array or column of --point, if it holds several."] = None,
     instance: Instance,
     marks: options.Marks,
     level: Annotated[
         str, options.one_of(LEVELS, "Examine pairs of coordinates, or exchanges as well", "LEVEL")
     ] = "pair",
-    project: Annotated[bool, typer.Option("--project", help="Move the point onto the constraints first.")] = False,
+    project: Annotated[bool, "Move the point onto the constraints first."] = False,
     manners: options.Telling,
 ) -> None:
     """Say what can be proved about a point.

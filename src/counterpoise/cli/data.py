@@ -91,12 +91,10 @@ def _print(console: Console, rows: list[dict[str, Any]], place: Path | None) -> 
 @command(data_app.command())
 def prepare(
     *,
-    names: Annotated[list[str], typer.Argument(help="Blocks, such as MNIST-a.", show_default=False)],
+    names: Annotated[list[str], "Blocks, such as MNIST-a."],
     folder: Folder = None,
     into: Into = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed for drawing rows and columns; by default that of our tables.")
-    ] = None,
+    seed: Annotated[int | None, "Seed for drawing rows and columns; by default that of our tables."] = None,
     manners: options.Manners,
 ) -> None:
     """Draw random blocks of data and write them with their seed, rows and columns.
@@ -125,17 +123,17 @@ def _say_written(written: list[Path], more: dict[str, Any], as_json: bool, quiet
 @command(data_app.command())
 def add(
     *,
-    prices: Annotated[Path, typer.Argument(help="Prices or returns, as track takes them.", show_default=False)],
-    index: Annotated[str, typer.Option(metavar="COL|FILE", help="The index: a column of the prices, or a file.")],
+    prices: Annotated[Path, "Prices or returns, as track takes them."],
+    index: Annotated[str, options.taking("COL|FILE", "The index: a column of the prices, or a file.")],
     name: Annotated[str, typer.Option(help="Name of the new set.")],
-    returns: Annotated[bool, typer.Option("--returns", help="The table holds returns as fractions.")] = False,
+    returns: Annotated[bool, "The table holds returns as fractions."] = False,
     dates: options.Dates = None,
     ignore: options.Ignore = None,
     missing: Annotated[str, options.one_of(MISSING, "What to do about missing prices", "RULE")] = "refuse",
     marks: options.Marks,
     folder: Folder = None,
     into: Into = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a set of this name.")] = False,
+    force: Annotated[bool, "Replace a set of this name."] = False,
     manners: options.Manners,
 ) -> None:
     """Make a tracking set from a file of prices; counterpoise reproduce table-2 --set NAME then runs on it.
@@ -166,7 +164,7 @@ def add(
 @command(data_app.command())
 def fetch(
     *,
-    name: Annotated[str, typer.Argument(help=f"One of {', '.join(sets.FETCHERS)}.", show_default=False)],
+    name: Annotated[str, f"One of {', '.join(sets.FETCHERS)}."],
     folder: Folder = None,
     into: Into = None,
     manners: options.Manners,

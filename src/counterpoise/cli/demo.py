@@ -32,13 +32,11 @@ MOST_STOCKS, MOST_DAYS = 6000, 5000
 @command(app.command())
 def demo(
     *,
-    stocks: Annotated[int, typer.Option(help="Stocks in the index.")] = 400,
-    days: Annotated[int, typer.Option(help="Days of returns.")] = 252,
-    hold: Annotated[int, typer.Option(help="Stocks to hold.")] = 30,
-    seed: Annotated[int, typer.Option(help="Seed of the market and of the start.")] = 0,
-    lam: Annotated[
-        float | None, typer.Option(help=f"Weight of the sparsity penalty, {DEFAULT_LAM:g} if not given.")
-    ] = None,
+    stocks: Annotated[int, "Stocks in the index."] = 400,
+    days: Annotated[int, "Days of returns."] = 252,
+    hold: Annotated[int, "Stocks to hold."] = 30,
+    seed: Annotated[int, "Seed of the market and of the start."] = 0,
+    lam: Annotated[float | None, f"Weight of the sparsity penalty, {DEFAULT_LAM:g} if not given."] = None,
     manners: options.Manners,
 ) -> None:
     """Track the index of a simulated market with a few of its stocks, and certify the portfolio.

@@ -20,30 +20,18 @@ from counterpoise.sentences import counted, some
 GAPS = ("refuse", "drop-rows", "drop-columns")
 
 
-def one_of(words: Iterable[str], help: str, metavar: str = "NAME") -> Any:
-    """Return an option that takes one of these words, with shell completion."""
-    known = list(words)
-    return typer.Option(metavar=metavar, help=f"{help}: {', '.join(known)}.", autocompletion=lambda: known)
+def taking(metavar: str, help: str, *names: str, words: Sequence[str] = ()) -> Any:
+    """Return an option whose value is called ``metavar`` in --help; shells complete ``words``."""
+    completion = (lambda: list(words)) if words else None
+    return typer.Option(*names, metavar=metavar, help=help, autocompletion=completion)
 
 
-def column(help: str, *names: str) -> Any:
-    """Return an option that takes the name of a column."""
-    return typer.Option(*names, metavar="COL", help=help)
+def one_of(words: Sequence[str], help: str, metavar: str = "NAME") -> Any:
+    """Return an option that takes one of these words."""
+    return taking(metavar, f"{help}: {', '.join(words)}.", words=words)
 
 
-def columns(help: str) -> Any:
-    """Return an option that takes column names, joined by commas or one at a time."""
-    return typer.Option(metavar="COLS", help=f"{help}: a,b; repeatable.")
-
-
-def folder_of(*files: str) -> Any:
-    """Return an option that takes the folder to write files to."""
-    return typer.Option(metavar="DIR", help=f"Folder to write {' and '.join(files)} to.")
-
-
-Seconds = Annotated[
-    float | None, typer.Option(help="Time limit of a fit in seconds; by default a fixed amount of work.")
-]
+Seconds = Annotated[float | None, "Time limit of a fit in seconds; by default a fixed amount of work."]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +40,7 @@ class Manners:
 
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")] = False
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False
+    debug: Annotated[bool, "Show the traceback of an error."] = False
 
     @property
     def silent(self) -> bool:
@@ -77,20 +65,17 @@ class Telling(Manners):
 class Writing(Telling):
     """Options for the output of commands that write files."""
 
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False
+    force: Annotated[bool, "Replace existing files."] = False
 
 
 @dataclasses.dataclass(frozen=True)
 class Marks:
     """Options for the format of a text file."""
 
-    separator: Annotated[
-        str | None,
-        typer.Option(metavar="MARK", help="Character between cells of a text file, or tab; detected by default."),
-    ] = None
-    decimal: Annotated[
-        str | None, typer.Option(metavar="MARK", help="Decimal mark of a text file: . or a comma; detected by default.")
-    ] = None
+    separator: Annotated[str | None, "Character between cells of a text file, or tab; detected by default.", "MARK"] = (
+        None
+    )
+    decimal: Annotated[str | None, "Decimal mark of a text file: . or a comma; detected by default.", "MARK"] = None
 
     def checked(self) -> dict[str, Any]:
         """Check the options and return them as arguments of the table readers."""
@@ -108,10 +93,8 @@ class Marks:
 class Effort:
     """Options for the budget of a search."""
 
-    work: Annotated[
-        int | None, typer.Option(help="Starting points and recombinations of a search; more is slower and better.")
-    ] = None
-    jobs: Annotated[int | None, typer.Option(help="Workers of a search; -1 for one per core.")] = None
+    work: Annotated[int | None, "Starting points and recombinations of a search; more is slower and better."] = None
+    jobs: Annotated[int | None, "Workers of a search; -1 for one per core."] = None
     seconds: Seconds = None
 
     def arguments(self) -> dict[str, Any]:
@@ -119,9 +102,9 @@ class Effort:
         return {"work": self.work, "n_jobs": self.jobs, "max_time": self.seconds}
 
 
-Dates = Annotated[str | None, column("Column of dates, if it is not detected.")]
-Ignore = Annotated[list[str] | None, columns("Columns to leave out")]
-Identity = Annotated[str | None, column("Column with the names of the units.", "--id")]
+Dates = Annotated[str | None, "Column of dates, if it is not detected.", "COL"]
+Ignore = Annotated[list[str] | None, "Columns to leave out: a,b; repeatable.", "COLS"]
+Identity = Annotated[str | None, taking("COL", "Column with the names of the units.", "--id")]
 Gaps = Annotated[str, one_of(GAPS, "What to do about empty cells", "RULE")]
 
 

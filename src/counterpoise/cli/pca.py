@@ -42,38 +42,26 @@ OPTIONS = {
 def pca(
     *,
     context: typer.Context,
-    table: Annotated[
-        Path,
-        typer.Argument(help="One row per sample, one column per feature: .csv, .parquet or .xlsx.", show_default=False),
-    ],
-    components: Annotated[int, typer.Option(help="Number of components.")] = 5,
+    table: Annotated[Path, "One row per sample, one column per feature: .csv, .parquet or .xlsx."],
+    components: Annotated[int, "Number of components."] = 5,
     nonzero: Annotated[
-        list[int] | None, typer.Option(help="Maximum number of non-zero loadings; repeat for one per component. [10]")
+        list[int] | None, "Maximum number of non-zero loadings; repeat for one per component. [10]"
     ] = None,
-    signed: Annotated[bool, typer.Option("--signed", help="Allow negative loadings.")] = False,
-    standardise: Annotated[
-        bool, typer.Option("--standardise", help="Divide every column by its standard deviation.")
-    ] = False,
-    covariance: Annotated[
-        bool, typer.Option("--covariance", help="The table holds covariances or correlations; one triangle is enough.")
-    ] = False,
-    rows: Annotated[str | None, options.column("Column with the names of the rows.")] = None,
+    signed: Annotated[bool, "Allow negative loadings."] = False,
+    standardise: Annotated[bool, "Divide every column by its standard deviation."] = False,
+    covariance: Annotated[bool, "The table holds covariances or correlations; one triangle is enough."] = False,
+    rows: Annotated[str | None, "Column with the names of the rows.", "COL"] = None,
     ignore: options.Ignore = None,
     missing: options.Gaps = "refuse",
     marks: options.Marks,
-    deflation: Annotated[
-        str, typer.Option(metavar="NAME", help="Deflation: schur, hotelling, projection, orthogonal.")
-    ] = "schur",
-    backfit: Annotated[
-        int | None, typer.Option(help="Maximum number of rounds that improve components jointly.")
-    ] = None,
+    deflation: Annotated[str, "Deflation: schur, hotelling, projection, orthogonal.", "NAME"] = "schur",
+    backfit: Annotated[int | None, "Maximum number of rounds that improve components jointly."] = None,
     method: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Method for each component: search, swap, bcd-g; exact for few features."),
+        str, "Method for each component: search, swap, bcd-g; exact for few features.", "NAME"
     ] = "search",
     effort: options.Effort,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same components.")] = 0,
-    output: Annotated[Path, options.folder_of(*FILES)] = Path("counterpoise-pca"),
+    seed: Annotated[int, "The same seed gives the same components."] = 0,
+    output: Annotated[Path, f"Folder to write {' and '.join(FILES)} to.", "DIR"] = Path("counterpoise-pca"),
     manners: options.Writing,
 ) -> None:
     """Find principal components with few non-zero loadings, non-negative or signed.

@@ -15,7 +15,7 @@ import typer
 import counterpoise as cp
 from counterpoise.checks import Vector, choice, is_sparse, number, whole_number
 from counterpoise.cli.base import in_options
-from counterpoise.cli.options import Dates, Ignore, column, names_in
+from counterpoise.cli.options import Dates, Ignore, names_in, taking
 from counterpoise.sentences import suggest
 from counterpoise.tables.arrays import TABLES, read_arrays
 from counterpoise.tables.prices import look_like_prices
@@ -29,33 +29,21 @@ OPTIONS = {
     "it must be a finite number": "it must be a finite number; --ignore COL leaves a column out",
 }
 
-File = Annotated[
-    Path, typer.Argument(help="Data: .npz (A, y), .npy (A), .csv, .tsv, .parquet or .xlsx.", show_default=False)
-]
-Kind = Annotated[
-    str,
-    typer.Option(
-        "--problem",
-        metavar="|".join(PROBLEMS),
-        help="Which of the paper's problems.",
-        autocompletion=lambda: list(PROBLEMS),
-    ),
-]
+File = Annotated[Path, "Data: .npz (A, y), .npy (A), .csv, .tsv, .parquet or .xlsx."]
+Kind = Annotated[str, taking("|".join(PROBLEMS), "Which of the paper's problems.", "--problem", words=PROBLEMS)]
 
 
 @dataclasses.dataclass(frozen=True)
 class Instance:
     """Options that define the problem, given the data."""
 
-    target: Annotated[str | None, column("Column of the table that is y; the others are A.")] = None
+    target: Annotated[str | None, "Column of the table that is y; the others are A.", "COL"] = None
     sparsity: Annotated[
         int | None, typer.Option("--sparsity", "-s", help="s: coordinates free of the penalty (sit, nnspca).")
     ] = None
     total: Annotated[float | None, typer.Option("--total", "-c", help="c: the sum of x (dcpb1, dcpb2).")] = None
-    lam: Annotated[
-        float | None, typer.Option(help="λ; by default just above the threshold beyond which x is sparse or binary.")
-    ] = None
-    scale: Annotated[float, typer.Option(help="Multiply A and y by this factor.")] = 1.0
+    lam: Annotated[float | None, "λ; by default just above the threshold beyond which x is sparse or binary."] = None
+    scale: Annotated[float, "Multiply A and y by this factor."] = 1.0
     dates: Dates = None
     ignore: Ignore = None
 

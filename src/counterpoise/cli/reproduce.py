@@ -42,24 +42,15 @@ PAUSE = 30.0
 @base.command(app.command())
 def reproduce(
     *,
-    target: Annotated[
-        str,
-        typer.Argument(
-            help=f"One of {', '.join(plan.TARGETS)}; or all; or a .toml file of your own.", show_default=False
-        ),
-    ],
-    quick: Annotated[bool, typer.Option("--quick", help="Run a small part of it, in under two minutes.")] = False,
-    data: Annotated[Path | None, typer.Option(help="Data folder; COUNTERPOISE_DATA by default.")] = None,
-    output: Annotated[Path, typer.Option(help="Folder of records, tables and figures.")] = Path("counterpoise-results"),
+    target: Annotated[str, f"One of {', '.join(plan.TARGETS)}; or all; or a .toml file of your own."],
+    quick: Annotated[bool, "Run a small part of it, in under two minutes."] = False,
+    data: Annotated[Path | None, "Data folder; COUNTERPOISE_DATA by default."] = None,
+    output: Annotated[Path, "Folder of records, tables and figures."] = Path("counterpoise-results"),
     use: Annotated[list[str] | None, typer.Option("--set", help="Run on this set instead, repeatable.")] = None,
-    jobs: Annotated[
-        int | None, typer.Option(help="Parallel runs, where time is not measured; by default one per core.")
-    ] = None,
-    backend: Annotated[str, typer.Option(help=f"Backend that executes runs: {', '.join(runner.BACKENDS)}.")] = "loky",
-    address: Annotated[str | None, typer.Option(help="Scheduler of a dask or ray cluster that is running.")] = None,
-    tables_only: Annotated[
-        bool, typer.Option("--tables-only", help="Run nothing; write tables from the records.")
-    ] = False,
+    jobs: Annotated[int | None, "Parallel runs, where time is not measured; by default one per core."] = None,
+    backend: Annotated[str, f"Backend that executes runs: {', '.join(runner.BACKENDS)}."] = "loky",
+    address: Annotated[str | None, "Scheduler of a dask or ray cluster that is running."] = None,
+    tables_only: Annotated[bool, "Run nothing; write tables from the records."] = False,
     manners: options.Telling,
 ) -> None:
     """Rerun a table or figure of the paper and compare it with the printed values.

@@ -60,28 +60,20 @@ def solve(
     instance: Instance,
     marks: options.Marks,
     method: Annotated[
-        list[str] | None,
-        typer.Option(help=f"Any of {', '.join(METHOD_NAMES)}, repeatable; first+second is a hybrid. By default bcd-g."),
+        list[str] | None, f"Any of {', '.join(METHOD_NAMES)}, repeatable; first+second is a hybrid. By default bcd-g."
     ] = None,
-    working_set: Annotated[str | None, typer.Option(help="Rule that selects pairs, for methods that have one.")] = None,
+    working_set: Annotated[str | None, "Rule that selects pairs, for methods that have one."] = None,
     k: Annotated[int | None, typer.Option("--k", help=f"Block size of {BLOCK_METHOD}; 10 by default.")] = None,
     start: Annotated[
-        Path | None,
-        typer.Option(help="Start from this x, as --save or track writes it: .npz, .npy, .csv (name, weight) or .txt."),
+        Path | None, "Start from this x, as --save or track writes it: .npz, .npy, .csv (name, weight) or .txt."
     ] = None,
-    start_name: Annotated[
-        str | None, typer.Option(help="Which array or column of --start, if it holds several.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the start and of the methods.")] = 0,
-    max_time: Annotated[
-        float | None, typer.Option(help="Seconds for each method; the stages of a hybrid share them.")
-    ] = None,
-    max_iter: Annotated[
-        int | None, typer.Option(help="Iterations of each method; the stages of a hybrid share them.")
-    ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw objective against time: .png, .svg or .pdf.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Save x of each method: .npz, or .csv by name.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the files of --plot and --save.")] = False,
+    start_name: Annotated[str | None, "Which array or column of --start, if it holds several."] = None,
+    seed: Annotated[int, "Seed of the start and of the methods."] = 0,
+    max_time: Annotated[float | None, "Seconds for each method; the stages of a hybrid share them."] = None,
+    max_iter: Annotated[int | None, "Iterations of each method; the stages of a hybrid share them."] = None,
+    plot: Annotated[Path | None, "Draw objective against time: .png, .svg or .pdf."] = None,
+    save: Annotated[Path | None, "Save x of each method: .npz, or .csv by name."] = None,
+    force: Annotated[bool, "Overwrite the files of --plot and --save."] = False,
     manners: options.Manners,
 ) -> None:
     """Solve a problem whose data is in a file, with one or more methods from the same start.

@@ -43,41 +43,31 @@ OPTIONS = {
 def split(
     *,
     context: typer.Context,
-    table: Annotated[
-        Path,
-        typer.Argument(help="One row per unit, one column per covariate: .csv, .parquet or .xlsx.", show_default=False),
-    ],
+    table: Annotated[Path, "One row per unit, one column per covariate: .csv, .parquet or .xlsx."],
     treated: Annotated[
         list[str],
         typer.Option(
             help="Size of group 1, or a fraction such as 0.5; all others are group 0. Repeat for more groups."
         ),
     ],
-    names: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Names of groups 0, 1, …, such as control,treated.")
-    ] = None,
-    strata: Annotated[str | None, options.column("Split each value of this column separately.")] = None,
-    weights: Annotated[
-        list[str] | None, typer.Option(metavar="COL=W", help="Weight of a covariate, repeatable; 1 by default.")
-    ] = None,
-    categorical: Annotated[list[str] | None, options.columns("Columns of numbers that are categories")] = None,
-    dates: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COL=UNIT", help=f"Balance dates by {', '.join(DATE_UNITS)}; repeatable."),
-    ] = None,
-    moments: Annotated[int, typer.Option(help="2 balances spreads as well as means.")] = 1,
-    together: Annotated[str | None, options.column("Units with the same value stay in one group.")] = None,
-    apart: Annotated[str | None, options.column("No two units with the same value are in one group.")] = None,
+    names: Annotated[str | None, "Names of groups 0, 1, …, such as control,treated.", "A,B"] = None,
+    strata: Annotated[str | None, "Split each value of this column separately.", "COL"] = None,
+    weights: Annotated[list[str] | None, "Weight of a covariate, repeatable; 1 by default.", "COL=W"] = None,
+    categorical: Annotated[list[str] | None, "Columns of numbers that are categories: a,b; repeatable.", "COLS"] = None,
+    dates: Annotated[list[str] | None, f"Balance dates by {', '.join(DATE_UNITS)}; repeatable.", "COL=UNIT"] = None,
+    moments: Annotated[int, "2 balances spreads as well as means."] = 1,
+    together: Annotated[str | None, "Units with the same value stay in one group.", "COL"] = None,
+    apart: Annotated[str | None, "No two units with the same value are in one group.", "COL"] = None,
     missing: options.Gaps = "refuse",
     identity: options.Identity = None,
     ignore: options.Ignore = None,
     marks: options.Marks,
-    draws: Annotated[int, typer.Option(help="Near-optimal splits to draw from; 100 or more allow an exact test.")] = 1,
+    draws: Annotated[int, "Near-optimal splits to draw from; 100 or more allow an exact test."] = 1,
     seconds: options.Seconds = None,
     seed: Annotated[
-        int | None, typer.Option(help="The same seed gives the same split; drawn at random, and recorded, by default.")
+        int | None, "The same seed gives the same split; drawn at random, and recorded, by default."
     ] = None,
-    output: Annotated[Path, options.folder_of(LABELS, REPORT)] = Path("counterpoise-split"),
+    output: Annotated[Path, f"Folder to write {LABELS} and {REPORT} to.", "DIR"] = Path("counterpoise-split"),
     manners: options.Writing,
 ) -> None:
     """Divide units into groups with similar covariates.

@@ -25,22 +25,14 @@ from counterpoise.tables.read import Sheet, read_sheet
 def test(
     *,
     context: typer.Context,
-    draws: Annotated[
-        Path, typer.Argument(help="The draws.csv that counterpoise split --draws wrote.", show_default=False)
-    ],
-    outcomes: Annotated[
-        Path, typer.Argument(help="One row per unit, with its outcome: .csv, .parquet or .xlsx.", show_default=False)
-    ],
-    outcome: Annotated[list[str], typer.Option(metavar="COL", help="The column of the outcome, repeatable.")],
+    draws: Annotated[Path, "The draws.csv that counterpoise split --draws wrote."],
+    outcomes: Annotated[Path, "One row per unit, with its outcome: .csv, .parquet or .xlsx."],
+    outcome: Annotated[list[str], options.taking("COL", "The column of the outcome, repeatable.")],
     identity: options.Identity = None,
     alternative: Annotated[str, options.one_of(ALTERNATIVES, "Alternative hypothesis")] = "two-sided",
-    confidence: Annotated[
-        float, typer.Option(help="Confidence level of the interval; power is at level 1 − confidence.")
-    ] = 0.95,
-    effect: Annotated[float | None, typer.Option(help="Print the power to detect an effect of this size.")] = None,
-    baseline: Annotated[
-        bool, typer.Option("--baseline", help="Outcomes are from before the experiment: power only, no test.")
-    ] = False,
+    confidence: Annotated[float, "Confidence level of the interval; power is at level 1 − confidence."] = 0.95,
+    effect: Annotated[float | None, "Print the power to detect an effect of this size."] = None,
+    baseline: Annotated[bool, "Outcomes are from before the experiment: power only, no test."] = False,
     missing: Annotated[str, options.one_of(MISSING, "What to do about empty cells", "RULE")] = "refuse",
     marks: options.Marks,
     manners: options.Telling,

@@ -46,66 +46,39 @@ OPTIONS = {
 def track(
     *,
     context: typer.Context,
-    prices: Annotated[
-        Path,
-        typer.Argument(
-            help="Prices or returns: .csv, .parquet or .xlsx; wide, or date, ticker, price.", show_default=False
-        ),
-    ],
-    index: Annotated[str, typer.Option(metavar="COL|FILE", help="The index: a column of the prices, or a file.")],
-    returns: Annotated[
-        bool, typer.Option("--returns", help="The table holds returns as fractions; detected if many are negative.")
-    ] = False,
-    assets: Annotated[int, typer.Option(help="Maximum number of names to hold.")] = 30,
-    max_weight: Annotated[
-        str, typer.Option(metavar="W|FILE", help="Largest weight of a name, or a table of name, weight.")
-    ] = "1",
-    min_weight: Annotated[
-        str, typer.Option(metavar="W|FILE", help="Least weight of a name that is held, or a table of name, weight.")
-    ] = "0",
-    groups: Annotated[Path | None, typer.Option(help="Table of name, group.")] = None,
-    group_limits: Annotated[Path | None, typer.Option(help="Table of group, low, high: limits of its weight.")] = None,
-    previous: Annotated[Path | None, typer.Option(help="Table of name, weight: what is held now.")] = None,
-    index_weights: Annotated[
-        Path | None, typer.Option(help="Table of name, weight of the index, to compare with.")
-    ] = None,
-    cost: Annotated[float, typer.Option(help="Cost per unit bought or sold; 0.001 is ten basis points.")] = 0.0,
-    include: Annotated[
-        list[str] | None, typer.Option(metavar="NAMES", help="Names that must be held: AAPL,MSFT; repeatable.")
-    ] = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option(metavar="NAMES", help="Names that must not be held; repeatable.")
-    ] = None,
+    prices: Annotated[Path, "Prices or returns: .csv, .parquet or .xlsx; wide, or date, ticker, price."],
+    index: Annotated[str, options.taking("COL|FILE", "The index: a column of the prices, or a file.")],
+    returns: Annotated[bool, "The table holds returns as fractions; detected if many are negative."] = False,
+    assets: Annotated[int, "Maximum number of names to hold."] = 30,
+    max_weight: Annotated[str, "Largest weight of a name, or a table of name, weight.", "W|FILE"] = "1",
+    min_weight: Annotated[str, "Least weight of a name that is held, or a table of name, weight.", "W|FILE"] = "0",
+    groups: Annotated[Path | None, "Table of name, group."] = None,
+    group_limits: Annotated[Path | None, "Table of group, low, high: limits of its weight."] = None,
+    previous: Annotated[Path | None, "Table of name, weight: what is held now."] = None,
+    index_weights: Annotated[Path | None, "Table of name, weight of the index, to compare with."] = None,
+    cost: Annotated[float, "Cost per unit bought or sold; 0.001 is ten basis points."] = 0.0,
+    include: Annotated[list[str] | None, "Names that must be held: AAPL,MSFT; repeatable.", "NAMES"] = None,
+    exclude: Annotated[list[str] | None, "Names that must not be held; repeatable.", "NAMES"] = None,
     measure: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            help="What to minimise: ete (squared error), dr (squared shortfall), hete, hdr (linear beyond --huber).",
-            autocompletion=lambda: ["ete", "dr", "hete", "hdr"],
+        options.taking(
+            "NAME",
+            "What to minimise: ete (squared error), dr (squared shortfall), hete, hdr (linear beyond --huber).",
+            words=("ete", "dr", "hete", "hdr"),
         ),
     ] = "ete",
-    huber: Annotated[
-        float | None, typer.Option(help="Difference beyond which hete and hdr are linear, such as 0.0025.")
-    ] = None,
-    train_until: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Fit on the days up to this one, hold on those after.")
-    ] = None,
-    backtest: Annotated[
-        str | None, typer.Option(metavar="WINDOW/STEP", help="Refit on WINDOW rows every STEP rows: 252/63.")
-    ] = None,
-    expanding: Annotated[
-        bool, typer.Option("--expanding", help="Fit each window of --backtest on all rows before it.")
-    ] = False,
+    huber: Annotated[float | None, "Difference beyond which hete and hdr are linear, such as 0.0025."] = None,
+    train_until: Annotated[str | None, "Fit on the days up to this one, hold on those after.", "DATE"] = None,
+    backtest: Annotated[str | None, "Refit on WINDOW rows every STEP rows: 252/63.", "WINDOW/STEP"] = None,
+    expanding: Annotated[bool, "Fit each window of --backtest on all rows before it."] = False,
     missing: Annotated[str, options.one_of(MISSING, "What to do about missing prices", "RULE")] = "refuse",
     dates: options.Dates = None,
     ignore: options.Ignore = None,
     marks: options.Marks,
-    method: Annotated[
-        str, typer.Option(metavar="NAME", help="Method: search; swap or bcd-g are faster but not as good.")
-    ] = "search",
+    method: Annotated[str, "Method: search; swap or bcd-g are faster but not as good.", "NAME"] = "search",
     effort: options.Effort,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same weights.")] = 0,
-    output: Annotated[Path, options.folder_of(*FILES)] = Path("counterpoise-track"),
+    seed: Annotated[int, "The same seed gives the same weights."] = 0,
+    output: Annotated[Path, f"Folder to write {' and '.join(FILES)} to.", "DIR"] = Path("counterpoise-track"),
     manners: options.Writing,
 ) -> None:
     """Follow an index with few names, from a file of prices or returns.
