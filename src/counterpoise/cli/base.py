@@ -94,15 +94,18 @@ def main(
         typer.echo(context.get_help())
 
 
+# Set on errors that are failures, whatever their type.
+FAILURE = "is_failure"
+
+
 @contextlib.contextmanager
-def quit_with(code: int, *errors: type[Exception], debug: bool = False) -> Iterator[None]:
-    """Print errors of these types and exit with this code; with ``debug`` they propagate."""
-    handled = () if debug else errors
+def failing(*errors: type[Exception]) -> Iterator[None]:
+    """Treat errors of these types as failures, not as bad input."""
     try:
         yield
-    except handled as error:
-        typer.echo(sentence_of(error) if isinstance(error, OSError | MemoryError) else str(error), err=True)
-        raise typer.Exit(code) from None
+    except errors as error:
+        setattr(error, FAILURE, True)
+        raise
 
 
 def sentence_of(error: BaseException) -> str:
@@ -118,7 +121,7 @@ def sentence_of(error: BaseException) -> str:
     if isinstance(error, ImportError):
         raw = said.startswith("No module named") and error.name
         return str(lacking("This needs", error.name.partition(".")[0])) if raw and error.name else said
-    if isinstance(error, ValueError | TypeError):
+    if isinstance(error, ValueError | TypeError) or hasattr(error, FAILURE):
         return said
     said = " ".join(f"{type(error).__name__}: {error}".split())
     return f"This is a bug in counterpoise, not in the input: {said}; --debug shows the traceback."
@@ -142,7 +145,7 @@ def answer(debug: bool) -> Iterator[None]:
         code = INTERRUPTED if _pressed or isinstance(error, KeyboardInterrupt) else _exit_code(error)
         if not isinstance(error, typer.Exit):
             typer.echo("Stopped before the end." if code == INTERRUPTED else sentence_of(error), err=True)
-        if isinstance(error, OSError) and error.filename is None:
+        if isinstance(error, OSError) and error.filename is None and not hasattr(error, FAILURE):
             _give_up_stdout()
         raise typer.Exit(code) from None
 
@@ -151,8 +154,10 @@ def _exit_code(error: BaseException) -> int:
     """Return 2 for bad input and 1 for a failure; operating system errors have an error number."""
     if isinstance(error, typer.Exit):
         return int(error.exit_code)
+    if hasattr(error, FAILURE) or isinstance(error, CannotWriteError):
+        return 1
     if isinstance(error, OSError):
-        return 2 if error.errno is None and not isinstance(error, CannotWriteError) else 1
+        return 2 if error.errno is None else 1
     return 2 if isinstance(error, ValueError | TypeError | ImportError) else 1
 
 
@@ -207,6 +212,12 @@ def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
             given = typer.Argument(help=said[0], show_default=False)
         hint = Annotated[kind, given]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def option_names(same: str, **others: str) -> dict[str, str]:
+    """Return the options of parameters, for :func:`in_options`; those in the text ``same`` have the same name."""
+    names = {name: f"--{name.replace('_', '-')}" for name in same.split()}
+    return {**names, "max_time": "--seconds", "n_jobs": "--jobs", **others}
 
 
 @contextlib.contextmanager
@@ -308,6 +319,7 @@ def warn(sentences: Iterable[str]) -> None:
         typer.echo(f"Warning: {sentence}", err=True)
 
 
-def tell(console: Console, sentence: str) -> None:
-    """Print a sentence, word-wrapped on a terminal and on one line otherwise."""
-    console.print(Text(sentence), soft_wrap=not console.is_terminal)
+def tell(console: Console, *sentences: str) -> None:
+    """Print sentences, each word-wrapped on a terminal and on one line otherwise."""
+    for sentence in sentences:
+        console.print(Text(sentence), soft_wrap=not console.is_terminal)

@@ -15,7 +15,7 @@ import counterpoise as cp
 from counterpoise.checks import Vector, choice
 from counterpoise.cli import base, options, results
 from counterpoise.cli.base import app, status_line
-from counterpoise.cli.problem import File, Instance, Kind, as_point, build, check_options
+from counterpoise.cli.problem import File, Instance, Kind, as_point, build, check_problem
 from counterpoise.sentences import by_more_than, counted
 from counterpoise.tables.arrays import read_point
 
@@ -44,14 +44,12 @@ def certify(
     Example: counterpoise certify data.npz --problem sit -s 30 --point x.npz --level swap
     """
     options.check_files(file, point=point)
-    written = marks.checked()
     choice(level, "--level", LEVELS, quoted=False)
-    fixed = {"working_set": None, "k": None, "seed": 0, "max_time": None, "max_iter": None}
-    check_options(problem, instance, ["bcd-g"], fixed)
+    check_problem(problem, instance)
     given_point = read_point(point, name, "--point", "--name")
     with base.kept_warnings() as warned, status_line(manners.silent) as say:
         say(f"Reading {file.name}")
-        read = build(file, problem, instance, written)
+        read = build(file, problem, instance, marks)
         built, x = read.problem, as_point(given_point, point, read, file)
         if project:
             x = built.project(x)
@@ -129,9 +127,7 @@ def _print(
     console: Console, problem: cp.Problem, x: Vector, certificate: cp.Certificate, claims: list[str], verbose: bool
 ) -> None:
     size = f"{problem.name}: {problem.n:,} coordinates, {np.count_nonzero(x):,} of them not 0, λ = {problem.g.lam:g}."
-    base.tell(console, size)
-    for sentence in claims:
-        base.tell(console, sentence)
+    base.tell(console, size, *claims)
     if verbose:
         table = Table.grid(padding=(0, 2))
         for name, value in dataclasses.asdict(certificate).items():

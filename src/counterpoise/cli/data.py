@@ -12,7 +12,7 @@ from rich.table import Table
 import counterpoise as cp
 from counterpoise.checks import whole_number
 from counterpoise.cli import options
-from counterpoise.cli.base import OneSentence, app, command, kept_warnings, quit_with, tell
+from counterpoise.cli.base import OneSentence, app, command, failing, kept_warnings, tell
 from counterpoise.cli.portfolio import read_data
 from counterpoise.cli.results import print_json
 from counterpoise.experiments import sets
@@ -109,15 +109,16 @@ def prepare(
         written = [sets.prepare(name, place, target, seed) for name in names]
     except LookupError as error:
         raise ValueError(str(error)) from error
-    _say_written(written, {}, manners.as_json, manners.quiet)
+    _say_written(manners, written)
 
 
-def _say_written(written: list[Path], more: dict[str, Any], as_json: bool, quiet: bool) -> None:
-    if as_json:
-        print_json({"counterpoise": cp.__version__, **more, "files": [str(file) for file in written]})
-    elif not quiet:
-        for file in written:
-            typer.echo(f"Wrote {file}.")
+def _say_written(manners: options.Manners, files: list[Path], holding: str = "", **more: Any) -> None:
+    """Say which files were written, after notes, if there are any in ``more``, which --json prints."""
+    if manners.as_json:
+        print_json({"counterpoise": cp.__version__, **more, "files": [str(file) for file in files]})
+    elif not manners.quiet:
+        for sentence in (*more.get("notes", ()), *(f"Wrote {file}{holding}." for file in files)):
+            typer.echo(sentence)
 
 
 @command(data_app.command())
@@ -149,16 +150,12 @@ def add(
     if file.exists() and not force:
         raise ValueError(f"{file} exists; give another --name or --force.")
     with kept_warnings() as warned:
-        made = read_data(prices, index, dates, missing, returns, ignore, marks.checked())
+        made = read_data(prices, index, dates, missing, returns, ignore, marks)
     days = [day_label(day) for day in made.returns.index]
     sets.add_prices(name, days, list(made.returns), made.returns.to_numpy(), made.index.to_numpy(), target)
     (m, n), notes = made.returns.shape, [*warned, *made.notes]
-    if manners.as_json:
-        _say_written([file], {"set": name, "m": m, "n": n, "notes": notes}, manners.as_json, manners.quiet)
-    elif not manners.quiet:
-        for sentence in notes:
-            typer.echo(sentence)
-        typer.echo(f"Wrote {file}: {counted(m, 'return')} of {counted(n, 'stock')} and of {index}.")
+    holding = f": {counted(m, 'return')} of {counted(n, 'stock')} and of {index}"
+    _say_written(manners, [file], holding, set=name, m=m, n=n, notes=notes)
 
 
 @command(data_app.command())
@@ -177,9 +174,9 @@ def fetch(
         raise ValueError(f"NAME is {name!r}; it must be one of {', '.join(sets.FETCHERS)}.")
     target = _target(into, sets.data_folder(folder))
     # A network error is a failure, not bad input.
-    with quit_with(1, OSError, debug=manners.debug):
+    with failing(OSError):
         written = sets.fetch(name, target)
-    _say_written([written], {}, manners.as_json, manners.quiet)
+    _say_written(manners, [written])
 
 
 def _target(into: Path | None, folder: Path | None) -> Path:

@@ -77,7 +77,7 @@ class Marks:
     )
     decimal: Annotated[str | None, "Decimal mark of a text file: . or a comma; detected by default.", "MARK"] = None
 
-    def checked(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """Check the options and return them as arguments of the table readers."""
         separator = {"tab": "\t", "\\t": "\t"}.get(str(self.separator), self.separator)
         if separator is not None and (len(separator) != 1 or separator in '\r\n"'):

@@ -26,16 +26,7 @@ if TYPE_CHECKING:
 # A note mentions a column with more than this share of the variance.
 DOMINANT = 0.9
 FILES = ("loadings.csv", "report.html")
-OPTIONS = {
-    "n_components": "--components",
-    "n_nonzero": "--nonzero",
-    "max_time": "--seconds",
-    "deflation": "--deflation",
-    "backfit": "--backfit",
-    "method": "--method",
-    "work": "--work",
-    "n_jobs": "--jobs",
-}
+OPTIONS = base.option_names("deflation backfit method work", n_components="--components", n_nonzero="--nonzero")
 
 
 @base.command(app.command())
@@ -69,7 +60,6 @@ def pca(
     Example: counterpoise pca cells.csv --components 5 --nonzero 10 --standardise --signed
     """
     options.check_files(table)
-    written = marks.checked()
     whole_number(components, "--components", 1)
     sizes = [whole_number(size, "--nonzero", 1) for size in nonzero or []]
     whole_number(seed, "--seed", 0)
@@ -78,7 +68,7 @@ def pca(
     options.check_folder(output, FILES, manners.force, may_ask=not manners.silent)
     with base.kept_warnings() as warned, status_line(manners.silent) as say:
         say(f"Reading {table.name}")
-        data = _read(table, rows, ignore or [], missing, covariance, standardise, written)
+        data = _read(table, rows, ignore or [], missing, covariance, standardise, marks)
         n = data.X.shape[1]
         if sizes and max(sizes) > n:
             raise ValueError(f"--nonzero is {max(sizes)}, but there are {n} features; it must be at most {n}.")
@@ -115,11 +105,8 @@ def pca(
     files = {"loadings.csv": _csv(fitted, data), "report.html": report.html()}
     summary = _summary(fitted, data, notes)
     show = functools.partial(_print, fitted=fitted, data=data, verbose=manners.verbose)
-    if not manners.as_json:
-        base.warn(warned)
-    results.publish(context, output, files, summary, show, manners)
-    if any(result.status is cp.Status.INTERRUPTED for result in fitted.results_):
-        raise typer.Exit(base.INTERRUPTED)
+    cut = any(result.status is cp.Status.INTERRUPTED for result in fitted.results_)
+    results.publish(context, output, files, summary, show, manners, warned, cut=cut)
 
 
 def _hear(say: Line, components: int, progress: RunProgress, share: float | None) -> None:
@@ -145,9 +132,9 @@ def _read(
     missing: str,
     covariance: bool,
     standardise: bool,
-    marks: dict[str, str | None],
+    marks: options.Marks,
 ) -> _Data:
-    sheet = read_sheet(path, may_lack_names=True, **marks)
+    sheet = read_sheet(path, may_lack_names=True, **marks.arguments())
     ignore = options.names_in(ignore, sheet.names)
     for name in ignore:
         sheet.require(name, "--ignore")
@@ -262,8 +249,7 @@ def _summary(fitted: Any, data: _Data, notes: list[str]) -> dict[str, Any]:
 
 
 def _print(console: Console, fitted: Any, data: _Data, verbose: bool) -> None:
-    for note in data.notes:
-        base.tell(console, note)
+    base.tell(console, *data.notes)
     listing, last, rows = loadings_table(fitted, data.features), 0, []
     for component, feature, loading in listing.rows:
         share = f"{component} ({percent(fitted.explained_variance_ratio_[component - 1], 1)})"
@@ -272,9 +258,7 @@ def _print(console: Console, fitted: Any, data: _Data, verbose: bool) -> None:
     results.print_table(console, "Loadings", listing, rows, "loadings.csv")
     total = percent(float(np.sum(fitted.explained_variance_ratio_)), 1)
     base.tell(console, f"Together they explain {total} of the variance.")
-    for sentence in component_claims(fitted):
-        if verbose or not sentence.startswith("Not proved"):
-            base.tell(console, sentence)
+    claims = component_claims(fitted)
     if verbose:
-        for k, result in enumerate(fitted.results_, 1):
-            base.tell(console, f"Component {k}: {ending(result)}")
+        claims += [f"Component {k}: {ending(result)}" for k, result in enumerate(fitted.results_, 1)]
+    base.tell(console, *(claim for claim in claims if verbose or not claim.startswith("Not proved")))

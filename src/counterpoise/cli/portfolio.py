@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from counterpoise.checks import number
 from counterpoise.cli import base
-from counterpoise.cli.options import names_in
+from counterpoise.cli.options import Marks, names_in
 from counterpoise.sentences import counted, percent, some
 from counterpoise.tables import portfolios as tables
 from counterpoise.tables.prices import look_like_returns, to_returns
@@ -31,11 +31,12 @@ def read_data(
     missing: str,
     returns: bool,
     ignore: list[str] | None,
-    marks: dict[str, str | None],
+    marks: Marks,
 ) -> Data:
     """Read prices or returns, and the index."""
-    table = tables.read_prices(path, dates, names_in(ignore, ()), **marks)
-    of_index, said = tables.read_index(index, table, path, **marks)
+    written = marks.arguments()
+    table = tables.read_prices(path, dates, names_in(ignore, ()), **written)
+    of_index, said = tables.read_index(index, table, path, **written)
     notes = [*table.notes, *said]
     if not returns and look_like_returns(table.frame.to_numpy()):
         returns = True

@@ -15,12 +15,11 @@ import typer
 import counterpoise as cp
 from counterpoise.checks import Vector, choice, is_sparse, number, whole_number
 from counterpoise.cli.base import in_options
-from counterpoise.cli.options import Dates, Ignore, names_in, taking
+from counterpoise.cli.options import Dates, Ignore, Marks, names_in, taking
 from counterpoise.sentences import suggest
 from counterpoise.tables.arrays import TABLES, read_arrays
 from counterpoise.tables.prices import look_like_prices
 
-BLOCK_METHOD = "bcd-l"
 PROBLEMS = ("sit", "nnspca", "dcpb1", "dcpb2")
 # Words in the library's messages, and the options they correspond to.
 OPTIONS = {
@@ -62,18 +61,37 @@ class Built(NamedTuple):
     names: list[str] | None
 
 
+def check_problem(problem: str, instance: Instance) -> None:
+    """Check the options that do not depend on the data."""
+    given = instance.given
+    choice(problem, "--problem", PROBLEMS, quoted=False)
+    for letter, option, meaning in (
+        ("s", "--sparsity", "the number of coordinates free of the penalty"),
+        ("c", "--total", "the sum of x"),
+    ):
+        if letter in needs(problem) and given[letter] is None:
+            raise ValueError(f"{problem} needs {option}, {meaning}.")
+        if letter not in needs(problem) and given[letter] is not None:
+            others = " and ".join(name for name in PROBLEMS if letter in needs(name))
+            raise ValueError(f"{problem} has no {option}; it is an option of {others}.")
+    if given["lam"] is not None:
+        number(given["lam"], "--lam", 0.0)
+    if number(instance.scale, "--scale") == 0.0:
+        raise ValueError("--scale is 0; it must be non-zero.")
+
+
 def needs(problem: str) -> list[str]:
     """Return the names of the parameters that define a problem."""
     return list(inspect.signature(_kind(problem)).parameters)
 
 
-def build(file: Path, problem: str, instance: Instance, marks: dict[str, Any]) -> Built:
-    """Read the data and build the problem; ``marks`` are the separator and decimal mark of a text file."""
+def build(file: Path, problem: str, instance: Instance, marks: Marks) -> Built:
+    """Read the data and build the problem."""
     from counterpoise.certificates import exactness_threshold
 
     given, ignore = instance.given, names_in(instance.ignore, ())
     with in_options(OPTIONS):
-        arrays = read_arrays(file, instance.target, instance.dates, ignore, **marks)
+        arrays = read_arrays(file, instance.target, instance.dates, ignore, **marks.arguments())
     left_out, names = arrays.pop("left_out", []), arrays.pop("names", None)
     are = "is" if len(left_out) == 1 else "are"
     notes = [f"Left out {', '.join(left_out)} of {file}, which {are} not data."] if left_out else []
@@ -140,53 +158,3 @@ def as_point(found: Vector | dict[str, float], path: Path, built: Built, file: P
             f"{path} holds {len(found)} numbers, but {file} has {n} columns of data; give one number per column."
         )
     return found
-
-
-# Checks of method options.
-
-
-def check_options(problem: str, instance: Instance, methods: list[str], options: dict[str, Any]) -> None:
-    """Check the options that do not depend on the data."""
-    given = instance.given
-    choice(problem, "--problem", PROBLEMS, quoted=False)
-    for letter, option, meaning in (
-        ("s", "--sparsity", "the number of coordinates free of the penalty"),
-        ("c", "--total", "the sum of x"),
-    ):
-        if letter in needs(problem) and given[letter] is None:
-            raise ValueError(f"{problem} needs {option}, {meaning}.")
-        if letter not in needs(problem) and given[letter] is not None:
-            others = " and ".join(name for name in PROBLEMS if letter in needs(name))
-            raise ValueError(f"{problem} has no {option}; it is an option of {others}.")
-    if given["lam"] is not None:
-        number(given["lam"], "--lam", 0.0)
-    if number(instance.scale, "--scale") == 0.0:
-        raise ValueError("--scale is 0; it must be non-zero.")
-    stages = [stages_of(method) for method in methods]
-    whole_number(options["seed"], "--seed", 0)
-    if options["max_time"] is not None:
-        number(options["max_time"], "--max-time", 0.0)
-    if options["max_iter"] is not None:
-        whole_number(options["max_iter"], "--max-iter", max(map(len, stages)))
-    names = dict.fromkeys(name for some in stages for name in some)
-    if options["working_set"] is not None and not any(takes(name, "working_set") for name in names):
-        raise ValueError(f"--working-set is given, but none of the methods has one: {', '.join(names)}.")
-    if options["k"] is not None and BLOCK_METHOD not in names:
-        raise ValueError(f"--k is given, but {BLOCK_METHOD} is not among the methods: {', '.join(names)}.")
-
-
-def stages_of(method: str) -> list[str]:
-    """Return the methods that a hybrid such as pdca+bcd-g combines."""
-    stages, known = method.split("+"), cp.solvers.METHODS
-    for name in stages:
-        if name not in known:
-            raise ValueError(f"--method is {method!r}; it must be one of {', '.join(known)}, or some joined by +.")
-    return stages
-
-
-def takes(name: str, option: str) -> bool:
-    """Return whether a method has an option."""
-    if option == "k" and name != BLOCK_METHOD:
-        return False  # bcd-g has its own k, the size of enumerated blocks, which this command leaves at 2
-    parameters = inspect.signature(cp.solvers.METHODS[name]).parameters
-    return option in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())

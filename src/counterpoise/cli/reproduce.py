@@ -75,10 +75,10 @@ def reproduce(
     failures: list[str] = []
     done: list[_Written] = []
     # The input is valid; disk errors from here on are failures.
-    with Store(output / STORE) as store, base.quit_with(1, OSError, sqlite3.Error, debug=manners.debug):
+    with Store(output / STORE) as store, base.failing(OSError, sqlite3.Error):
         plans = [_Plan(goal, folder, store) for goal in wanted]
-        for sentence in dict.fromkeys(sentence for each in plans for sentence in each.absent.values()):
-            base.tell(console, f"Left out: {sentence}")
+        absent = dict.fromkeys(sentence for each in plans for sentence in each.absent.values())
+        base.tell(console, *(f"Left out: {sentence}" for sentence in absent))
         _say_duration(console, plans, jobs, measured)
         if not plotting.has_matplotlib() and (measured or any(each.target.kind in pages.NOTES for each in plans)):
             base.tell(
@@ -292,8 +292,7 @@ def _published(
 
 def _show(console: Console, chapter: pages.Chapter) -> None:
     """Print the tables that fit; larger ones are only written to files."""
-    for line in chapter.lines:
-        base.tell(console, line)
+    base.tell(console, *chapter.lines)
     for table in chapter.tables:
         if not table.rows:
             base.tell(console, f"{table.caption}.")

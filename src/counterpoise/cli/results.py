@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from rich.text import Text
 
 import counterpoise as cp
 from counterpoise.cli import options
-from counterpoise.cli.base import quit_with, tell
+from counterpoise.cli.base import INTERRUPTED, failing, tell, warn
 from counterpoise.output import write_texts
 
 if TYPE_CHECKING:
@@ -37,10 +37,18 @@ def publish(
     summary: Mapping[str, Any],
     show: Callable[[Console], None],
     manners: options.Manners,
+    warned: Iterable[str] = (),
     glue: str = " and ",
+    cut: bool = False,
 ) -> None:
-    """Write files; print the summary as JSON, or what ``show`` prints and where the files are."""
-    with quit_with(1, OSError):
+    """Write files; print the summary as JSON, or what ``show`` prints and where the files are.
+
+    Warnings are part of the summary, so they are printed only without --json; if Ctrl-C cut the run short, the exit
+    code says so.
+    """
+    if not manners.as_json:
+        warn(warned)
+    with failing(OSError):
         written = write_texts(folder, files)
     if manners.as_json:
         head = {"counterpoise": cp.__version__, "command": command_of(context)}
@@ -49,6 +57,8 @@ def publish(
         console = Console(highlight=False)
         show(console)
         tell(console, f"Wrote {glue.join(path.name for path in written)} to {folder}.")
+    if cut:
+        raise typer.Exit(INTERRUPTED)
 
 
 def print_json(values: Any) -> None:
@@ -80,30 +90,32 @@ def without_nan(values: Any) -> Any:
 def command_of(context: typer.Context) -> str:
     """Return the command line, without options about output."""
     words, after = ["counterpoise", str(context.info_name)], []
-    for parameter in context.command.params:
-        name, value = str(parameter.name), context.params.get(str(parameter.name))
-        source = context.get_parameter_source(name)
-        if name in MANNERS or value is None or source is None or source.name != "COMMANDLINE":
+    for parameter, value, several in _values(context):
+        source = context.get_parameter_source(str(parameter.name))
+        if source is None or source.name != "COMMANDLINE":
             continue
         if parameter.param_type_name == "argument":
             words.append(str(value))
         elif value is True:
             after.append(parameter.opts[0])
         else:
-            several = value if isinstance(value, list | tuple) else [value]
-            after += [part for each in several for part in (parameter.opts[0], str(each))]
+            after += [part for each in several for part in (parameter.opts[0], each)]
     return shlex.join([*words, *after])
 
 
 def settings_of(context: typer.Context) -> dict[str, str]:
     """Return all options that have a value, including defaults, by name."""
     settings = {}
-    for parameter in context.command.params:
-        value = context.params.get(str(parameter.name))
-        if str(parameter.name) in MANNERS or value is None or value is False:
-            continue
+    for parameter, value, several in _values(context):
         option = parameter.param_type_name == "option"
         name = parameter.opts[0].lstrip("-") if option else str(parameter.name)
-        several = value if isinstance(value, list | tuple) else [value]
-        settings[name] = "yes" if value is True else ", ".join(str(each) for each in several)
+        settings[name] = "yes" if value is True else ", ".join(several)
     return {name: text for name, text in settings.items() if text}
+
+
+def _values(context: typer.Context) -> Iterator[tuple[Any, Any, list[str]]]:
+    """Yield the parameters about the result that have a value, the value, and its parts as strings."""
+    for parameter in context.command.params:
+        value = context.params.get(str(parameter.name))
+        if str(parameter.name) not in MANNERS and value is not None and value is not False:
+            yield parameter, value, [str(each) for each in (value if isinstance(value, list | tuple) else [value])]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
+import itertools
 import math
 from collections.abc import Callable
 from pathlib import Path
@@ -17,22 +19,10 @@ from rich.table import Table
 
 import counterpoise as cp
 from counterpoise import plotting
-from counterpoise.checks import Vector, is_sparse, whole_number
+from counterpoise.checks import Vector, is_sparse, number, whole_number
 from counterpoise.cli import base, options, results
 from counterpoise.cli.base import Line, app, status_line
-from counterpoise.cli.problem import (
-    BLOCK_METHOD,
-    File,
-    Instance,
-    Kind,
-    as_point,
-    build,
-    check_options,
-    data_of,
-    make,
-    stages_of,
-    takes,
-)
+from counterpoise.cli.problem import File, Instance, Kind, as_point, build, check_problem, data_of, make
 from counterpoise.figures.page import Column
 from counterpoise.findings import Listing
 from counterpoise.output import csv_text, whole_file, write_text
@@ -42,6 +32,7 @@ from counterpoise.tables.arrays import read_point
 if TYPE_CHECKING:
     from counterpoise.solvers.run import Progress
 
+BLOCK_METHOD = "bcd-l"
 # Coordinates closer than this to 0 or ±1 count as equal to it.
 NEAR = 1e-8
 # Columns of the warm-up problem: enough for the default blocks of every method.
@@ -83,9 +74,9 @@ def solve(
     limits = {"working_set": working_set, "k": k, "seed": seed, "max_time": max_time, "max_iter": max_iter}
     methods = list(dict.fromkeys(method or ["bcd-g"]))
     options.check_files(file, start=start)
-    written = marks.checked()
     with base.kept_warnings() as warned:
-        check_options(problem, instance, methods, limits)
+        check_problem(problem, instance)
+        _check_methods(methods, limits)
         _check_outputs(file, plot, save, force)
         if start_name is not None and start is None:
             raise ValueError("--start-name is given without --start; give the file.")
@@ -93,7 +84,7 @@ def solve(
         x0: Vector | None = None
         with status_line(manners.silent) as say:
             say(f"Reading {file.name}")
-            read = build(file, problem, instance, written)
+            read = build(file, problem, instance, marks)
             built, lam_note, notes, names = read
             if found_start is not None and start is not None:
                 x0, said = _feasible(built, as_point(found_start, start, read, file), start)
@@ -103,7 +94,7 @@ def solve(
             say("Preparing")
             _warm_up(problem, built, methods, limits)
     # A method may refuse the problem, which is bad input; errors of its arithmetic are failures.
-    with base.quit_with(1, np.linalg.LinAlgError, ArithmeticError, debug=manners.debug):
+    with base.failing(np.linalg.LinAlgError, ArithmeticError):
         with base.kept_warnings() as warned_later, status_line(manners.silent) as say:
             outcomes, cut = _run_all(built, methods, limits, say, x0)
     warned += warned_later
@@ -116,7 +107,7 @@ def solve(
         base.warn(warned)
         _print_outcomes(Console(highlight=False), built, outcomes, lam_note, notes, names)
     found = {name: outcome.result for name, outcome in outcomes.items()}
-    with base.quit_with(1, OSError, debug=manners.debug):
+    with base.failing(OSError):
         _write(found, names, plot, save, f"{built.name}: {file.name}", quiet=manners.silent)
     if cut:
         raise typer.Exit(base.INTERRUPTED)
@@ -130,6 +121,37 @@ class Outcome:
     violation: float
     cws_gap: float
     count: int
+
+
+def _check_methods(methods: list[str], options: dict[str, Any]) -> None:
+    """Check the methods and their options."""
+    stages = [_stages_of(method) for method in methods]
+    whole_number(options["seed"], "--seed", 0)
+    if options["max_time"] is not None:
+        number(options["max_time"], "--max-time", 0.0)
+    if options["max_iter"] is not None:
+        whole_number(options["max_iter"], "--max-iter", max(map(len, stages)))
+    names = dict.fromkeys(itertools.chain(*stages))
+    if options["working_set"] is not None and not any(_takes(name, "working_set") for name in names):
+        raise ValueError(f"--working-set is given, but none of the methods has one: {', '.join(names)}.")
+    if options["k"] is not None and BLOCK_METHOD not in names:
+        raise ValueError(f"--k is given, but {BLOCK_METHOD} is not among the methods: {', '.join(names)}.")
+
+
+def _stages_of(method: str) -> list[str]:
+    """Return the methods that a hybrid such as pdca+bcd-g combines."""
+    stages, known = method.split("+"), cp.solvers.METHODS
+    if not all(name in known for name in stages):
+        raise ValueError(f"--method is {method!r}; it must be one of {', '.join(known)}, or some joined by +.")
+    return stages
+
+
+def _takes(name: str, option: str) -> bool:
+    """Return whether a method has an option."""
+    if option == "k" and name != BLOCK_METHOD:
+        return False  # bcd-g has its own k, the size of enumerated blocks, which this command leaves at 2
+    parameters = inspect.signature(cp.solvers.METHODS[name]).parameters
+    return option in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
 def _check_outputs(file: Path, plot: Path | None, save: Path | None, force: bool) -> None:
@@ -160,8 +182,8 @@ def _warm_up(problem: str, built: cp.Problem, methods: list[str], options: dict[
     given = {"A": csc_array(A) if is_sparse(data.A) else A, "y": np.ones(n), "s": 2, "c": float(n % 2), "lam": 9.0}
     small = make(problem, given)
     data_of(small).gram = data.gram
-    for name in dict.fromkeys(name for method in methods for name in stages_of(method)):
-        block = options["k"] and min(options["k"], n)
+    block = options["k"] and min(options["k"], n)
+    for name in dict.fromkeys(itertools.chain(*map(_stages_of, methods))):
         limits = {**options, "k": block, "max_time": 1.0, "max_iter": 100}
         if _run(small, name, small.start(), limits).status is cp.Status.INTERRUPTED:
             raise KeyboardInterrupt
@@ -170,8 +192,7 @@ def _warm_up(problem: str, built: cp.Problem, methods: list[str], options: dict[
 
 def _run(problem: cp.Problem, name: str, x0: Vector, options: dict[str, Any]) -> cp.Result:
     """Run one method with the options that it accepts."""
-    asked = {option: value for option, value in options.items() if value is not None}
-    taken = {option: asked[option] for option in asked if takes(name, option)}
+    taken = {option: value for option, value in options.items() if value is not None and _takes(name, option)}
     return cp.minimize(problem, x0, method=name, **taken)
 
 
@@ -189,42 +210,41 @@ def _run_all(
 ) -> tuple[dict[str, Outcome], bool]:
     """Run the methods from the same start; return the finished outcomes and whether Ctrl-C ended the runs."""
     outcomes: dict[str, Outcome] = {}
-    try:
-        _run_each(problem, methods, options, say, problem.start(options["seed"]) if x0 is None else x0, outcomes)
-    except KeyboardInterrupt:
-        if not outcomes:
-            raise
-        return outcomes, True
-    return outcomes, any(each.result.status is cp.Status.INTERRUPTED for each in outcomes.values())
-
-
-def _run_each(
-    problem: cp.Problem,
-    methods: list[str],
-    options: dict[str, Any],
-    say: Line,
-    x0: Vector,
-    outcomes: dict[str, Outcome],
-) -> None:
+    start = problem.start(options["seed"]) if x0 is None else x0
     known = ""
     for k, method in enumerate(methods, 1):
         doing = method if len(methods) == 1 else f"{method}, {k} of {len(methods)}"
         say(doing, options["max_time"], known)
         # A callback costs a copy of x per epoch, so it is used only if progress is shown.
         heard = {"callback": _listener(say, method, options["max_iter"])} if say.shown else {}
-        result = _run_stages(problem, stages_of(method), x0, {**options, **heard})
-        say(f"{doing}: objective {result.objective:.4g}, looking for a better pair", aside=known)
-        outcomes[method] = _unexamined(problem, result)
-        outcomes[method] = _examine(problem, outcomes[method])
+        try:
+            result = _run_stages(problem, _stages_of(method), start, {**options, **heard})
+            say(f"{doing}: objective {result.objective:.4g}, looking for a better pair", aside=known)
+            outcomes[method] = _outcome(problem, result)
+            if outcomes[method].violation <= 1e-6:  # an infeasible point has no gap
+                gap = cp.certify(problem, result.x).cws_gap
+                outcomes[method] = dataclasses.replace(outcomes[method], cws_gap=gap)
+        except KeyboardInterrupt:
+            if not outcomes:
+                raise
+            return outcomes, True
+        if result.status is cp.Status.INTERRUPTED:
+            return outcomes, True
         gap = outcomes[method].cws_gap
         known = f" ({method}: {result.objective:.4g}, gap {'–' if math.isnan(gap) else f'{max(0.0, gap):.0e}'})"
-        if result.status is cp.Status.INTERRUPTED:
-            break
+    return outcomes, False
+
+
+def _outcome(problem: cp.Problem, result: cp.Result) -> Outcome:
+    """Return the outcome before certification."""
+    size = np.abs(result.x)
+    off = size > NEAR if problem.free is not None else np.abs(size - 1.0) > NEAR
+    return Outcome(result, problem.violation(result.x), math.nan, int(off.sum()))
 
 
 def _listener(say: Line, method: str, max_iter: int | None) -> Callable[[Progress], None]:
     """Return a callback that shows progress; not as a share for hybrids, which count iterations per stage."""
-    counts = max_iter if len(stages_of(method)) == 1 else None
+    counts = max_iter if len(_stages_of(method)) == 1 else None
     return lambda progress: say.hear(progress, None if counts is None else progress.iteration / counts)
 
 
@@ -243,20 +263,6 @@ def _run_stages(problem: cp.Problem, stages: list[str], x0: Vector, options: dic
         if results[-1].status is cp.Status.INTERRUPTED:
             break
     return functools.reduce(join, results)
-
-
-def _unexamined(problem: cp.Problem, result: cp.Result) -> Outcome:
-    """Return the outcome before certification."""
-    size = np.abs(result.x)
-    off = size > NEAR if problem.free is not None else np.abs(size - 1.0) > NEAR
-    return Outcome(result, problem.violation(result.x), math.nan, int(off.sum()))
-
-
-def _examine(problem: cp.Problem, outcome: Outcome) -> Outcome:
-    """Certify a point; an infeasible one has no gap."""
-    if outcome.violation > 1e-6:
-        return outcome
-    return dataclasses.replace(outcome, cws_gap=cp.certify(problem, outcome.result.x).cws_gap)
 
 
 def _count_name(problem: cp.Problem) -> str:
@@ -294,8 +300,7 @@ def _print_outcomes(
     notes: list[str],
     names: list[str] | None,
 ) -> None:
-    for note in notes:
-        base.tell(console, note)
+    base.tell(console, *notes)
     m, n = data_of(problem).m, problem.n
     console.print(f"{problem.name}: {n:,} coordinates, {m:,} rows, λ = {problem.g.lam:g}{lam_note}.\n")
     console.print(_comparison(problem, outcomes))
@@ -316,22 +321,20 @@ def _non_zeros(outcome: Outcome, names: list[str]) -> list[tuple[str, float]]:
 def _comparison(problem: cp.Problem, outcomes: dict[str, Outcome]) -> Table:
     """Return a table that compares the methods, with the best objective in bold."""
     table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
-    table.add_column("method", overflow="fold")
-    for name in ("objective", "violation", COUNT_HEADS[_count_name(problem)], "CWS gap"):
-        table.add_column(name, justify="right", overflow="fold")
-    table.add_column("status", overflow="fold")
-    table.add_column("iterations", justify="right", overflow="fold")
-    table.add_column("time", justify="right", no_wrap=True)
+    count = COUNT_HEADS[_count_name(problem)]
+    for head in ("method", "objective", "violation", count, "CWS gap", "status", "iterations", "time"):
+        is_text = head in ("method", "status")
+        table.add_column(head, justify="left" if is_text else "right", overflow="fold", no_wrap=head == "time")
     least = f"{outcomes[_best(outcomes)].result.objective:.6g}"
     for name, outcome in outcomes.items():
-        result = outcome.result
+        result, unknown = outcome.result, math.isnan(outcome.cws_gap)
         objective = f"{result.objective:.6g}"
         table.add_row(
             name,
-            f"[bold]{objective}[/bold]" if objective == least and not math.isnan(outcome.cws_gap) else objective,
+            f"[bold]{objective}[/bold]" if objective == least and not unknown else objective,
             f"{outcome.violation:.1e}",
             str(outcome.count),
-            "—" if math.isnan(outcome.cws_gap) else f"{outcome.cws_gap:.1e}",
+            "—" if unknown else f"{outcome.cws_gap:.1e}",
             spelled(result.status),
             f"{result.nit:,}",
             as_seconds(result.time),

@@ -25,17 +25,10 @@ from counterpoise.tables.read import Sheet, read_sheet
 LABELS, DRAWS, REPORT = "labels.csv", "draws.csv", "report.html"
 # Numbers in a column with such a name are not a covariate: id, ID, patient_id, customerId.
 ID_NAME = re.compile(r"(^|[ _-])(id|ID|Id)$|[a-z]I[dD]$")
+SAME = "weights strata moments together: apart:"
 OPTIONS = {
-    "n_treated": "--treated",
-    "n_draws": "--draws",
-    "weights": "--weights",
-    "strata": "--strata",
-    "group_names": "--names",
-    "moments": "--moments",
-    "together:": "--together:",
-    "apart:": "--apart:",
+    **base.option_names(SAME, n_treated="--treated", n_draws="--draws", group_names="--names"),
     "together and apart": "--together and --apart",
-    "max_time": "--seconds",
 }
 
 
@@ -75,7 +68,6 @@ def split(
     Example: counterpoise split patients.csv --treated 50 --strata clinic --weights age=2 --draws 200
     """
     options.check_files(table)
-    written = marks.checked()
     sizes = [_size(text) for text in treated]
     whole_number(draws, "--draws", 1)
     random_seed(seed, "--seed")
@@ -88,7 +80,7 @@ def split(
     with base.kept_warnings() as warned, status_line(manners.silent) as say:
         say(f"Reading {table.name}")
         asked = _Asked(identity, ignore or [], categorical or [], strata, together, apart, days, missing)
-        data = _read(table, asked, written)
+        data = _read(table, asked, marks)
         for name, _ in each:
             if name not in data.frame.columns:
                 hint = suggest(name, data.frame.columns, "its columns are {}", quoted=True)
@@ -189,8 +181,8 @@ class _Asked(NamedTuple):
         return [name for name in (self.together, self.apart) if name is not None]
 
 
-def _read(path: Path, asked: _Asked, marks: dict[str, str | None]) -> _Data:
-    sheet = read_sheet(path, may_lack_names=True, **marks)
+def _read(path: Path, asked: _Asked, marks: options.Marks) -> _Data:
+    sheet = read_sheet(path, may_lack_names=True, **marks.arguments())
     asked = asked._replace(
         ignore=options.names_in(asked.ignore, sheet.names),
         categorical=options.names_in(asked.categorical, sheet.names),
@@ -297,14 +289,11 @@ def _summary(found: Any, data: _Data, labels: list[Any], balance: Listing, notes
 
 
 def _print(console: Console, found: Any, balance: Listing, notes: list[str], verbose: bool) -> None:
-    for note in notes:
-        base.tell(console, note)
+    base.tell(console, *notes)
     names, *parts = zip(*balance.rows, strict=True)
     # Tiny differences of indicators are rounding error; means keep their own units.
     differences = in_column([value if abs(value) > 1e-12 else 0.0 for value in parts[-1]])
     rows = zip(names, *(map(as_text, part) for part in parts[:-2]), in_column(parts[-2]), differences, strict=True)
     results.print_table(console, "Balance", balance, rows, REPORT)
     sizes = ", ".join(f"{size} in group {name}" for name, size in zip(found.groups, found.group_sizes, strict=True))
-    base.tell(console, f"{sizes}.")
-    for sentence in split_claims(found)[: None if verbose else 1]:
-        base.tell(console, sentence)
+    base.tell(console, f"{sizes}.", *split_claims(found)[: None if verbose else 1])

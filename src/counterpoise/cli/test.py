@@ -50,7 +50,7 @@ def test(
     if baseline and effect is None:
         raise ValueError("--baseline needs --effect, the effect whose power to compute.")
     split = Split.load(draws)
-    sheet = read_sheet(outcomes, **marks.checked())
+    sheet = read_sheet(outcomes, **marks.arguments())
     notes = list(sheet.notes)
     rows = _rows(split, sheet, draws, identity, notes)
     if not baseline:
@@ -164,8 +164,7 @@ def _print(
     alternative: str,
     confidence: float,
 ) -> None:
-    for note in notes:
-        base.tell(console, note)
+    base.tell(console, *notes)
     if "p_value" in found[0]:
         two, level = found[0]["interval"] is not None, f"{100.0 * confidence:g} % interval"
         heads = [*(f"mean {group}" for group in split.groups), *(["effect", level] if two else []), "p"]

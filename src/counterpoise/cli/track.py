@@ -22,24 +22,13 @@ from counterpoise.tables.prices import MISSING
 
 FILES = ("weights.csv", "report.html")
 # Parameters in the library's messages, and the options they correspond to.
-OPTIONS = {
-    "n_assets": "--assets",
-    "max_weight": "--max-weight",
-    "min_weight": "--min-weight",
-    "group_limits": "--group-limits",
-    "groups": "--groups",
-    "previous_weights": "--previous",
-    "transaction_cost": "--cost",
-    "include": "--include",
-    "exclude": "--exclude",
-    "measure": "--measure",
-    "huber": "--huber",
-    "method": "--method",
-    "work": "--work",
-    "n_jobs": "--jobs",
-    "max_time": "--seconds",
-    "window": "WINDOW of --backtest",
-}
+OPTIONS = base.option_names(
+    "max_weight min_weight groups group_limits include exclude measure huber method work",
+    n_assets="--assets",
+    previous_weights="--previous",
+    transaction_cost="--cost",
+    window="WINDOW of --backtest",
+)
 
 
 @base.command(app.command())
@@ -94,7 +83,6 @@ def track(
         raise ValueError(f"--cost is {cost:g}; it must be between 0 and 1, and 0.001 is ten basis points.")
     options.check_seconds(effort.seconds)
     choice(missing, "--missing", MISSING, quoted=False)
-    written = marks.checked()
     _check_measure(measure, huber)
     if train_until is not None and backtest is not None:
         raise ValueError("--train-until and --backtest are both given; give one of them.")
@@ -106,9 +94,13 @@ def track(
     options.check_folder(output, FILES, manners.force, may_ask=not manners.silent)
     with base.kept_warnings() as warned, status_line(manners.silent) as say:
         say(f"Reading {prices.name}")
-        data = read_data(prices, index, dates, missing, returns, ignore, written)
+        data = read_data(prices, index, dates, missing, returns, ignore, marks)
         split = None if train_until is None else _row_after(data, train_until)
-        _check_window(spans, data)
+        if spans is not None and spans[0] >= (length := len(data.returns)):
+            raise ValueError(
+                f"WINDOW of --backtest is {spans[0]}, but there are {length} rows of returns; it must be at most "
+                f"{length - 1}, so that a row is left to hold a portfolio on."
+            )
         rules = read_rules(data, groups, group_limits, previous, index_weights, limits)
         tracker = cp.IndexTracker(
             assets,
@@ -145,11 +137,7 @@ def track(
     files = {"weights.csv": csv_text(head, weights.rows), "report.html": report.html()}
     summary = _summary(found, data, [*warned, *notes])
     show = functools.partial(_print, found=found, data=data, weights=weights, notes=notes, verbose=manners.verbose)
-    if not manners.as_json:
-        base.warn(warned)
-    results.publish(context, output, files, summary, show, manners)
-    if found.cut:
-        raise typer.Exit(base.INTERRUPTED)
+    results.publish(context, output, files, summary, show, manners, warned, cut=found.cut)
 
 
 def _check_measure(name: str, huber: float | None) -> None:
@@ -197,15 +185,6 @@ class _Found(NamedTuple):
     rows: tuple[Any, Any]
     backtest: Any
     cut: bool
-
-
-def _check_window(spans: tuple[int, int] | None, data: Data) -> None:
-    """Refuse a backtest with too few rows before fitting anything."""
-    if spans is not None and spans[0] >= (rows := len(data.returns)):
-        raise ValueError(
-            f"WINDOW of --backtest is {spans[0]}, but there are {rows} rows of returns; it must be at most {rows - 1}, "
-            "so that a row is left to hold a portfolio on."
-        )
 
 
 def _fit(
@@ -282,18 +261,15 @@ def _summary(found: _Found, data: Data, notes: list[str]) -> dict[str, Any]:
 
 
 def _print(console: Console, found: _Found, data: Data, weights: Listing, notes: list[str], verbose: bool) -> None:
-    for note in notes:
-        base.tell(console, note)
+    base.tell(console, *notes)
     rows = ([value if isinstance(value, str) else percent(value, 2) for value in row] for row in weights.rows)
     results.print_table(console, "Portfolio", weights, rows, "weights.csv")
     tracker, rhythm = found.tracker, rhythm_of(data.returns.index)
     errors = {"of the fit": float(tracker.tracking_error_)}
     if found.backtest is not None:
         errors["out of sample"] = float(found.backtest.tracking_error)
-    for where, error in errors.items():
-        base.tell(console, f"Tracking error {where}: {rhythm.in_words(error)}.")
-    for sentence in tracking_claims(tracker)[: None if verbose else 1]:
-        base.tell(console, sentence)
+    base.tell(console, *(f"Tracking error {where}: {rhythm.in_words(error)}." for where, error in errors.items()))
+    base.tell(console, *tracking_claims(tracker)[: None if verbose else 1])
     if verbose:
         base.tell(console, ending(tracker.result_))
         if found.backtest is not None:
