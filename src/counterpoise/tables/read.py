@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import functools
 import io
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -200,16 +201,23 @@ def check_suffix(path: Path, suffixes: Iterable[str], what: str) -> str:
     return path.suffix.lower()
 
 
-def open_sheet(path: Path, rule: NameRule, separator: str | None = None, decimal: str | None = None) -> Sheet:
-    """Read a table; ``rule`` decides whether the first row holds names, which may be duplicate or empty."""
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Say in one sentence that a file does not exist, is empty or cannot be read."""
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
     try:
         if path.stat().st_size == 0:
             raise ValueError(f"{path} is empty.")
-        sheet = (_read_text if path.suffix.lower() in TEXT else _read_binary)(path, rule, separator, decimal)
+        yield
     except OSError as error:
         raise OSError(f"{path} cannot be read: {error.strerror or error}.") from None
+
+
+def open_sheet(path: Path, rule: NameRule, separator: str | None = None, decimal: str | None = None) -> Sheet:
+    """Read a table; ``rule`` decides whether the first row holds names, which may be duplicate or empty."""
+    with reading(path):
+        sheet = (_read_text if path.suffix.lower() in TEXT else _read_binary)(path, rule, separator, decimal)
     first = sheet.columns[0] if sheet.columns else np.empty(0)
     counts = first.dtype.kind == "f" and len(first) > 0 and bool((first == np.arange(len(first))).all())
     if not (sheet.named and not sheet.names[0] and len(sheet.names) > 1 and counts):
@@ -265,19 +273,14 @@ def _read_text(path: Path, rule: NameRule, separator: str | None, decimal: str |
     if decimal is None and separator != "," and _has_decimal_commas(rows):
         decimal = ","
         notes = [*notes, f"Read commas in the numbers of {path} as decimal points."]
-    cells = rows
-    if decimal == ",":
-        cells = [[with_point(cell) for cell in row] for row in rows]
+    cells = [[with_point(cell) for cell in row] for row in rows] if decimal == "," else rows
     columns = [parsed(column) for column in zip(*cells, strict=True)]
-    return Sheet(
-        path,
-        names or [f"column {k}" for k in range(1, len(columns) + 1)],
-        columns,
-        lines,
-        notes,
-        names is not None,
-        rows,
-    )
+    return Sheet(path, names or _numbered(columns), columns, lines, notes, names is not None, rows)
+
+
+def _numbered(columns: Sequence[Any]) -> list[str]:
+    """Return names for columns without any."""
+    return [f"column {k}" for k in range(1, len(columns) + 1)]
 
 
 def _split_text(path: Path, text: str, separator: str) -> tuple[list[list[str]], list[int]]:
@@ -371,7 +374,7 @@ def _read_binary(path: Path, rule: NameRule, separator: str | None, decimal: str
         if names is None:
             frame = pandas.read_excel(path, engine="openpyxl", header=None)
             frame = frame.dropna(axis=1, how="all").dropna(how="all")
-            frame.columns, named = [f"column {k}" for k in range(1, frame.shape[1] + 1)], False
+            frame.columns, named = _numbered(frame.columns), False
             lines = [int(row) + 1 for row in frame.index]
     names = [str(name).strip() for name in frame.columns]
     columns = [_as_array(frame.iloc[:, k], pandas) for k in range(len(names))]
