@@ -158,9 +158,9 @@ def lacking(need: str, *packages: str) -> ImportError:
     >>> print(lacking("Reading .parquet needs", "pandas", "pyarrow"))
     Reading .parquet needs pandas and pyarrow: install them with pip install pandas pyarrow.
     """
-    them = "it" if len(packages) == 1 else "them"
-    hint = f"install {them} with pip install {' '.join(packages)}"
-    return ImportError(f"{need} {' and '.join(packages)}: {hint}.", name=packages[0])
+    names = [package.partition(".")[0] for package in packages]
+    hint = f"install {'it' if len(names) == 1 else 'them'} with pip install {' '.join(names)}"
+    return ImportError(f"{need} {' and '.join(names)}: {hint}.", name=names[0])
 
 
 def require(need: str, *packages: str) -> Any:

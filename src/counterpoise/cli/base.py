@@ -119,8 +119,7 @@ def sentence_of(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return said or "Out of memory."
     if isinstance(error, ImportError):
-        raw = said.startswith("No module named") and error.name
-        return str(lacking("This needs", error.name.partition(".")[0])) if raw and error.name else said
+        return str(lacking("This needs", error.name)) if said.startswith("No module named") and error.name else said
     if isinstance(error, ValueError | TypeError) or hasattr(error, FAILURE):
         return said
     said = " ".join(f"{type(error).__name__}: {error}".split())
