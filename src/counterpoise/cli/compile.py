@@ -17,9 +17,7 @@ from counterpoise.output import CannotWriteError
 
 @command(app.command("compile"))
 def compile_(
-    *,
-    jobs: Annotated[int | None, "Processes at a time; by default one per core."] = None,
-    manners: options.Manners,
+    *, jobs: Annotated[int | None, "Processes at a time; by default one per core."] = None, manners: options.Manners
 ) -> None:
     """Compile all kernels in advance, for container images and CI.
 

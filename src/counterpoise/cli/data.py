@@ -32,12 +32,7 @@ Into = Annotated[Path | None, typer.Option("--into", help="Folder to write to; t
 
 
 @command(data_app.callback(invoke_without_command=True))
-def data(
-    *,
-    context: typer.Context,
-    folder: Folder = None,
-    manners: options.Manners,
-) -> None:
+def data(*, context: typer.Context, folder: Folder = None, manners: options.Manners) -> None:
     """List the data sets, whether each is available, and where to get it."""
     if context.invoked_subcommand is not None:
         _refuse_misplaced(context, context.invoked_subcommand)

@@ -121,13 +121,7 @@ def _portfolio(market: Market, x: Vector) -> Table:
 
 
 def _summary(
-    problem: SIT,
-    result: cp.Result,
-    certificate: cp.Certificate,
-    hold: int,
-    error: float,
-    first: float,
-    warm: float,
+    problem: SIT, result: cp.Result, certificate: cp.Certificate, hold: int, error: float, first: float, warm: float
 ) -> Table:
     """Return a table of the result, its certificate and the times."""
     n, pairs = problem.n, problem.n * (problem.n - 1) // 2

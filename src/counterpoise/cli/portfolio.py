@@ -25,13 +25,7 @@ class Data(NamedTuple):
 
 
 def read_data(
-    path: Path,
-    index: str,
-    dates: str | None,
-    missing: str,
-    returns: bool,
-    ignore: list[str] | None,
-    marks: Marks,
+    path: Path, index: str, dates: str | None, missing: str, returns: bool, ignore: list[str] | None, marks: Marks
 ) -> Data:
     """Read prices or returns, and the index."""
     written = marks.arguments()

@@ -82,8 +82,7 @@ def reproduce(
         _say_duration(console, plans, jobs, measured)
         if not plotting.has_matplotlib() and (measured or any(each.target.kind in pages.NOTES for each in plans)):
             base.tell(
-                console,
-                "matplotlib is not installed, so the charts are in index.html only; pip install matplotlib.",
+                console, "matplotlib is not installed, so the charts are in index.html only; pip install matplotlib."
             )
         run = functools.partial(runner.run, folder=folder, store=store, jobs=jobs, backend=backend, address=address)
         try:

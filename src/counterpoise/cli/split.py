@@ -184,8 +184,7 @@ class _Asked(NamedTuple):
 def _read(path: Path, asked: _Asked, marks: options.Marks) -> _Data:
     sheet = read_sheet(path, may_lack_names=True, **marks.arguments())
     asked = asked._replace(
-        ignore=options.names_in(asked.ignore, sheet.names),
-        categorical=options.names_in(asked.categorical, sheet.names),
+        ignore=options.names_in(asked.ignore, sheet.names), categorical=options.names_in(asked.categorical, sheet.names)
     )
     given: dict[str, list[Any]] = {
         "--ignore": asked.ignore,
