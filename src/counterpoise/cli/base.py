@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, RenderableColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column
 from rich.text import Text
 from typer.core import TyperGroup
@@ -281,24 +281,16 @@ class Line:
         about = "" if self.limit is not None else "about "
         return f"{about}{math.ceil(max(0.0, self.until - elapsed))} s left"
 
-
-class _TimeLeft(ProgressColumn):
-    """Column that shows the time left."""
-
-    def __init__(self, lines: list[Line]) -> None:
-        self.lines = lines
-        super().__init__(Column(no_wrap=True))
-
-    def render(self, task: Task) -> Text:
-        return Text(self.lines[0].left() if self.lines else "")
+    def __rich__(self) -> Text:
+        """Show the time left, as a column of Rich's progress line."""
+        return Text(self.left())
 
 
 @contextlib.contextmanager
 def status_line(quiet: bool = False) -> Iterator[Line]:
     """Show a progress line on stderr if it is a terminal; yield the Line that updates it."""
     console = Console(stderr=True)
-    lines: list[Line] = []
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(), _TimeLeft(lines))
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     room = console.width - TIMES
 
     def show(said: str) -> None:
@@ -307,9 +299,10 @@ def status_line(quiet: bool = False) -> Iterator[Line]:
     hidden = quiet or not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         task = progress.add_task("Starting …", total=None)
-        lines.append(Line(show, not hidden))
+        line = Line(show, not hidden)
+        progress.columns += (RenderableColumn(line, table_column=Column(no_wrap=True)),)
         with compiling.listening(show):
-            yield lines[0]
+            yield line
 
 
 def warn(sentences: Iterable[str]) -> None:

@@ -13,7 +13,7 @@ from threadpoolctl import threadpool_limits
 
 import counterpoise as cp
 from counterpoise import compiling
-from counterpoise.checks import number, whole_number
+from counterpoise.checks import whole_number
 from counterpoise.cli import options
 from counterpoise.cli.base import app, command
 from counterpoise.cli.results import print_json
@@ -37,9 +37,7 @@ def bench(
     """
     size = whole_number(size, "--size", 2 * SPARSE, 6000)
     starts = whole_number(starts, "--starts", 1, 100)
-    seconds = number(seconds, "--seconds", 0.0)
-    if seconds == 0.0:
-        raise ValueError("--seconds is 0; it must be positive.")
+    options.check_seconds(seconds)
     console = Console(highlight=False, stderr=manners.as_json, quiet=manners.quiet and not manners.as_json)
     found: list[dict[str, Any]] = []
     with threadpool_limits(1, user_api="blas"):

@@ -255,7 +255,7 @@ def _print(console: Console, fitted: Any, data: _Data, verbose: bool) -> None:
         share = f"{component} ({percent(fitted.explained_variance_ratio_[component - 1], 1)})"
         rows.append([share if component != last else "", feature, f"{loading:.3f}".replace("-", "−")])
         last = component
-    results.print_table(console, "Loadings", listing, rows, "loadings.csv")
+    results.print_table(console, "Loadings", listing, "loadings.csv", rows)
     total = percent(float(np.sum(fitted.explained_variance_ratio_)), 1)
     base.tell(console, f"Together they explain {total} of the variance.")
     claims = component_claims(fitted)

@@ -66,12 +66,14 @@ def print_json(values: Any) -> None:
     typer.echo(json.dumps(without_nan(values), indent=2))
 
 
-def print_table(console: Console, title: str, listing: Listing, rows: Iterable[Sequence[str]], file: str) -> None:
-    """Print the first rows of a table, and say which file has the others."""
+def print_table(
+    console: Console, title: str, listing: Listing, file: str, rows: Iterable[Sequence[str]] | None = None
+) -> None:
+    """Print the first rows of a table, or their texts ``rows``, and say which file has the others."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for column in listing.columns:
         table.add_column(column.head, justify="left" if column.is_text else "right", overflow="fold")
-    for row in itertools.islice(rows, MOST_ROWS):
+    for row in itertools.islice(listing.rows if rows is None else rows, MOST_ROWS):
         table.add_row(*map(Text, row))
     console.print(table)
     if len(listing.rows) > MOST_ROWS:

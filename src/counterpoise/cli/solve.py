@@ -108,7 +108,10 @@ def solve(
         _print_outcomes(Console(highlight=False), built, outcomes, lam_note, notes, names)
     found = {name: outcome.result for name, outcome in outcomes.items()}
     with base.failing(OSError):
-        _write(found, names, plot, save, f"{built.name}: {file.name}", quiet=manners.silent)
+        _write(found, names, plot, save, f"{built.name}: {file.name}")
+    for path in (save, plot):
+        if path is not None and not manners.silent:
+            typer.echo(f"Wrote {path}.")
     if cut:
         raise typer.Exit(base.INTERRUPTED)
 
@@ -307,8 +310,8 @@ def _print_outcomes(
     if names is not None and problem.free is not None:
         best = _best(outcomes)
         rows = [[name, f"{value:.4f}"] for name, value in _non_zeros(outcomes[best], names)]
-        listing = Listing([Column("name"), Column("x", "number")], [list(row) for row in rows])
-        results.print_table(console, f"x of {best}", listing, rows, "the file of --save")
+        listing = Listing([Column("name"), Column("x", "number")], rows)
+        results.print_table(console, f"x of {best}", listing, "the file of --save")
 
 
 def _non_zeros(outcome: Outcome, names: list[str]) -> list[tuple[str, float]]:
@@ -343,14 +346,9 @@ def _comparison(problem: cp.Problem, outcomes: dict[str, Outcome]) -> Table:
 
 
 def _write(
-    results: dict[str, cp.Result],
-    names: list[str] | None,
-    plot: Path | None,
-    save: Path | None,
-    title: str,
-    quiet: bool,
+    results: dict[str, cp.Result], names: list[str] | None, plot: Path | None, save: Path | None, title: str
 ) -> None:
-    """Write the requested files and report them."""
+    """Write the requested files."""
     if save is not None and save.suffix.lower() == ".csv":
         points = np.column_stack([result.x for result in results.values()])
         labels = names or [str(k) for k in range(1, len(points) + 1)]
@@ -361,6 +359,3 @@ def _write(
             np.savez(stream, **{name: result.x for name, result in results.items()})
     if plot is not None:
         plotting.save_objective(results, plot, title)
-    for path in (save, plot):
-        if path is not None and not quiet:
-            typer.echo(f"Wrote {path}.")

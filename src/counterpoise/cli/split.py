@@ -19,7 +19,6 @@ from counterpoise.estimators.covariates import DATE_UNITS
 from counterpoise.findings import Listing, balance_table, split_claims
 from counterpoise.output import csv_text
 from counterpoise.sentences import as_text, counted, in_column, suggest
-from counterpoise.tables.days import as_days
 from counterpoise.tables.read import Sheet, read_sheet
 
 LABELS, DRAWS, REPORT = "labels.csv", "draws.csv", "report.html"
@@ -80,21 +79,21 @@ def split(
     with base.kept_warnings() as warned, status_line(manners.silent) as say:
         say(f"Reading {table.name}")
         asked = _Asked(identity, ignore or [], categorical or [], strata, together, apart, days, missing)
-        data = _read(table, asked, marks)
+        frame, notes = _read(table, asked, marks)
         for name, _ in each:
-            if name not in data.frame.columns:
-                hint = suggest(name, data.frame.columns, "its columns are {}", quoted=True)
+            if name not in frame.columns:
+                hint = suggest(name, frame.columns, "its columns are {}", quoted=True)
                 raise ValueError(f"--weights: {name!r} is not a covariate; {hint}")
-        say(f"Dividing {counted(len(data.frame), 'unit')}", seconds)
+        say(f"Dividing {counted(len(frame), 'unit')}", seconds)
         from counterpoise.estimators.callbacks import listening
 
         with base.in_options(OPTIONS), listening(say.hear):
             found = cp.balanced_split(
-                data.frame,
+                frame,
                 sizes[0] if len(sizes) == 1 else sizes,
                 weights=dict(each) or None,
                 strata=strata,
-                dates={name: unit for name, unit in days.items() if name in data.frame.columns} or None,
+                dates={name: unit for name, unit in days.items() if name in frame.columns} or None,
                 moments=moments,
                 together=together,
                 apart=apart,
@@ -103,7 +102,7 @@ def split(
                 max_time=seconds,
                 random_state=seed,
             )
-    notes = [*warned, *data.notes]
+    notes = [*warned, *notes]
     if not found.is_better_than_random:
         typer.echo(warned[0], err=True)
     notes.append(f"The seed is {found.seed}; --seed {found.seed} gives the same split again.")
@@ -113,17 +112,16 @@ def split(
     balance = balance_table(found)
     report = split_report(
         found,
-        title=f"{counted(len(data.frame), 'unit')} of {table.name} in {len(found.group_sizes)} groups",
+        title=f"{counted(len(frame), 'unit')} of {table.name} in {len(found.group_sizes)} groups",
         command=command,
         settings={**results.settings_of(context), "seed": str(found.seed)},
         notes=notes,
     )
-    head, labels = data.frame.index.name, found.labels.tolist()
-    files = {LABELS: csv_text([head, "group"], zip(data.frame.index, labels, strict=True))}
+    files = {LABELS: csv_text([frame.index.name, "group"], zip(frame.index, found.labels.tolist(), strict=True))}
     if draws > 1:
         files[DRAWS] = found.to_csv()
     files[REPORT] = report.html()
-    summary = {"command": command, **_summary(found, data, labels, balance, notes)}
+    summary = {"command": command, **_summary(found, frame.index, balance, notes)}
     shown = [note for note in notes if found.is_better_than_random or note not in warned]
     show = functools.partial(_print, found=found, balance=balance, notes=shown, verbose=manners.verbose)
     results.publish(context, output, files, summary, show, manners, glue=", ")
@@ -157,13 +155,6 @@ def _weight(text: str) -> tuple[str, float]:
     return name, number(weight, f"--weights of {name}", 0.0)
 
 
-class _Data(NamedTuple):
-    """Covariates by unit, and notes on what was left out."""
-
-    frame: Any
-    notes: list[str]
-
-
 class _Asked(NamedTuple):
     """The options about columns."""
 
@@ -181,7 +172,8 @@ class _Asked(NamedTuple):
         return [name for name in (self.together, self.apart) if name is not None]
 
 
-def _read(path: Path, asked: _Asked, marks: options.Marks) -> _Data:
+def _read(path: Path, asked: _Asked, marks: options.Marks) -> tuple[Any, list[str]]:
+    """Return the covariates by unit, and notes on what was left out."""
     sheet = read_sheet(path, may_lack_names=True, **marks.arguments())
     asked = asked._replace(
         ignore=options.names_in(asked.ignore, sheet.names), categorical=options.names_in(asked.categorical, sheet.names)
@@ -234,27 +226,17 @@ def _read(path: Path, asked: _Asked, marks: options.Marks) -> _Data:
         raise ValueError(f"--id is {identity!r}, but {twice!r} is duplicated; names of units must be unique.")
     frame.index = labels
     frame.index.name = "row" if identity is None else identity
-    frame = _without_gaps(frame, [name for name in columns if name not in asked.rules], asked, sheet, notes)
-    kept = set(frame.index)
-    places = [place for place, label in enumerate(labels) if label in kept]
-    for name in (name for name in asked.dates if name in frame):
-
-        def place(row: int, name: str = name) -> str:
-            return sheet.place(places[row], name)
-
-        frame[name] = as_days(sheet.column(name)[places], place)
-    return _Data(frame, notes)
-
-
-def _without_gaps(frame: Any, names: list[str], asked: _Asked, sheet: Sheet, notes: list[str]) -> Any:
-    """Apply the rule for empty cells of covariates and strata."""
-    gaps = frame[names].isna().to_numpy()
-    rows, columns, said = options.without_gaps(gaps, asked.missing, frame.index, names, "unit", sheet.place)
-    lost = [name for name, keep in zip(names, columns, strict=True) if not keep]
+    columns = [name for name in columns if name not in asked.rules]
+    gaps = frame[columns].isna().to_numpy()
+    rows, whole, said = options.without_gaps(gaps, asked.missing, labels, columns, "unit", sheet.place)
+    lost = [name for name, keep in zip(columns, whole, strict=True) if not keep]
     if asked.strata in lost:
         raise ValueError(f"--strata is {asked.strata!r}, which has empty cells; give --missing drop-rows.")
+    frame, places = frame[rows].drop(columns=lost), np.flatnonzero(rows).tolist()
     notes += said
-    return frame[rows].drop(columns=lost)
+    for name in (name for name in asked.dates if name in frame):
+        frame[name] = sheet.days(name, places)
+    return frame, notes
 
 
 def _is_identity(sheet: Sheet, name: str) -> bool:
@@ -269,12 +251,12 @@ def _is_identity(sheet: Sheet, name: str) -> bool:
     return len(words) > 2 and None not in words and len(set(words)) == len(words) and not sheet.is_mixed(name)
 
 
-def _summary(found: Any, data: _Data, labels: list[Any], balance: Listing, notes: list[str]) -> dict[str, Any]:
+def _summary(found: Any, units: Any, balance: Listing, notes: list[str]) -> dict[str, Any]:
     """Return what --json prints."""
     return {
-        "units": len(labels),
+        "units": len(units),
         "group_sizes": list(found.group_sizes),
-        "labels": dict(zip((str(name) for name in data.frame.index), labels, strict=True)),
+        "labels": dict(zip(map(str, units), found.labels.tolist(), strict=True)),
         "objective": float(found.objective),
         "max_difference": float(found.max_difference),
         "random_difference": float(found.at_random[1]),
@@ -293,6 +275,6 @@ def _print(console: Console, found: Any, balance: Listing, notes: list[str], ver
     # Tiny differences of indicators are rounding error; means keep their own units.
     differences = in_column([value if abs(value) > 1e-12 else 0.0 for value in parts[-1]])
     rows = zip(names, *(map(as_text, part) for part in parts[:-2]), in_column(parts[-2]), differences, strict=True)
-    results.print_table(console, "Balance", balance, rows, REPORT)
+    results.print_table(console, "Balance", balance, REPORT, rows)
     sizes = ", ".join(f"{size} in group {name}" for name, size in zip(found.groups, found.group_sizes, strict=True))
     base.tell(console, f"{sizes}.", *split_claims(found)[: None if verbose else 1])

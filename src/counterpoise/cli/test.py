@@ -175,7 +175,7 @@ def _print(
                 cells += [as_text(said["statistic"]), " to ".join(as_text(limit) for limit in said["interval"])]
             rows.append([said["outcome"], *cells, as_text(said["p_value"])])
         columns = [Column("outcome"), *(Column(head, "number") for head in heads)]
-        results.print_table(console, "Outcomes", Listing(columns, rows), rows, "--json")
+        results.print_table(console, "Outcomes", Listing(columns, rows), "--json")
         one, other = (split.groups[1], split.groups[0]) if two else ("", "")
         between = f"An effect is the mean of group {one} − that of group {other}. " if two else ""
         sides = alternative if two else "that of differences between groups"

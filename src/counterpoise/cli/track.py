@@ -83,7 +83,10 @@ def track(
         raise ValueError(f"--cost is {cost:g}; it must be between 0 and 1, and 0.001 is ten basis points.")
     options.check_seconds(effort.seconds)
     choice(missing, "--missing", MISSING, quoted=False)
-    _check_measure(measure, huber)
+    from counterpoise.estimators.measures import as_measure
+
+    with base.in_options(OPTIONS):
+        as_measure(measure, huber)
     if train_until is not None and backtest is not None:
         raise ValueError("--train-until and --backtest are both given; give one of them.")
     if expanding and backtest is None:
@@ -138,14 +141,6 @@ def track(
     summary = _summary(found, data, [*warned, *notes])
     show = functools.partial(_print, found=found, data=data, weights=weights, notes=notes, verbose=manners.verbose)
     results.publish(context, output, files, summary, show, manners, warned, cut=found.cut)
-
-
-def _check_measure(name: str, huber: float | None) -> None:
-    """Refuse a bad measure before reading any file; importing it late keeps --help fast."""
-    from counterpoise.estimators.measures import as_measure
-
-    with base.in_options(OPTIONS):
-        as_measure(name, huber)
 
 
 def _spans(text: str) -> tuple[int, int]:
@@ -263,7 +258,7 @@ def _summary(found: _Found, data: Data, notes: list[str]) -> dict[str, Any]:
 def _print(console: Console, found: _Found, data: Data, weights: Listing, notes: list[str], verbose: bool) -> None:
     base.tell(console, *notes)
     rows = ([value if isinstance(value, str) else percent(value, 2) for value in row] for row in weights.rows)
-    results.print_table(console, "Portfolio", weights, rows, "weights.csv")
+    results.print_table(console, "Portfolio", weights, "weights.csv", rows)
     tracker, rhythm = found.tracker, rhythm_of(data.returns.index)
     errors = {"of the fit": float(tracker.tracking_error_)}
     if found.backtest is not None:

@@ -143,9 +143,10 @@ class Sheet:
         words = [str(value) for value in column if value is not None]
         return column.dtype.kind == "M" or (bool(words) and all(DAY.match(word) for word in words))
 
-    def days(self, name: str) -> Any:
-        """Return a column as a DatetimeIndex; refuse cells that are not dates, with an error that locates the first."""
-        return as_days(self.column(name), lambda row: self.place(row, name))
+    def days(self, name: str, rows: Sequence[int] | None = None) -> Any:
+        """Return a column, or some rows of it, as a DatetimeIndex; an error locates the first cell without a date."""
+        kept = list(range(len(self.lines)) if rows is None else rows)
+        return as_days(self.column(name)[kept], lambda row: self.place(kept[row], name))
 
     def date_column(self, given: str | None = None) -> str | None:
         """Return the column of dates: the one given, one named like it, or the first that looks like dates."""
