@@ -65,7 +65,7 @@ def certify(
     least = built.value_and_resolution(x)[1]
     claims = sentences(built, certificate, read.names, least)
     if manners.as_json:
-        fields = {"counterpoise": cp.__version__, "file": str(file), "point": str(point), "problem": problem}
+        fields = {"file": str(file), "point": str(point), "problem": problem}
         shape = {"lam": float(built.g.lam), "columns": built.n, "non_zeros": int(np.count_nonzero(x))}
         body = {**fields, **shape, **dataclasses.asdict(certificate), "sentences": [*claims, *read.notes, *warned]}
         results.print_json(body)

@@ -9,7 +9,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-import counterpoise as cp
 from counterpoise.checks import whole_number
 from counterpoise.cli import options
 from counterpoise.cli.base import OneSentence, app, command, failing, kept_warnings, tell
@@ -40,8 +39,7 @@ def data(*, context: typer.Context, folder: Folder = None, manners: options.Mann
     place = sets.data_folder(folder)
     rows = [_describe(name, place) for name in sets.names(place)]
     if manners.as_json:
-        known = {"counterpoise": cp.__version__, "folder": None if place is None else str(place)}
-        print_json({**known, "sets": rows})
+        print_json({"folder": None if place is None else str(place), "sets": rows})
     elif not manners.quiet:
         _print(Console(highlight=False, markup=False), rows, place)
     else:
@@ -110,7 +108,7 @@ def prepare(
 def _say_written(manners: options.Manners, files: list[Path], holding: str = "", **more: Any) -> None:
     """Say which files were written, after notes, if there are any in ``more``, which --json prints."""
     if manners.as_json:
-        print_json({"counterpoise": cp.__version__, **more, "files": [str(file) for file in files]})
+        print_json({**more, "files": [str(file) for file in files]})
     elif not manners.quiet:
         for sentence in (*more.get("notes", ()), *(f"Wrote {file}{holding}." for file in files)):
             typer.echo(sentence)

@@ -77,7 +77,6 @@ def _as_json(
     """Return what --json prints, except options and times."""
     held = [int(i) for i in np.argsort(-result.x, kind="stable") if result.x[i] > 0.0]
     return {
-        "counterpoise": cp.__version__,
         "lam": float(problem.g.lam),
         "weights": {market.tickers[i]: float(result.x[i]) for i in held},
         "objective": float(result.objective),

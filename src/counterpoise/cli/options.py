@@ -15,6 +15,7 @@ import typer
 
 from counterpoise.checks import number
 from counterpoise.sentences import counted, some
+from counterpoise.tables.read import Sheet
 
 # Rules for empty cells.
 GAPS = ("refuse", "drop-rows", "drop-columns")
@@ -133,6 +134,11 @@ def names_in(texts: Sequence[str] | None, known: Iterable[Any]) -> list[str]:
     names = {str(name) for name in known}
     parts = [[text] if text in names else text.split(",") for text in texts or ()]
     return [name.strip() for several in parts for name in several if name.strip()]
+
+
+def columns_in(sheet: Sheet, option: str, texts: Sequence[str] | None) -> list[str]:
+    """Return columns given one at a time or joined by commas; refuse unknown ones."""
+    return [sheet.require(name, option) for name in names_in(texts, sheet.names)]
 
 
 def check_folder(folder: Path, names: Sequence[str], force: bool, may_ask: bool) -> None:

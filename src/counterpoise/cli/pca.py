@@ -68,7 +68,7 @@ def pca(
     options.check_folder(output, FILES, manners.force, may_ask=not manners.silent)
     with base.kept_warnings() as warned, status_line(manners.silent) as say:
         say(f"Reading {table.name}")
-        data = _read(table, rows, ignore or [], missing, covariance, standardise, marks)
+        data = _read(table, rows, ignore, missing, covariance, standardise, marks)
         n = data.X.shape[1]
         if sizes and max(sizes) > n:
             raise ValueError(f"--nonzero is {max(sizes)}, but there are {n} features; it must be at most {n}.")
@@ -128,17 +128,14 @@ class _Data(NamedTuple):
 def _read(
     path: Path,
     rows: str | None,
-    ignore: list[str],
+    ignore: list[str] | None,
     missing: str,
     covariance: bool,
     standardise: bool,
     marks: options.Marks,
 ) -> _Data:
     sheet = read_sheet(path, may_lack_names=True, **marks.arguments())
-    ignore = options.names_in(ignore, sheet.names)
-    for name in ignore:
-        sheet.require(name, "--ignore")
-    left = set(ignore)
+    left = set(options.columns_in(sheet, "--ignore", ignore))
     if rows is not None:
         left.add(sheet.require(rows, "--rows"))
     notes = list(sheet.notes)

@@ -22,7 +22,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 from rich.text import Text
 
-import counterpoise as cp
 from counterpoise import plotting
 from counterpoise.checks import whole_number
 from counterpoise.cli import base, options, results
@@ -71,7 +70,9 @@ def reproduce(
     options.check_folder(output, (), force=True, may_ask=False)
     output.mkdir(parents=True, exist_ok=True)
     options.check_writable("--output", output / STORE)
-    command = _command(target, quick, use)
+    # Without options that say where to run it.
+    words = ["counterpoise", "reproduce", target, *(["--quick"] if quick else [])]
+    command = shlex.join([*words, *(word for name in use or [] for word in ("--set", name))])
     failures: list[str] = []
     done: list[_Written] = []
     # The input is valid; disk errors from here on are failures.
@@ -132,8 +133,7 @@ def _as_json(command: str, done: list[_Written], failures: list[str], output: Pa
         }
         for chapter, files in done
     ]
-    head = {"counterpoise": cp.__version__, "command": command, "page": str(output / "index.html")}
-    return {**head, "targets": targets, "failures": failures}
+    return {"command": command, "page": str(output / "index.html"), "targets": targets, "failures": failures}
 
 
 class _Plan:
@@ -147,12 +147,6 @@ class _Plan:
         self.keys = [task.key(code) for task in self.tasks]
         known = store.keys()
         self.todo = [task for task, key in zip(self.tasks, self.keys, strict=True) if key not in known]
-
-
-def _command(target: str, quick: bool, use: list[str] | None) -> str:
-    """Return the command that reproduces these numbers, without options that say where to run it."""
-    parts = ["counterpoise", "reproduce", target, *(["--quick"] if quick else [])]
-    return shlex.join([*parts, *(part for name in use or [] for part in ("--set", name))])
 
 
 def _say_duration(console: Console, plans: list[_Plan], jobs: int, measured: list[str]) -> None:
@@ -251,15 +245,9 @@ def _theory(console: Console, quick: bool, output: Path, command: str) -> _Writt
     with console.status("theory") as status:
         findings = theory.measure(quick=quick, progress=lambda text: status.update(f"theory: {text}"))
     lines = [f"Made by `{command}`, counterpoise {runner.code_identity()}."]
-    chapter = pages.Chapter(
-        "theory",
-        "The theory, measured",
-        lines,
-        theory_pages.tables(findings),
-        theory_pages.figures(findings) if plotting.has_matplotlib() else {},
-        theory_pages.charts(findings),
-        command=command,
-    )
+    tables, charts = theory_pages.tables(findings), theory_pages.charts(findings)
+    figures = theory_pages.figures(findings) if plotting.has_matplotlib() else {}
+    chapter = pages.Chapter("theory", "The theory, measured", lines, tables, figures, charts, command=command)
     return _publish(console, chapter, output)
 
 
@@ -274,18 +262,13 @@ def _published(
     with console.status("sparse-pca") as status:
         found = published.measure(chosen, lambda text: status.update(f"sparse-pca: {text}"))
     made = f"Made by `{command}` on {time.strftime('%Y-%m-%d')}, counterpoise {runner.code_identity()}."
-    drawn = bool(found) and plotting.has_matplotlib()
     missed = [one.instance for one in found if not one.instance.is_reached(one.variance)]
     failures += [f"{each.name}, k = {each.k}: the published {each.printed} is not reached." for each in missed]
-    chapter = pages.Chapter(
-        "sparse-pca",
-        "Sparse components with signs at published optima",
-        [made, *(f"Left out: {sentence}" for sentence in absent)],
-        [published.table(found)] if found else [],
-        published.figures(found) if drawn else {},
-        published.charts(found) if found else [],
-        command=command,
-    )
+    lines = [made, *(f"Left out: {sentence}" for sentence in absent)]
+    tables, charts = ([published.table(found)], published.charts(found)) if found else ([], [])
+    figures = published.figures(found) if found and plotting.has_matplotlib() else {}
+    title = "Sparse components with signs at published optima"
+    chapter = pages.Chapter("sparse-pca", title, lines, tables, figures, charts, command=command)
     return _publish(console, chapter, output)
 
 

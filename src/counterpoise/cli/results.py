@@ -51,8 +51,7 @@ def publish(
     with failing(OSError):
         written = write_texts(folder, files)
     if manners.as_json:
-        head = {"counterpoise": cp.__version__, "command": command_of(context)}
-        print_json({**head, **summary, "files": [str(path) for path in written]})
+        print_json({"command": command_of(context), **summary, "files": [str(path) for path in written]})
     elif not manners.quiet:
         console = Console(highlight=False)
         show(console)
@@ -61,9 +60,9 @@ def publish(
         raise typer.Exit(INTERRUPTED)
 
 
-def print_json(values: Any) -> None:
-    """Print JSON; NaN and infinity are null."""
-    typer.echo(json.dumps(without_nan(values), indent=2))
+def print_json(values: Mapping[str, Any]) -> None:
+    """Print our version and values as JSON; NaN and infinity are null."""
+    typer.echo(json.dumps(without_nan({"counterpoise": cp.__version__, **values}), indent=2))
 
 
 def print_table(

@@ -287,7 +287,7 @@ def _as_json(
             row["x"] = dict(_non_zeros(outcome, names))
         rows.append(row)
     shape = {"rows": data_of(problem).m, "columns": problem.n, "exact_lam": exactness_threshold(problem)}
-    return {"counterpoise": cp.__version__, **head, **shape, "best": _best(outcomes), "results": rows}
+    return {**head, **shape, "best": _best(outcomes), "results": rows}
 
 
 def _best(outcomes: dict[str, Outcome]) -> str:

@@ -78,7 +78,7 @@ def split(
     options.check_folder(output, names_of, manners.force, may_ask=not manners.silent)
     with base.kept_warnings() as warned, status_line(manners.silent) as say:
         say(f"Reading {table.name}")
-        asked = _Asked(identity, ignore or [], categorical or [], strata, together, apart, days, missing)
+        asked = _Asked(identity, ignore, categorical, strata, together, apart, days, missing)
         frame, notes = _read(table, asked, marks)
         for name, _ in each:
             if name not in frame.columns:
@@ -159,8 +159,8 @@ class _Asked(NamedTuple):
     """The options about columns."""
 
     identity: str | None
-    ignore: list[str]
-    categorical: list[str]
+    ignore: list[str] | None
+    categorical: list[str] | None
     strata: str | None
     together: str | None
     apart: str | None
@@ -175,25 +175,15 @@ class _Asked(NamedTuple):
 def _read(path: Path, asked: _Asked, marks: options.Marks) -> tuple[Any, list[str]]:
     """Return the covariates by unit, and notes on what was left out."""
     sheet = read_sheet(path, may_lack_names=True, **marks.arguments())
-    asked = asked._replace(
-        ignore=options.names_in(asked.ignore, sheet.names), categorical=options.names_in(asked.categorical, sheet.names)
-    )
-    given: dict[str, list[Any]] = {
-        "--ignore": asked.ignore,
-        "--categorical": asked.categorical,
-        "--strata": [asked.strata],
-        "--together": [asked.together],
-        "--apart": [asked.apart],
-        "--dates": list(asked.dates),
-        "--id": [asked.identity],
-    }
-    for option, names in given.items():
-        for name in names:
-            if name is not None:
-                sheet.require(name, option)
+    ignore = options.columns_in(sheet, "--ignore", asked.ignore)
+    categorical = options.columns_in(sheet, "--categorical", asked.categorical)
+    given = {"strata": asked.strata, "together": asked.together, "apart": asked.apart, "id": asked.identity}
+    for option, column in [*given.items(), *(("dates", name) for name in asked.dates)]:
+        if column is not None:
+            sheet.require(column, f"--{option}")
     notes, identity = list(sheet.notes), asked.identity
-    free = [name for name in sheet.names if name not in asked.ignore]
-    as_words = [*asked.categorical, *asked.rules, *([asked.strata] if asked.strata is not None else [])]
+    free = [name for name in sheet.names if name not in ignore]
+    as_words = [*categorical, *asked.rules, *([asked.strata] if asked.strata is not None else [])]
     if identity is None:
         others = {*as_words, *asked.dates}
         identity = next((name for name in free if name not in others and _is_identity(sheet, name)), None)

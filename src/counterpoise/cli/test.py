@@ -9,7 +9,6 @@ import numpy as np
 import typer
 from rich.console import Console
 
-import counterpoise as cp
 from counterpoise.checks import Vector, choice, number
 from counterpoise.cli import base, options, results
 from counterpoise.cli.base import app
@@ -63,9 +62,9 @@ def test(
     if len(found) > 1 and not baseline:
         notes.append(f"There are {len(found)} outcomes; each p-value is that of its own test, not adjusted.")
     if manners.as_json:
-        head = {"counterpoise": cp.__version__, "command": results.command_of(context)}
         counts = {"units": len(split.codes), "group_sizes": list(split.group_sizes), "seed": split.seed}
-        results.print_json({**head, **counts, "reference": len(split.reference), "outcomes": found, "notes": notes})
+        counts |= {"reference": len(split.reference)}
+        results.print_json({"command": results.command_of(context), **counts, "outcomes": found, "notes": notes})
     elif not manners.quiet:
         _print(Console(highlight=False), split, found, notes, manners.verbose, alternative, confidence)
 
