@@ -109,21 +109,22 @@ Identity = Annotated[str | None, taking("COL", "Column with the names of the uni
 Gaps = Annotated[str, one_of(GAPS, "What to do about empty cells", "RULE")]
 
 
-def check_writable(option: str, path: Path) -> None:
-    """Check that a path can be written, without changing it."""
+def check_writable(option: str, path: Path, within: Path | None = None) -> None:
+    """Check that a path, or anything ``within`` a folder on it, can be written, without changing it."""
     try:
-        if path.exists():
+        if within is None and path.exists():
             os.close(os.open(path, os.O_WRONLY))
         else:
-            tempfile.TemporaryFile(dir=path.parent).close()
+            tempfile.TemporaryFile(dir=within or path.parent).close()
     except OSError as error:
         raise OSError(f"{option} is {path}, which cannot be written: {error.strerror}.") from None
 
 
-def check_files(path: Path, **options: Path | None) -> None:
+def check_files(*paths: Path, **options: Path | None) -> None:
     """Refuse files that do not exist, before any other check; messages name the option of a file."""
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist.")
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(f"{path} does not exist.")
     for option, file in options.items():
         if file is not None and not file.exists():
             raise FileNotFoundError(f"--{option.replace('_', '-')} is {file}, which does not exist.")
@@ -146,10 +147,7 @@ def check_folder(folder: Path, names: Sequence[str], force: bool, may_ask: bool)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--output is {folder}, which is a file; give a folder.")
     above = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    try:
-        tempfile.TemporaryFile(dir=above).close()
-    except OSError as error:
-        raise OSError(f"--output is {folder}, which cannot be written: {error.strerror}.") from None
+    check_writable("--output", folder, within=above)
     there = [name for name in names if (folder / name).exists()]
     for name in there:
         if (folder / name).is_dir():

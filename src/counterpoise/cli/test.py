@@ -40,8 +40,7 @@ def test(
 
     Example: counterpoise test counterpoise-split/draws.csv outcomes.csv --outcome pain --effect 5
     """
-    options.check_files(draws)
-    options.check_files(outcomes)
+    options.check_files(draws, outcomes)
     choice(alternative, "--alternative", ALTERNATIVES, quoted=False)
     choice(missing, "--missing", MISSING, quoted=False)
     if not 0.0 < number(confidence, "--confidence") < 1.0:

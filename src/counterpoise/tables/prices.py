@@ -116,12 +116,6 @@ def to_returns(
     if word == "return" and len(frame) and frame.iloc[0].isna().all():  # as pct_change of pandas leaves it
         notes = [*notes, f"Left out {day_label(frame.index[0])}, which has no returns."]
         frame = frame.iloc[1:]
-    if missing == "refuse" and label is not None and frame[label].isna().any():
-        gaps = frame[label].isna().to_numpy()
-        raise ValueError(
-            f"{counted(gaps.sum(), word)} of {label} {'is' if gaps.sum() == 1 else 'are'} missing, such as that of "
-            f"{day_label(frame.index[gaps.argmax()])}; choose a rule: {', '.join(_rules_for(word))}."
-        )
     frame, values, said = _checked(frame, label, missing, word)
     if word == "price":
         frame, values = frame.iloc[1:], values[1:] / values[:-1] - 1.0
@@ -259,8 +253,13 @@ def look_like_prices(values: Vector) -> bool:
 def _without_gaps(frame: pd.DataFrame, index: Any, missing: str, word: str) -> tuple[pd.DataFrame, list[str]]:
     """Apply the rule for missing prices or returns; return the table and notes."""
     notes = []
-    lacking = frame[index].isna() if index is not None else np.zeros(len(frame), bool)
+    lacking = frame[index].isna().to_numpy() if index is not None else np.zeros(len(frame), bool)
     if lacking.any():
+        if missing == "refuse":
+            raise ValueError(
+                f"{counted(lacking.sum(), word)} of {index} {'is' if lacking.sum() == 1 else 'are'} missing, such as "
+                f"that of {day_label(frame.index[lacking.argmax()])}; choose a rule: {', '.join(_rules_for(word))}."
+            )
         notes.append(f"Left out {counted(lacking.sum(), 'day')} on which {index} has no {word}.")
         frame = frame[~lacking]
     gaps = frame.isna()
