@@ -262,9 +262,11 @@ class Line:
         self.until: float | None = limit
         self.show(f"{doing} …{aside}")
 
-    def hear(self, report: RunProgress, share: float | None = None, doing: str | None = None) -> None:
-        """Show a run's objective and gap; ``share`` is the finished share of the run, if known."""
-        self.reach(share)
+    def hear(
+        self, report: RunProgress, share: float | None = None, doing: str | None = None, most: int | None = None
+    ) -> None:
+        """Show a run's objective and gap; the finished share of the run, or ``most`` iterations, tell when it ends."""
+        self.reach(report.iteration / most if most else share)
         gap = f"{max(0.0, report.gap):.0e}" if math.isfinite(report.gap) else "–"
         self.show(f"{doing or self.doing}: objective {report.objective:.4g}, gap {gap}{self.aside}")
 

@@ -9,15 +9,13 @@ from typing import Annotated
 import numpy as np
 import typer
 from rich.console import Console
-from rich.table import Table
 
 import counterpoise as cp
 from counterpoise.checks import Vector, choice
 from counterpoise.cli import base, options, results
 from counterpoise.cli.base import app, status_line
-from counterpoise.cli.problem import File, Instance, Kind, as_point, build, check_problem
+from counterpoise.cli.problem import File, Instance, Kind, build, check_problem, read_x
 from counterpoise.sentences import by_more_than, counted
-from counterpoise.tables.arrays import read_point
 
 LEVELS = ("pair", "swap")
 # A decrease below this, relative to the objective, is rounding error.
@@ -46,11 +44,10 @@ def certify(
     options.check_files(file, point=point)
     choice(level, "--level", LEVELS, quoted=False)
     check_problem(problem, instance)
-    given_point = read_point(point, name, "--point", "--name")
     with base.kept_warnings() as warned, status_line(manners.silent) as say:
         say(f"Reading {file.name}")
         read = build(file, problem, instance, marks)
-        built, x = read.problem, as_point(given_point, point, read, file)
+        built, x = read.problem, read_x(point, name, ("--point", "--name"), read, file)
         if project:
             x = built.project(x)
         violation = built.violation(x)
@@ -129,7 +126,4 @@ def _print(
     size = f"{problem.name}: {problem.n:,} coordinates, {np.count_nonzero(x):,} of them not 0, λ = {problem.g.lam:g}."
     base.tell(console, size, *claims)
     if verbose:
-        table = Table.grid(padding=(0, 2))
-        for name, value in dataclasses.asdict(certificate).items():
-            table.add_row(name, str(value))
-        console.print(table)
+        console.print(results.grid(dataclasses.asdict(certificate)))

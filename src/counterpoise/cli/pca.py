@@ -230,16 +230,14 @@ def _summary(fitted: Any, data: _Data, notes: list[str]) -> dict[str, Any]:
         "components": [
             {
                 "loadings": {data.features[j]: float(row[j]) for j in order[k] if row[j] != 0.0},
-                "share": float(share),
+                "share": float(fitted.explained_variance_ratio_[k]),
                 "variance": float(fitted.score_variance_[k]),
                 "upper_bound": float(fitted.upper_bound_[k]),
                 "status": result.status.name,
                 "certified": bool(result.success),
                 "cws_gap": float(result.cws_gap),
             }
-            for k, (row, share, result) in enumerate(
-                zip(fitted.components_, fitted.explained_variance_ratio_, fitted.results_, strict=True)
-            )
+            for k, (row, result) in enumerate(zip(fitted.components_, fitted.results_, strict=True))
         ],
         "notes": notes,
     }

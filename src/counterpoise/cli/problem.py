@@ -17,7 +17,7 @@ from counterpoise.checks import Vector, choice, is_sparse, number, whole_number
 from counterpoise.cli.base import in_options
 from counterpoise.cli.options import Dates, Ignore, Marks, names_in, taking
 from counterpoise.sentences import suggest
-from counterpoise.tables.arrays import TABLES, read_arrays
+from counterpoise.tables.arrays import TABLES, read_arrays, read_point
 from counterpoise.tables.prices import look_like_prices
 
 PROBLEMS = ("sit", "nnspca", "dcpb1", "dcpb2")
@@ -139,19 +139,22 @@ def _just_above(threshold: float) -> float:
     return float(decimal.Context(prec=3, rounding=decimal.ROUND_UP).create_decimal_from_float(1.001 * threshold))
 
 
-def as_point(found: Vector | dict[str, float], path: Path, built: Built, file: Path) -> Vector:
-    """Return a point of the problem, given as a vector or by name; refuse points that do not match its columns."""
-    n = built.problem.n
+def read_x(path: Path, name: str | None, options: tuple[str, str], built: Built, file: Path) -> Vector:
+    """Read a point of the problem, a vector or numbers by name; refuse points that do not match its columns.
+
+    ``name`` selects one of several arrays or columns; ``options`` are those of ``path`` and ``name``.
+    """
+    found, n = read_point(path, name, *options), built.problem.n
     if isinstance(found, dict):
         if built.names is None:
             raise ValueError(f"{path} holds numbers by name, but the columns of {file} have none; give {n} numbers.")
-        places = {name: k for k, name in enumerate(built.names)}
+        places = {label: k for k, label in enumerate(built.names)}
         x = np.zeros(n)
-        for name, value in found.items():
-            if name in places:
-                x[places[name]] = value
+        for label, value in found.items():
+            if label in places:
+                x[places[label]] = value
             elif value:
-                raise ValueError(f"{path} names {name!r}, but {file} has no such column; {suggest(name, places)}")
+                raise ValueError(f"{path} names {label!r}, but {file} has no such column; {suggest(label, places)}")
         return x
     if len(found) != n:
         raise ValueError(

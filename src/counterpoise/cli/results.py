@@ -8,7 +8,7 @@ import math
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from rich import box
@@ -19,10 +19,8 @@ from rich.text import Text
 import counterpoise as cp
 from counterpoise.cli import options
 from counterpoise.cli.base import INTERRUPTED, failing, tell, warn
+from counterpoise.findings import Listing
 from counterpoise.output import write_texts
-
-if TYPE_CHECKING:
-    from counterpoise.findings import Listing
 
 # Options about output, which do not change the result.
 MANNERS = ("output", "force", "as_json", "quiet", "verbose", "debug")
@@ -77,6 +75,16 @@ def print_table(
     console.print(table)
     if len(listing.rows) > MOST_ROWS:
         console.print(f"… and {len(listing.rows) - MOST_ROWS} more in {file}.")
+
+
+def grid(facts: Mapping[str, Any]) -> Table:
+    """Return a table of labels and what is known under each."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, value in facts.items():
+        table.add_row(label, str(value))
+    return table
 
 
 def without_nan(values: Any) -> Any:

@@ -7,9 +7,8 @@ import functools
 import inspect
 import itertools
 import math
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -22,15 +21,11 @@ from counterpoise import plotting
 from counterpoise.checks import Vector, is_sparse, number, whole_number
 from counterpoise.cli import base, options, results
 from counterpoise.cli.base import Line, app, status_line
-from counterpoise.cli.problem import File, Instance, Kind, as_point, build, check_problem, data_of, make
+from counterpoise.cli.problem import File, Instance, Kind, build, check_problem, data_of, make, read_x
 from counterpoise.figures.page import Column
 from counterpoise.findings import Listing
 from counterpoise.output import csv_text, whole_file, write_text
 from counterpoise.sentences import as_seconds, spelled
-from counterpoise.tables.arrays import read_point
-
-if TYPE_CHECKING:
-    from counterpoise.solvers.run import Progress
 
 BLOCK_METHOD = "bcd-l"
 # Coordinates closer than this to 0 or ±1 count as equal to it.
@@ -80,15 +75,17 @@ def solve(
         _check_outputs(file, plot, save, force)
         if start_name is not None and start is None:
             raise ValueError("--start-name is given without --start; give the file.")
-        found_start = None if start is None else read_point(start, start_name, "--start", "--start-name")
         x0: Vector | None = None
         with status_line(manners.silent) as say:
             say(f"Reading {file.name}")
             read = build(file, problem, instance, marks)
             built, lam_note, notes, names = read
-            if found_start is not None and start is not None:
-                x0, said = _feasible(built, as_point(found_start, start, read, file), start)
-                notes += said
+            if start is not None:
+                x0 = read_x(start, start_name, ("--start", "--start-name"), read, file)
+                if (violation := built.violation(x0)) > 1e-9:
+                    far = f"{start} violates the constraints by {violation:.3g}"
+                    notes.append(f"{far}; the run starts from the nearest point on them.")
+                    x0 = built.project(x0)
             if k is not None:
                 whole_number(k, "--k", 2, built.n)
             say("Preparing")
@@ -199,15 +196,6 @@ def _run(problem: cp.Problem, name: str, x0: Vector, options: dict[str, Any]) ->
     return cp.minimize(problem, x0, method=name, **taken)
 
 
-def _feasible(problem: cp.Problem, x: Vector, path: Path) -> tuple[Vector, list[str]]:
-    """Project a start onto the constraints, with a note if it was infeasible."""
-    violation = problem.violation(x)
-    if violation <= 1e-9:
-        return x, []
-    said = f"{path} violates the constraints by {violation:.3g}; the run starts from the nearest point on them."
-    return problem.project(x), [said]
-
-
 def _run_all(
     problem: cp.Problem, methods: list[str], options: dict[str, Any], say: Line, x0: Vector | None
 ) -> tuple[dict[str, Outcome], bool]:
@@ -219,9 +207,11 @@ def _run_all(
         doing = method if len(methods) == 1 else f"{method}, {k} of {len(methods)}"
         say(doing, options["max_time"], known)
         # A callback costs a copy of x per epoch, so it is used only if progress is shown.
-        heard = {"callback": _listener(say, method, options["max_iter"])} if say.shown else {}
+        stages = _stages_of(method)
+        most = options["max_iter"] if len(stages) == 1 else None  # the stages of a hybrid count anew
+        heard = {"callback": functools.partial(say.hear, most=most)} if say.shown else {}
         try:
-            result = _run_stages(problem, _stages_of(method), start, {**options, **heard})
+            result = _run_stages(problem, stages, start, {**options, **heard})
             say(f"{doing}: objective {result.objective:.4g}, looking for a better pair", aside=known)
             outcomes[method] = _outcome(problem, result)
             if outcomes[method].violation <= 1e-6:  # an infeasible point has no gap
@@ -243,12 +233,6 @@ def _outcome(problem: cp.Problem, result: cp.Result) -> Outcome:
     size = np.abs(result.x)
     off = size > NEAR if problem.free is not None else np.abs(size - 1.0) > NEAR
     return Outcome(result, problem.violation(result.x), math.nan, int(off.sum()))
-
-
-def _listener(say: Line, method: str, max_iter: int | None) -> Callable[[Progress], None]:
-    """Return a callback that shows progress; not as a share for hybrids, which count iterations per stage."""
-    counts = max_iter if len(_stages_of(method)) == 1 else None
-    return lambda progress: say.hear(progress, None if counts is None else progress.iteration / counts)
 
 
 def _run_stages(problem: cp.Problem, stages: list[str], x0: Vector, options: dict[str, Any]) -> cp.Result:
