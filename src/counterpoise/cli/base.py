@@ -26,7 +26,7 @@ import counterpoise as cp
 from counterpoise import compiling
 from counterpoise.interrupts import noting_interrupts
 from counterpoise.output import CannotWriteError
-from counterpoise.sentences import lacking
+from counterpoise.sentences import lacking, short_gap
 
 if TYPE_CHECKING:
     from counterpoise.solvers.run import Progress as RunProgress
@@ -267,8 +267,8 @@ class Line:
     ) -> None:
         """Show a run's objective and gap; the finished share of the run, or ``most`` iterations, tell when it ends."""
         self.reach(report.iteration / most if most else share)
-        gap = f"{max(0.0, report.gap):.0e}" if math.isfinite(report.gap) else "–"
-        self.show(f"{doing or self.doing}: objective {report.objective:.4g}, gap {gap}{self.aside}")
+        said = f"objective {report.objective:.4g}, gap {short_gap(report.gap)}"
+        self.show(f"{doing or self.doing}: {said}{self.aside}")
 
     def reach(self, share: float | None) -> None:
         """Estimate the end from the finished share."""

@@ -29,7 +29,7 @@ from counterpoise.cli.base import app
 from counterpoise.experiments import pages, plan, runner, sets
 from counterpoise.experiments.store import Record, Store
 from counterpoise.experiments.tables import show
-from counterpoise.sentences import as_seconds, counted, spelled
+from counterpoise.sentences import as_seconds, counted, short_gap, spelled
 
 STORE = "records.sqlite"
 # Seconds that measured targets take on our machine.
@@ -201,8 +201,7 @@ def _run(console: Console, each: _Plan, run: Callable[..., None], failures: list
     with _progress(console, each.target.name, len(each.todo)) as step:
 
         def done(record: Record) -> None:
-            gap = "–" if math.isnan(record.cws_gap) else f"{max(0.0, record.cws_gap):.0e}"
-            step(f"{record.method}: {record.objective:.4g}, gap {gap}")
+            step(f"{record.method}: {record.objective:.4g}, gap {short_gap(record.cws_gap)}")
             if verbose:
                 base.tell(console, _in_words(record))
 

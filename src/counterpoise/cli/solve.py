@@ -21,11 +21,11 @@ from counterpoise import plotting
 from counterpoise.checks import Vector, is_sparse, number, whole_number
 from counterpoise.cli import base, options, results
 from counterpoise.cli.base import Line, app, status_line
-from counterpoise.cli.problem import File, Instance, Kind, build, check_problem, data_of, make, read_x
+from counterpoise.cli.problem import Built, File, Instance, Kind, build, check_problem, data_of, make, read_x
 from counterpoise.figures.page import Column
 from counterpoise.findings import Listing
 from counterpoise.output import csv_text, whole_file, write_text
-from counterpoise.sentences import as_seconds, spelled
+from counterpoise.sentences import as_seconds, short_gap, spelled
 
 BLOCK_METHOD = "bcd-l"
 # Coordinates closer than this to 0 or ±1 count as equal to it.
@@ -75,16 +75,15 @@ def solve(
         _check_outputs(file, plot, save, force)
         if start_name is not None and start is None:
             raise ValueError("--start-name is given without --start; give the file.")
-        x0: Vector | None = None
         with status_line(manners.silent) as say:
             say(f"Reading {file.name}")
             read = build(file, problem, instance, marks)
-            built, lam_note, notes, names = read
+            built, x0 = read.problem, None
             if start is not None:
                 x0 = read_x(start, start_name, ("--start", "--start-name"), read, file)
                 if (violation := built.violation(x0)) > 1e-9:
                     far = f"{start} violates the constraints by {violation:.3g}"
-                    notes.append(f"{far}; the run starts from the nearest point on them.")
+                    read.notes.append(f"{far}; the run starts from the nearest point on them.")
                     x0 = built.project(x0)
             if k is not None:
                 whole_number(k, "--k", 2, built.n)
@@ -98,14 +97,14 @@ def solve(
     if manners.as_json:
         head = {"file": str(file), "problem": problem, "lam": built.g.lam}
         asked = {"sparsity": instance.sparsity, "total": instance.total, "scale": instance.scale, "seed": seed}
-        more = {**asked, "notes": notes, "warnings": warned}
-        results.print_json(_as_json(built, outcomes, {**head, **more}, names))
+        more = {**asked, "notes": read.notes, "warnings": warned}
+        results.print_json({**head, **more, **_as_json(read, outcomes)})
     elif not manners.quiet:
         base.warn(warned)
-        _print_outcomes(Console(highlight=False), built, outcomes, lam_note, notes, names)
+        _print_outcomes(Console(highlight=False), read, outcomes)
     found = {name: outcome.result for name, outcome in outcomes.items()}
     with base.failing(OSError):
-        _write(found, names, plot, save, f"{built.name}: {file.name}")
+        _write(found, read.names, plot, save, f"{built.name}: {file.name}")
     for path in (save, plot):
         if path is not None and not manners.silent:
             typer.echo(f"Wrote {path}.")
@@ -223,8 +222,7 @@ def _run_all(
             return outcomes, True
         if result.status is cp.Status.INTERRUPTED:
             return outcomes, True
-        gap = outcomes[method].cws_gap
-        known = f" ({method}: {result.objective:.4g}, gap {'–' if math.isnan(gap) else f'{max(0.0, gap):.0e}'})"
+        known = f" ({method}: {result.objective:.4g}, gap {short_gap(outcomes[method].cws_gap)})"
     return outcomes, False
 
 
@@ -256,22 +254,20 @@ def _count_name(problem: cp.Problem) -> str:
     return "non-zeros" if problem.free is not None else "fractional"
 
 
-def _as_json(
-    problem: cp.Problem, outcomes: dict[str, Outcome], head: dict[str, Any], names: list[str] | None
-) -> dict[str, Any]:
+def _as_json(read: Built, outcomes: dict[str, Outcome]) -> dict[str, Any]:
     from counterpoise.certificates import exactness_threshold
 
-    rows = []
+    problem, rows = read.problem, []
     for name, outcome in outcomes.items():
         fields = {key: outcome.result[key] for key in ("objective", "success", "message", "nit", "nacc", "time")}
         claims = {"violation": outcome.violation, "cws_gap": outcome.cws_gap}
         counted = {_count_name(problem).replace("-", "_"): outcome.count}
         row = {"method": name, "status": outcome.result.status.name, **fields, **claims, **counted}
-        if names is not None:
-            row["x"] = dict(_non_zeros(outcome, names))
+        if read.names is not None:
+            row["x"] = dict(_non_zeros(outcome, read.names))
         rows.append(row)
     shape = {"rows": data_of(problem).m, "columns": problem.n, "exact_lam": exactness_threshold(problem)}
-    return {**head, **shape, "best": _best(outcomes), "results": rows}
+    return {**shape, "best": _best(outcomes), "results": rows}
 
 
 def _best(outcomes: dict[str, Outcome]) -> str:
@@ -279,21 +275,15 @@ def _best(outcomes: dict[str, Outcome]) -> str:
     return min(outcomes, key=lambda name: (math.isnan(outcomes[name].cws_gap), outcomes[name].result.objective))
 
 
-def _print_outcomes(
-    console: Console,
-    problem: cp.Problem,
-    outcomes: dict[str, Outcome],
-    lam_note: str,
-    notes: list[str],
-    names: list[str] | None,
-) -> None:
-    base.tell(console, *notes)
+def _print_outcomes(console: Console, read: Built, outcomes: dict[str, Outcome]) -> None:
+    problem = read.problem
+    base.tell(console, *read.notes)
     m, n = data_of(problem).m, problem.n
-    console.print(f"{problem.name}: {n:,} coordinates, {m:,} rows, λ = {problem.g.lam:g}{lam_note}.\n")
+    console.print(f"{problem.name}: {n:,} coordinates, {m:,} rows, λ = {problem.g.lam:g}{read.lam_note}.\n")
     console.print(_comparison(problem, outcomes))
-    if names is not None and problem.free is not None:
+    if read.names is not None and problem.free is not None:
         best = _best(outcomes)
-        rows = [[name, f"{value:.4f}"] for name, value in _non_zeros(outcomes[best], names)]
+        rows = [[name, f"{value:.4f}"] for name, value in _non_zeros(outcomes[best], read.names)]
         listing = Listing([Column("name"), Column("x", "number")], rows)
         results.print_table(console, f"x of {best}", listing, "the file of --save")
 

@@ -17,7 +17,7 @@ from counterpoise.cli.base import Line, app, status_line
 from counterpoise.cli.portfolio import Data, is_file, read_data, read_rules
 from counterpoise.findings import Listing, ending, holdings_table, rhythm_of, tracking_claims
 from counterpoise.output import csv_text
-from counterpoise.sentences import counted, percent
+from counterpoise.sentences import counted, percent, short_gap
 from counterpoise.tables.prices import MISSING
 
 FILES = ("weights.csv", "report.html")
@@ -201,7 +201,7 @@ def _fit(
         fitted = tracker.fit(*rows)
     if spans is None or _interrupted(fitted):
         return _Found(fitted, rows, None, _interrupted(fitted))
-    known = f"fit {fitted.result_.objective:.4g}, gap {max(0.0, fitted.cws_gap_):.0e}"
+    known = f"fit {fitted.result_.objective:.4g}, gap {short_gap(fitted.cws_gap_)}"
     say(f"Backtest: {known}")
 
     def progress(done: int, total: int) -> None:

@@ -17,6 +17,7 @@ from counterpoise.checks import Vector
 from counterpoise.sentences import joined, some, suggest
 from counterpoise.tables.portfolios import read_weights
 from counterpoise.tables.read import Sheet, check_suffix, is_number, number_in, open_sheet, reading
+from counterpoise.tables.text import decoded
 
 MATRIX_NAMES = ("A", "R", "returns", "X")
 TARGET_NAMES = ("y", "index")
@@ -297,12 +298,8 @@ def _from_archive(path: Path, name: str | None, name_option: str) -> Any:
 
 
 def _from_text(path: Path) -> Any:
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is not UTF-8 text.") from None
     values: list[float] = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(decoded(path).splitlines(), 1):
         for cell in line.replace(",", " ").split():
             try:
                 values.append(float(cell))
