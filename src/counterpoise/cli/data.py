@@ -18,13 +18,7 @@ from counterpoise.experiments import sets
 from counterpoise.sentences import counted, day_label
 from counterpoise.tables.prices import MISSING
 
-HELP = """The data sets: list, prepare, add your own.
-
-Without a command, list them: whether each is available, and where to get it.
-
-Example: counterpoise data --data sets --json
-"""
-data_app = typer.Typer(cls=OneSentence, add_completion=False, help=HELP)
+data_app = typer.Typer(cls=OneSentence, add_completion=False)
 app.add_typer(data_app, name="data")
 Folder = Annotated[Path | None, typer.Option("--data", help="Data folder; COUNTERPOISE_DATA by default.")]
 Into = Annotated[Path | None, typer.Option("--into", help="Folder to write to; the data folder by default.")]
@@ -32,7 +26,12 @@ Into = Annotated[Path | None, typer.Option("--into", help="Folder to write to; t
 
 @command(data_app.callback(invoke_without_command=True))
 def data(*, context: typer.Context, folder: Folder = None, manners: options.Manners) -> None:
-    """List the data sets, whether each is available, and where to get it."""
+    """The data sets: list, prepare, add your own.
+
+    Without a command, list them: whether each is available, and where to get it.
+
+    Example: counterpoise data --data sets --json
+    """
     if context.invoked_subcommand is not None:
         _refuse_misplaced(context, context.invoked_subcommand)
         return
