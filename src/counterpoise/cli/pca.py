@@ -68,7 +68,9 @@ def pca(
     options.check_folder(output, FILES, manners.force, may_ask=not manners.silent)
     with base.kept_warnings() as warned, status_line(manners.silent) as say:
         say(f"Reading {table.name}")
-        data = _read(table, rows, ignore, missing, covariance, standardise, marks)
+        data = _read(table, rows, ignore, missing, covariance, **marks.arguments())
+        if not (standardise or covariance):
+            data.notes.extend(_dominant(data))
         n = data.X.shape[1]
         if sizes and max(sizes) > n:
             raise ValueError(f"--nonzero is {max(sizes)}, but there are {n} features; it must be at most {n}.")
@@ -126,15 +128,9 @@ class _Data(NamedTuple):
 
 
 def _read(
-    path: Path,
-    rows: str | None,
-    ignore: list[str] | None,
-    missing: str,
-    covariance: bool,
-    standardise: bool,
-    marks: options.Marks,
+    path: Path, rows: str | None, ignore: list[str] | None, missing: str, covariance: bool, **marks: Any
 ) -> _Data:
-    sheet = read_sheet(path, may_lack_names=True, **marks.arguments())
+    sheet = read_sheet(path, may_lack_names=True, **marks)
     left = set(options.columns_in(sheet, "--ignore", ignore))
     if rows is not None:
         left.add(sheet.require(rows, "--rows"))
@@ -173,18 +169,16 @@ def _read(
     if still:
         verbs = "does not vary and has" if len(still) == 1 else "do not vary and have"
         notes.append(f"{_columns(still)} {verbs} no loading: {some(still)}.")
-    if not standardise:
-        notes += _dominant(X, chosen)
     return _Data(X, chosen, [str(label) for label, keep in zip(labels, kept, strict=True) if keep], notes)
 
 
-def _dominant(X: Any, names: list[str]) -> list[str]:
+def _dominant(data: _Data) -> list[str]:
     """Return a note on a column whose variance dwarfs that of all others, if there is one."""
-    variances = X.var(axis=0)
+    variances = data.X.var(axis=0)
     largest, share = int(variances.argmax()), float(variances.max() / max(variances.sum(), 1e-300))
     if share < DOMINANT:
         return []
-    said = f"Column {names[largest]!r} has {percent(share)} of the variance"
+    said = f"Column {data.features[largest]!r} has {percent(share)} of the variance"
     return [f"{said}; --standardise gives all columns the same weight."]
 
 

@@ -61,15 +61,10 @@ def is_file(text: str) -> bool:
     return Path(text).suffix.lower() in SUFFIXES
 
 
-def read_rules(
-    data: Data,
-    groups: Path | None,
-    limits: Path | None,
-    previous: Path | None,
-    index_weights: Path | None,
-    weights: dict[str, str],
-) -> Rules:
+def read_rules(data: Data, files: dict[str, Path | None], weights: dict[str, str]) -> Rules:
     """Read the tables of groups, group limits, previous weights, index weights and weight limits."""
+    groups, limits = files["groups"], files["group_limits"]
+    previous, index_weights = files["previous"], files["index_weights"]
     options: dict[str, Any] = {}
     notes: list[str] = []
     warned: list[str] = []

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -31,6 +33,20 @@ OPTIONS = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """Options that say what columns are."""
+
+    strata: Annotated[str | None, "Split each value of this column separately.", "COL"] = None
+    categorical: Annotated[list[str] | None, "Columns of numbers that are categories: a,b; repeatable.", "COLS"] = None
+    dates: Annotated[list[str] | None, f"Balance dates by {', '.join(DATE_UNITS)}; repeatable.", "COL=UNIT"] = None
+    together: Annotated[str | None, "Units with the same value stay in one group.", "COL"] = None
+    apart: Annotated[str | None, "No two units with the same value are in one group.", "COL"] = None
+    missing: options.Gaps = "refuse"
+    identity: options.Identity = None
+    ignore: options.Ignore = None
+
+
 @base.command(app.command())
 def split(
     *,
@@ -43,16 +59,9 @@ def split(
         ),
     ],
     names: Annotated[str | None, "Names of groups 0, 1, …, such as control,treated.", "A,B"] = None,
-    strata: Annotated[str | None, "Split each value of this column separately.", "COL"] = None,
     weights: Annotated[list[str] | None, "Weight of a covariate, repeatable; 1 by default.", "COL=W"] = None,
-    categorical: Annotated[list[str] | None, "Columns of numbers that are categories: a,b; repeatable.", "COLS"] = None,
-    dates: Annotated[list[str] | None, f"Balance dates by {', '.join(DATE_UNITS)}; repeatable.", "COL=UNIT"] = None,
     moments: Annotated[int, "2 balances spreads as well as means."] = 1,
-    together: Annotated[str | None, "Units with the same value stay in one group.", "COL"] = None,
-    apart: Annotated[str | None, "No two units with the same value are in one group.", "COL"] = None,
-    missing: options.Gaps = "refuse",
-    identity: options.Identity = None,
-    ignore: options.Ignore = None,
+    columns: Columns,
     marks: options.Marks,
     draws: Annotated[int, "Near-optimal splits to draw from; 100 or more allow an exact test."] = 1,
     seconds: options.Seconds = None,
@@ -70,16 +79,15 @@ def split(
     sizes = [_size(text) for text in treated]
     whole_number(draws, "--draws", 1)
     random_seed(seed, "--seed")
-    choice(missing, "--missing", options.GAPS, quoted=False)
-    days = dict(_date(text) for text in dates or [])
+    choice(columns.missing, "--missing", options.GAPS, quoted=False)
+    days = dict(_date(text) for text in columns.dates or [])
     options.check_seconds(seconds)
     each = [_weight(text) for text in weights or []]
     names_of = (LABELS, *((DRAWS,) if draws > 1 else ()), REPORT)
     options.check_folder(output, names_of, manners.force, may_ask=not manners.silent)
     with base.kept_warnings() as warned, status_line(manners.silent) as say:
         say(f"Reading {table.name}")
-        asked = _Asked(identity, ignore, categorical, strata, together, apart, days, missing)
-        frame, notes = _read(table, asked, marks)
+        frame, notes = _read(table, columns, days, marks)
         for name, _ in each:
             if name not in frame.columns:
                 hint = suggest(name, frame.columns, "its columns are {}", quoted=True)
@@ -92,11 +100,11 @@ def split(
                 frame,
                 sizes[0] if len(sizes) == 1 else sizes,
                 weights=dict(each) or None,
-                strata=strata,
+                strata=columns.strata,
                 dates={name: unit for name, unit in days.items() if name in frame.columns} or None,
                 moments=moments,
-                together=together,
-                apart=apart,
+                together=columns.together,
+                apart=columns.apart,
                 group_names=None if names is None else [name.strip() for name in names.split(",")],
                 n_draws=draws,
                 max_time=seconds,
@@ -155,43 +163,27 @@ def _weight(text: str) -> tuple[str, float]:
     return name, number(weight, f"--weights of {name}", 0.0)
 
 
-class _Asked(NamedTuple):
-    """The options about columns."""
-
-    identity: str | None
-    ignore: list[str] | None
-    categorical: list[str] | None
-    strata: str | None
-    together: str | None
-    apart: str | None
-    dates: dict[str, str]
-    missing: str
-
-    @property
-    def rules(self) -> list[str]:
-        return [name for name in (self.together, self.apart) if name is not None]
-
-
-def _read(path: Path, asked: _Asked, marks: options.Marks) -> tuple[Any, list[str]]:
+def _read(path: Path, asked: Columns, dates: Iterable[str], marks: options.Marks) -> tuple[Any, list[str]]:
     """Return the covariates by unit, and notes on what was left out."""
     sheet = read_sheet(path, may_lack_names=True, **marks.arguments())
     ignore = options.columns_in(sheet, "--ignore", asked.ignore)
     categorical = options.columns_in(sheet, "--categorical", asked.categorical)
     given = {"strata": asked.strata, "together": asked.together, "apart": asked.apart, "id": asked.identity}
-    for option, column in [*given.items(), *(("dates", name) for name in asked.dates)]:
+    for option, column in [*given.items(), *(("dates", name) for name in dates)]:
         if column is not None:
             sheet.require(column, f"--{option}")
     notes, identity = list(sheet.notes), asked.identity
     free = [name for name in sheet.names if name not in ignore]
-    as_words = [*categorical, *asked.rules, *([asked.strata] if asked.strata is not None else [])]
+    rules = [name for name in (asked.together, asked.apart) if name is not None]
+    as_words = [*categorical, *rules, *([asked.strata] if asked.strata is not None else [])]
     if identity is None:
-        others = {*as_words, *asked.dates}
+        others = {*as_words, *dates}
         identity = next((name for name in free if name not in others and _is_identity(sheet, name)), None)
         if identity is not None:
             notes.append(f"Took column {identity!r} for the names of the units, as no two are the same.")
     columns = [name for name in free if name != identity]
     for name in columns:
-        if name in as_words or name in asked.dates:
+        if name in as_words or name in dates:
             continue
         if sheet.holds_days(sheet.names.index(name)):
             raise ValueError(
@@ -216,7 +208,7 @@ def _read(path: Path, asked: _Asked, marks: options.Marks) -> tuple[Any, list[st
         raise ValueError(f"--id is {identity!r}, but {twice!r} is duplicated; names of units must be unique.")
     frame.index = labels
     frame.index.name = "row" if identity is None else identity
-    columns = [name for name in columns if name not in asked.rules]
+    columns = [name for name in columns if name not in rules]
     gaps = frame[columns].isna().to_numpy()
     rows, whole, said = options.without_gaps(gaps, asked.missing, labels, columns, "unit", sheet.place)
     lost = [name for name, keep in zip(columns, whole, strict=True) if not keep]
@@ -224,7 +216,7 @@ def _read(path: Path, asked: _Asked, marks: options.Marks) -> tuple[Any, list[st
         raise ValueError(f"--strata is {asked.strata!r}, which has empty cells; give --missing drop-rows.")
     frame, places = frame[rows].drop(columns=lost), np.flatnonzero(rows).tolist()
     notes += said
-    for name in (name for name in asked.dates if name in frame):
+    for name in (name for name in dates if name in frame):
         frame[name] = sheet.days(name, places)
     return frame, notes
 

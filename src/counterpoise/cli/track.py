@@ -104,7 +104,7 @@ def track(
                 f"WINDOW of --backtest is {spans[0]}, but there are {length} rows of returns; it must be at most "
                 f"{length - 1}, so that a row is left to hold a portfolio on."
             )
-        rules = read_rules(data, groups, group_limits, previous, index_weights, limits)
+        rules = read_rules(data, tables, limits)
         tracker = cp.IndexTracker(
             assets,
             transaction_cost=cost,
