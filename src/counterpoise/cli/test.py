@@ -19,6 +19,11 @@ from counterpoise.findings import Listing
 from counterpoise.sentences import as_text, counted, joined, percent, some
 from counterpoise.tables.read import Sheet, read_sheet
 
+MEANING = (
+    "The interval holds every constant effect that the test does not reject. All is exact only if the groups of the "
+    "experiment were those drawn, and were drawn before any outcome was known."
+)
+
 
 @base.command(app.command())
 def test(
@@ -65,7 +70,11 @@ def test(
         counts |= {"reference": len(split.reference)}
         results.print_json({"command": results.command_of(context), **counts, "outcomes": found, "notes": notes})
     elif not manners.quiet:
-        _print(Console(highlight=False), split, found, notes, manners.verbose, alternative, confidence)
+        console = Console(highlight=False)
+        base.tell(console, *notes)
+        _print(console, split, found, alternative, confidence)
+        if manners.verbose:
+            base.tell(console, MEANING)
 
 
 def _rows(split: Split, sheet: Sheet, draws: Path, identity: str | None, notes: list[str]) -> list[int | None]:
@@ -153,16 +162,7 @@ def _tested(
     return said
 
 
-def _print(
-    console: Console,
-    split: Split,
-    found: list[dict[str, Any]],
-    notes: list[str],
-    verbose: bool,
-    alternative: str,
-    confidence: float,
-) -> None:
-    base.tell(console, *notes)
+def _print(console: Console, split: Split, found: list[dict[str, Any]], alternative: str, confidence: float) -> None:
     if "p_value" in found[0]:
         two, level = found[0]["interval"] is not None, f"{100.0 * confidence:g} % interval"
         heads = [*(f"mean {group}" for group in split.groups), *(["effect", level] if two else []), "p"]
@@ -174,23 +174,17 @@ def _print(
             rows.append([said["outcome"], *cells, as_text(said["p_value"])])
         columns = [Column("outcome"), *(Column(head, "number") for head in heads)]
         results.print_table(console, "Outcomes", Listing(columns, rows), "--json")
-        one, other = (split.groups[1], split.groups[0]) if two else ("", "")
-        between = f"An effect is the mean of group {one} − that of group {other}. " if two else ""
-        sides = alternative if two else "that of differences between groups"
+        between, sides = "", "that of differences between groups"
+        if two:
+            between = "An effect is the mean of group {1} − that of group {0}. ".format(*split.groups)
+            sides = alternative
         count = len(split.reference)
         base.tell(console, f"{between}p is {sides}, and exact over the {count} splits that this one was drawn from.")
         least = (1 + (split.mirrored and alternative == "two-sided")) / count
         if least > 1.0 - confidence + 1e-12:
-            base.tell(
-                console, f"With so few splits no effect can be significant: p is at least {least:.2g}; use more draws."
-            )
+            few = f"With so few splits no effect can be significant: p is at least {least:.2g}; use more draws."
+            base.tell(console, few)
     for said in found:
         if "power" in said:
             of = f"Power for an effect of {said['effect']:g} on {said['outcome']}"
             base.tell(console, f"{of}: {percent(said['power'])} at level {1.0 - confidence:.2g}.")
-    if verbose:
-        sentence = (
-            "The interval holds every constant effect that the test does not reject. All is exact only if the groups "
-            "of the experiment were those drawn, and were drawn before any outcome was known."
-        )
-        base.tell(console, sentence)
