@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 from rich import box
@@ -36,6 +36,8 @@ STORE = "records.sqlite"
 MEASURED_SECONDS = {"theory": 240.0, "sparse-pca": 30.0}
 # Seconds between lines of progress if there is no terminal.
 PAUSE = 30.0
+# A chapter and the files written for it.
+Written = tuple[pages.Chapter, list[Path]]
 
 
 @base.command(app.command())
@@ -74,7 +76,7 @@ def reproduce(
     words = ["counterpoise", "reproduce", target, *(["--quick"] if quick else [])]
     command = shlex.join([*words, *(word for name in use or [] for word in ("--set", name))])
     failures: list[str] = []
-    done: list[_Written] = []
+    done: list[Written] = []
     # The input is valid; disk errors from here on are failures.
     with Store(output / STORE) as store, base.failing(OSError, sqlite3.Error):
         plans = [_Plan(goal, folder, store) for goal in wanted]
@@ -111,14 +113,7 @@ def reproduce(
         raise typer.Exit(1)
 
 
-class _Written(NamedTuple):
-    """A chapter and the files written for it."""
-
-    chapter: pages.Chapter
-    files: list[Path]
-
-
-def _as_json(command: str, done: list[_Written], failures: list[str], output: Path) -> dict[str, Any]:
+def _as_json(command: str, done: list[Written], failures: list[str], output: Path) -> dict[str, Any]:
     """Return what --json prints: counts, sentences, tables and file paths of each target."""
     targets = [
         {
@@ -221,7 +216,7 @@ def _in_words(record: Record) -> str:
     return f"{place}: {record.method} {record.objective:.6g}, {spelled(record.status)} after {took}."
 
 
-def _finish(console: Console, each: _Plan, folder: Path | None, store: Store, output: Path, command: str) -> _Written:
+def _finish(console: Console, each: _Plan, folder: Path | None, store: Store, output: Path, command: str) -> Written:
     if each.target.kind == "sizes":
         table = pages.sizes(*sets.load_present(sets.names(folder), folder))
         chapter = pages.Chapter(each.target.name, each.target.title, [], [table], {}, command=command)
@@ -231,14 +226,14 @@ def _finish(console: Console, each: _Plan, folder: Path | None, store: Store, ou
     return _publish(console, chapter, output)
 
 
-def _publish(console: Console, chapter: pages.Chapter, output: Path) -> _Written:
+def _publish(console: Console, chapter: pages.Chapter, output: Path) -> Written:
     _show(console, chapter)
     files = pages.write(chapter, output)
     base.tell(console, f"Wrote {', '.join(path.name for path in files)} to {files[-1].parent}.")
-    return _Written(chapter, files)
+    return chapter, files
 
 
-def _theory(console: Console, quick: bool, output: Path, command: str) -> _Written:
+def _theory(console: Console, quick: bool, output: Path, command: str) -> Written:
     from counterpoise.experiments import theory, theory_pages
 
     with console.status("theory") as status:
@@ -252,7 +247,7 @@ def _theory(console: Console, quick: bool, output: Path, command: str) -> _Writt
 
 def _published(
     console: Console, quick: bool, folder: Path | None, output: Path, command: str, failures: list[str]
-) -> _Written:
+) -> Written:
     from counterpoise.experiments import published
 
     chosen, absent = published.instances(folder)
