@@ -169,9 +169,9 @@ def _give_up_stdout() -> None:
 def command(register: Callable[[Callable[..., Any]], Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that registers a command with ``register``, such as ``app.command()``.
 
-    A parameter whose type is a dataclass stands for one option per field; the command receives an instance. A string in
-    an annotation is the help of an option, or of an argument if there is no default; a second one is the name of its
-    value. Errors become one sentence and an exit code, see :func:`answer`.
+    A parameter whose type is a dataclass stands for one option per field; the command receives an instance. The strings
+    of an annotation are the help of an option, how its value is called, and its names if they begin with a dash; what
+    has neither a default nor names is an argument. Errors become one sentence and an exit code, see :func:`answer`.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
@@ -205,10 +205,13 @@ def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
     """Return a parameter of a command for Typer; a flag has no opposite."""
     kind, *said = get_args(hint) if get_origin(hint) is Annotated else [hint]
     if said and isinstance(said[0], str):
-        names = [f"--{name.replace('_', '-')}"] if kind is bool else []
-        given: Any = typer.Option(*names, help=said[0], metavar=said[1] if len(said) > 1 else None)
-        if default is inspect.Parameter.empty:
-            given = typer.Argument(help=said[0], show_default=False)
+        names = [word for word in said[1:] if word.startswith("-")]
+        metavar = next((word for word in said[1:] if word not in names), None)
+        if default is inspect.Parameter.empty and not names:
+            given: Any = typer.Argument(help=said[0], show_default=False)
+        else:
+            flag = [f"--{name.replace('_', '-')}"] if kind is bool else []
+            given = typer.Option(*(names or flag), help=said[0], metavar=metavar)
         hint = Annotated[kind, given]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 

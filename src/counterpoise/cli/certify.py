@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import typer
 from rich.console import Console
 
 import counterpoise as cp
@@ -27,7 +26,7 @@ def certify(
     *,
     file: File,
     problem: Kind,
-    point: Annotated[Path, typer.Option(help="x: .npy, .npz, .txt or .csv: numbers, or name, weight as track writes.")],
+    point: Annotated[Path, "x: .npy, .npz, .txt or .csv: numbers, or name, weight as track writes.", "--point"],
     name: Annotated[str | None, "Which array or column of --point, if it holds several."] = None,
     instance: Instance,
     marks: options.Marks,

@@ -20,8 +20,8 @@ from counterpoise.tables.prices import MISSING
 
 data_app = typer.Typer(cls=OneSentence, add_completion=False)
 app.add_typer(data_app, name="data")
-Folder = Annotated[Path | None, typer.Option("--data", help="Data folder; COUNTERPOISE_DATA by default.")]
-Into = Annotated[Path | None, typer.Option("--into", help="Folder to write to; the data folder by default.")]
+Folder = Annotated[Path | None, "Data folder; COUNTERPOISE_DATA by default.", "--data"]
+Into = Annotated[Path | None, "Folder to write to; the data folder by default."]
 
 
 @command(data_app.callback(invoke_without_command=True))
@@ -117,8 +117,8 @@ def _say_written(manners: options.Manners, files: list[Path], holding: str = "",
 def add(
     *,
     prices: Annotated[Path, "Prices or returns, as track takes them."],
-    index: Annotated[str, options.taking("COL|FILE", "The index: a column of the prices, or a file.")],
-    name: Annotated[str, typer.Option(help="Name of the new set.")],
+    index: Annotated[str, "The index: a column of the prices, or a file.", "COL|FILE", "--index"],
+    name: Annotated[str, "Name of the new set.", "--name"],
     returns: Annotated[bool, "The table holds returns as fractions."] = False,
     dates: options.Dates = None,
     ignore: options.Ignore = None,

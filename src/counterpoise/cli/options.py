@@ -39,8 +39,8 @@ Seconds = Annotated[float | None, "Time limit of a fit in seconds; by default a 
 class Manners:
     """Options for the output of every command."""
 
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")] = False
+    as_json: Annotated[bool, "Print JSON only.", "--json"] = False
+    quiet: Annotated[bool, "Print warnings and errors only.", "--quiet", "-q"] = False
     debug: Annotated[bool, "Show the traceback of an error."] = False
 
     @property
@@ -53,9 +53,7 @@ class Manners:
 class Telling(Manners):
     """Options for the output of commands that have --verbose."""
 
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say how the run ended and how long it took.")] = (
-        False
-    )
+    verbose: Annotated[bool, "Say how the run ended and how long it took.", "--verbose", "-v"] = False
 
     def __post_init__(self) -> None:
         if self.quiet and self.verbose:
@@ -105,7 +103,7 @@ class Effort:
 
 Dates = Annotated[str | None, "Column of dates, if it is not detected.", "COL"]
 Ignore = Annotated[list[str] | None, "Columns to leave out: a,b; repeatable.", "COLS"]
-Identity = Annotated[str | None, taking("COL", "Column with the names of the units.", "--id")]
+Identity = Annotated[str | None, "Column with the names of the units.", "COL", "--id"]
 Gaps = Annotated[str, one_of(GAPS, "What to do about empty cells", "RULE")]
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import typer
 
 import counterpoise as cp
 from counterpoise.checks import Vector, choice, is_sparse, number, whole_number
@@ -37,10 +36,8 @@ class Instance:
     """Options that define the problem, given the data."""
 
     target: Annotated[str | None, "Column of the table that is y; the others are A.", "COL"] = None
-    sparsity: Annotated[
-        int | None, typer.Option("--sparsity", "-s", help="s: coordinates free of the penalty (sit, nnspca).")
-    ] = None
-    total: Annotated[float | None, typer.Option("--total", "-c", help="c: the sum of x (dcpb1, dcpb2).")] = None
+    sparsity: Annotated[int | None, "s: coordinates free of the penalty (sit, nnspca).", "--sparsity", "-s"] = None
+    total: Annotated[float | None, "c: the sum of x (dcpb1, dcpb2).", "--total", "-c"] = None
     lam: Annotated[float | None, "λ; by default just above the threshold beyond which x is sparse or binary."] = None
     scale: Annotated[float, "Multiply A and y by this factor."] = 1.0
     dates: Dates = None

@@ -47,7 +47,7 @@ def reproduce(
     quick: Annotated[bool, "Run a small part of it, in under two minutes."] = False,
     data: Annotated[Path | None, "Data folder; COUNTERPOISE_DATA by default."] = None,
     output: Annotated[Path, "Folder of records, tables and figures."] = Path("counterpoise-results"),
-    use: Annotated[list[str] | None, typer.Option("--set", help="Run on this set instead, repeatable.")] = None,
+    use: Annotated[list[str] | None, "Run on this set instead, repeatable.", "--set"] = None,
     jobs: Annotated[int | None, "Parallel runs, where time is not measured; by default one per core."] = None,
     backend: Annotated[str, f"Backend that executes runs: {', '.join(runner.BACKENDS)}."] = "loky",
     address: Annotated[str | None, "Scheduler of a dask or ray cluster that is running."] = None,

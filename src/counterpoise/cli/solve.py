@@ -49,7 +49,7 @@ def solve(
         list[str] | None, f"Any of {', '.join(METHOD_NAMES)}, repeatable; first+second is a hybrid. By default bcd-g."
     ] = None,
     working_set: Annotated[str | None, "Rule that selects pairs, for methods that have one."] = None,
-    k: Annotated[int | None, typer.Option("--k", help=f"Block size of {BLOCK_METHOD}; 10 by default.")] = None,
+    k: Annotated[int | None, f"Block size of {BLOCK_METHOD}; 10 by default.", "--k"] = None,
     start: Annotated[
         Path | None, "Start from this x, as --save or track writes it: .npz, .npy, .csv (name, weight) or .txt."
     ] = None,

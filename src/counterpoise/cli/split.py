@@ -54,9 +54,8 @@ def split(
     table: Annotated[Path, "One row per unit, one column per covariate: .csv, .parquet or .xlsx."],
     treated: Annotated[
         list[str],
-        typer.Option(
-            help="Size of group 1, or a fraction such as 0.5; all others are group 0. Repeat for more groups."
-        ),
+        "Size of group 1, or a fraction such as 0.5; all others are group 0. Repeat for more groups.",
+        "--treated",
     ],
     names: Annotated[str | None, "Names of groups 0, 1, …, such as control,treated.", "A,B"] = None,
     weights: Annotated[list[str] | None, "Weight of a covariate, repeatable; 1 by default.", "COL=W"] = None,

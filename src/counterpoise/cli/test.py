@@ -31,7 +31,7 @@ def test(
     context: typer.Context,
     draws: Annotated[Path, "The draws.csv that counterpoise split --draws wrote."],
     outcomes: Annotated[Path, "One row per unit, with its outcome: .csv, .parquet or .xlsx."],
-    outcome: Annotated[list[str], options.taking("COL", "The column of the outcome, repeatable.")],
+    outcome: Annotated[list[str], "The column of the outcome, repeatable.", "COL", "--outcome"],
     identity: options.Identity = None,
     alternative: Annotated[str, options.one_of(ALTERNATIVES, "Alternative hypothesis")] = "two-sided",
     confidence: Annotated[float, "Confidence level of the interval; power is at level 1 − confidence."] = 0.95,

@@ -36,7 +36,7 @@ def track(
     *,
     context: typer.Context,
     prices: Annotated[Path, "Prices or returns: .csv, .parquet or .xlsx; wide, or date, ticker, price."],
-    index: Annotated[str, options.taking("COL|FILE", "The index: a column of the prices, or a file.")],
+    index: Annotated[str, "The index: a column of the prices, or a file.", "COL|FILE", "--index"],
     returns: Annotated[bool, "The table holds returns as fractions; detected if many are negative."] = False,
     assets: Annotated[int, "Maximum number of names to hold."] = 30,
     max_weight: Annotated[str, "Largest weight of a name, or a table of name, weight.", "W|FILE"] = "1",
