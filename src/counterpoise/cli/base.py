@@ -170,8 +170,9 @@ def command(register: Callable[[Callable[..., Any]], Any]) -> Callable[[Callable
     """Return a decorator that registers a command with ``register``, such as ``app.command()``.
 
     A parameter whose type is a dataclass stands for one option per field; the command receives an instance. The strings
-    of an annotation are the help of an option, how its value is called, and its names if they begin with a dash; what
-    has neither a default nor names is an argument. Errors become one sentence and an exit code, see :func:`answer`.
+    of an annotation are the help of an option, how its value is called, and its names if they begin with a dash; a
+    tuple holds words that shells complete; what has neither a default nor names is an argument. Errors become one
+    sentence and an exit code, see :func:`answer`.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
@@ -205,13 +206,15 @@ def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
     """Return a parameter of a command for Typer; a flag has no opposite."""
     kind, *said = get_args(hint) if get_origin(hint) is Annotated else [hint]
     if said and isinstance(said[0], str):
-        names = [word for word in said[1:] if word.startswith("-")]
-        metavar = next((word for word in said[1:] if word not in names), None)
+        help, *others = (each for each in said if isinstance(each, str))
+        names = [word for word in others if word.startswith("-")]
+        metavar = next((word for word in others if word not in names), None)
+        words = [word for each in said if isinstance(each, tuple) for word in each]
         if default is inspect.Parameter.empty and not names:
-            given: Any = typer.Argument(help=said[0], show_default=False)
+            given: Any = typer.Argument(help=help, show_default=False)
         else:
-            flag = [f"--{name.replace('_', '-')}"] if kind is bool else []
-            given = typer.Option(*(names or flag), help=said[0], metavar=metavar)
+            names = names or ([f"--{name.replace('_', '-')}"] if kind is bool else [])
+            given = typer.Option(*names, help=help, metavar=metavar, autocompletion=(lambda: words) if words else None)
         hint = Annotated[kind, given]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
 

@@ -31,7 +31,7 @@ def certify(
     instance: Instance,
     marks: options.Marks,
     level: Annotated[
-        str, options.one_of(LEVELS, "Examine pairs of coordinates, or exchanges as well", "LEVEL")
+        str, f"Examine pairs of coordinates, or exchanges as well: {', '.join(LEVELS)}.", "LEVEL", LEVELS
     ] = "pair",
     project: Annotated[bool, "Move the point onto the constraints first."] = False,
     manners: options.Telling,

@@ -122,7 +122,7 @@ def add(
     returns: Annotated[bool, "The table holds returns as fractions."] = False,
     dates: options.Dates = None,
     ignore: options.Ignore = None,
-    missing: Annotated[str, options.one_of(MISSING, "What to do about missing prices", "RULE")] = "refuse",
+    missing: Annotated[str, f"What to do about missing prices: {', '.join(MISSING)}.", "RULE", MISSING] = "refuse",
     marks: options.Marks,
     folder: Folder = None,
     into: Into = None,

@@ -21,17 +21,6 @@ from counterpoise.tables.read import Sheet
 GAPS = ("refuse", "drop-rows", "drop-columns")
 
 
-def taking(metavar: str, help: str, *names: str, words: Sequence[str] = ()) -> Any:
-    """Return an option whose value is called ``metavar`` in --help; shells complete ``words``."""
-    completion = (lambda: list(words)) if words else None
-    return typer.Option(*names, metavar=metavar, help=help, autocompletion=completion)
-
-
-def one_of(words: Sequence[str], help: str, metavar: str = "NAME") -> Any:
-    """Return an option that takes one of these words."""
-    return taking(metavar, f"{help}: {', '.join(words)}.", words=words)
-
-
 Seconds = Annotated[float | None, "Time limit of a fit in seconds; by default a fixed amount of work."]
 
 
@@ -104,7 +93,7 @@ class Effort:
 Dates = Annotated[str | None, "Column of dates, if it is not detected.", "COL"]
 Ignore = Annotated[list[str] | None, "Columns to leave out: a,b; repeatable.", "COLS"]
 Identity = Annotated[str | None, "Column with the names of the units.", "COL", "--id"]
-Gaps = Annotated[str, one_of(GAPS, "What to do about empty cells", "RULE")]
+Gaps = Annotated[str, f"What to do about empty cells: {', '.join(GAPS)}.", "RULE", GAPS]
 
 
 def check_writable(option: str, path: Path, within: Path | None = None) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import counterpoise as cp
 from counterpoise.checks import Vector, choice, is_sparse, number, whole_number
 from counterpoise.cli.base import in_options
-from counterpoise.cli.options import Dates, Ignore, Marks, names_in, taking
+from counterpoise.cli.options import Dates, Ignore, Marks, names_in
 from counterpoise.sentences import suggest
 from counterpoise.tables.arrays import TABLES, read_arrays, read_point
 from counterpoise.tables.prices import look_like_prices
@@ -28,7 +28,7 @@ OPTIONS = {
 }
 
 File = Annotated[Path, "Data: .npz (A, y), .npy (A), .csv, .tsv, .parquet or .xlsx."]
-Kind = Annotated[str, taking("|".join(PROBLEMS), "Which of the paper's problems.", "--problem", words=PROBLEMS)]
+Kind = Annotated[str, "Which of the paper's problems.", "|".join(PROBLEMS), "--problem", PROBLEMS]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -33,11 +33,13 @@ def test(
     outcomes: Annotated[Path, "One row per unit, with its outcome: .csv, .parquet or .xlsx."],
     outcome: Annotated[list[str], "The column of the outcome, repeatable.", "COL", "--outcome"],
     identity: options.Identity = None,
-    alternative: Annotated[str, options.one_of(ALTERNATIVES, "Alternative hypothesis")] = "two-sided",
+    alternative: Annotated[
+        str, f"Alternative hypothesis: {', '.join(ALTERNATIVES)}.", "NAME", ALTERNATIVES
+    ] = "two-sided",
     confidence: Annotated[float, "Confidence level of the interval; power is at level 1 − confidence."] = 0.95,
     effect: Annotated[float | None, "Print the power to detect an effect of this size."] = None,
     baseline: Annotated[bool, "Outcomes are from before the experiment: power only, no test."] = False,
-    missing: Annotated[str, options.one_of(MISSING, "What to do about empty cells", "RULE")] = "refuse",
+    missing: Annotated[str, f"What to do about empty cells: {', '.join(MISSING)}.", "RULE", MISSING] = "refuse",
     marks: options.Marks,
     manners: options.Telling,
 ) -> None:
