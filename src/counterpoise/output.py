@@ -82,17 +82,15 @@ def _record(row: Sequence[Any]) -> str:
 
 def guarded(cell: Any) -> Any:
     """Prefix text that a spreadsheet would evaluate with an apostrophe; return anything else unchanged."""
-    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) and not _is_number(cell) else cell
+    if not (isinstance(cell, str) and _FORMULA.match(cell)):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def unguarded(cell: str) -> str:
     """Undo :func:`guarded`."""
     return cell[1:] if _GUARDED.match(cell) else cell
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

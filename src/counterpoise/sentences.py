@@ -140,6 +140,11 @@ def by_more_than(bound: float, resolution: float = 0.0) -> str:
     return f"by more than {rounded_up(bound)}" if bound > resolution else "by anything measurable"
 
 
+def short_gap(gap: float) -> str:
+    """Format the gap of a certificate for a line of progress; a dash if it is not known."""
+    return f"{max(0.0, gap):.0e}" if math.isfinite(gap) else "–"
+
+
 def as_seconds(seconds: float) -> str:
     """Format seconds or milliseconds with their unit."""
     return f"{seconds:.2f} s" if seconds >= 1.0 else f"{1e3 * seconds:.3g} ms"
@@ -158,9 +163,9 @@ def lacking(need: str, *packages: str) -> ImportError:
     >>> print(lacking("Reading .parquet needs", "pandas", "pyarrow"))
     Reading .parquet needs pandas and pyarrow: install them with pip install pandas pyarrow.
     """
-    them = "it" if len(packages) == 1 else "them"
-    hint = f"install {them} with pip install {' '.join(packages)}"
-    return ImportError(f"{need} {' and '.join(packages)}: {hint}.", name=packages[0])
+    names = [package.partition(".")[0] for package in packages]
+    hint = f"install {'it' if len(names) == 1 else 'them'} with pip install {' '.join(names)}"
+    return ImportError(f"{need} {' and '.join(names)}: {hint}.", name=names[0])
 
 
 def require(need: str, *packages: str) -> Any:

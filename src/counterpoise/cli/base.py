@@ -13,11 +13,11 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 from rich.console import Console
-from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, RenderableColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column
 from rich.text import Text
 from typer.core import TyperGroup
@@ -26,7 +26,7 @@ import counterpoise as cp
 from counterpoise import compiling
 from counterpoise.interrupts import noting_interrupts
 from counterpoise.output import CannotWriteError
-from counterpoise.sentences import lacking
+from counterpoise.sentences import lacking, short_gap
 
 if TYPE_CHECKING:
     from counterpoise.solvers.run import Progress as RunProgress
@@ -94,15 +94,18 @@ def main(
         typer.echo(context.get_help())
 
 
+# Set on errors that are failures, whatever their type.
+FAILURE = "is_failure"
+
+
 @contextlib.contextmanager
-def quit_with(code: int, *errors: type[Exception], debug: bool = False) -> Iterator[None]:
-    """Print errors of these types and exit with this code; with ``debug`` they propagate."""
-    handled = () if debug else errors
+def failing(*errors: type[Exception]) -> Iterator[None]:
+    """Treat errors of these types as failures, not as bad input."""
     try:
         yield
-    except handled as error:
-        typer.echo(sentence_of(error) if isinstance(error, OSError | MemoryError) else str(error), err=True)
-        raise typer.Exit(code) from None
+    except errors as error:
+        setattr(error, FAILURE, True)
+        raise
 
 
 def sentence_of(error: BaseException) -> str:
@@ -116,9 +119,8 @@ def sentence_of(error: BaseException) -> str:
     if isinstance(error, MemoryError):
         return said or "Out of memory."
     if isinstance(error, ImportError):
-        raw = said.startswith("No module named") and error.name
-        return str(lacking("This needs", error.name.partition(".")[0])) if raw and error.name else said
-    if isinstance(error, ValueError | TypeError):
+        return str(lacking("This needs", error.name)) if said.startswith("No module named") and error.name else said
+    if isinstance(error, ValueError | TypeError) or hasattr(error, FAILURE):
         return said
     said = " ".join(f"{type(error).__name__}: {error}".split())
     return f"This is a bug in counterpoise, not in the input: {said}; --debug shows the traceback."
@@ -142,7 +144,7 @@ def answer(debug: bool) -> Iterator[None]:
         code = INTERRUPTED if _pressed or isinstance(error, KeyboardInterrupt) else _exit_code(error)
         if not isinstance(error, typer.Exit):
             typer.echo("Stopped before the end." if code == INTERRUPTED else sentence_of(error), err=True)
-        if isinstance(error, OSError) and error.filename is None:
+        if isinstance(error, OSError) and error.filename is None and not hasattr(error, FAILURE):
             _give_up_stdout()
         raise typer.Exit(code) from None
 
@@ -151,8 +153,10 @@ def _exit_code(error: BaseException) -> int:
     """Return 2 for bad input and 1 for a failure; operating system errors have an error number."""
     if isinstance(error, typer.Exit):
         return int(error.exit_code)
+    if hasattr(error, FAILURE) or isinstance(error, CannotWriteError):
+        return 1
     if isinstance(error, OSError):
-        return 2 if error.errno is None and not isinstance(error, CannotWriteError) else 1
+        return 2 if error.errno is None else 1
     return 2 if isinstance(error, ValueError | TypeError | ImportError) else 1
 
 
@@ -165,8 +169,10 @@ def _give_up_stdout() -> None:
 def command(register: Callable[[Callable[..., Any]], Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Return a decorator that registers a command with ``register``, such as ``app.command()``.
 
-    A parameter whose type is a dataclass stands for one option per field; the command receives an instance. Errors
-    become one sentence and an exit code, see :func:`answer`.
+    A parameter whose type is a dataclass stands for one option per field; the command receives an instance. The strings
+    of an annotation are the help of an option, how its value is called, and its names if they begin with a dash; a
+    tuple holds words that shells complete; what has neither a default nor names is an argument. Errors become one
+    sentence and an exit code, see :func:`answer`.
     """
 
     def decorate(function: Callable[..., None]) -> Callable[..., None]:
@@ -177,11 +183,9 @@ def command(register: Callable[[Callable[..., Any]], Any]) -> Callable[[Callable
             if name in bundles:
                 types = get_type_hints(bundles[name], include_extras=True)
                 for field in dataclasses.fields(bundles[name]):
-                    kinds[field.name] = given.replace(
-                        name=field.name, default=field.default, annotation=types[field.name]
-                    )
+                    kinds[field.name] = _parameter(field.name, types[field.name], field.default)
             else:
-                kinds[name] = given.replace(annotation=hints[name])
+                kinds[name] = _parameter(name, hints[name], given.default)
 
         @functools.wraps(function)
         def run(**given: Any) -> None:
@@ -190,13 +194,35 @@ def command(register: Callable[[Callable[..., Any]], Any]) -> Callable[[Callable
                     given[name] = kind(**{field.name: given.pop(field.name) for field in dataclasses.fields(kind)})
                 function(**given)
 
-        parameters = [kind.replace(kind=inspect.Parameter.KEYWORD_ONLY) for kind in kinds.values()]
-        run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        run.__annotations__ = {each.name: each.annotation for each in parameters}
+        run.__signature__ = inspect.Signature(list(kinds.values()))  # type: ignore[attr-defined]
+        run.__annotations__ = {name: kind.annotation for name, kind in kinds.items()}
         register(run)
         return run
 
     return decorate
+
+
+def _parameter(name: str, hint: Any, default: Any) -> inspect.Parameter:
+    """Return a parameter of a command for Typer; a flag has no opposite."""
+    kind, *said = get_args(hint) if get_origin(hint) is Annotated else [hint]
+    if said and isinstance(said[0], str):
+        help, *others = (each for each in said if isinstance(each, str))
+        names = [word for word in others if word.startswith("-")]
+        metavar = next((word for word in others if word not in names), None)
+        words = [word for each in said if isinstance(each, tuple) for word in each]
+        if default is inspect.Parameter.empty and not names:
+            given: Any = typer.Argument(help=help, show_default=False)
+        else:
+            names = names or ([f"--{name.replace('_', '-')}"] if kind is bool else [])
+            given = typer.Option(*names, help=help, metavar=metavar, autocompletion=(lambda: words) if words else None)
+        hint = Annotated[kind, given]
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hint)
+
+
+def option_names(same: str, **others: str) -> dict[str, str]:
+    """Return the options of parameters, for :func:`in_options`; those in the text ``same`` have the same name."""
+    names = {name: f"--{name.replace('_', '-')}" for name in same.split()}
+    return {**names, "max_time": "--seconds", "n_jobs": "--jobs", **others}
 
 
 @contextlib.contextmanager
@@ -242,11 +268,13 @@ class Line:
         self.until: float | None = limit
         self.show(f"{doing} …{aside}")
 
-    def hear(self, report: RunProgress, share: float | None = None, doing: str | None = None) -> None:
-        """Show a run's objective and gap; ``share`` is the finished share of the run, if known."""
-        self.reach(share)
-        gap = f"{max(0.0, report.gap):.0e}" if math.isfinite(report.gap) else "–"
-        self.show(f"{doing or self.doing}: objective {report.objective:.4g}, gap {gap}{self.aside}")
+    def hear(
+        self, report: RunProgress, share: float | None = None, doing: str | None = None, most: int | None = None
+    ) -> None:
+        """Show a run's objective and gap; the finished share of the run, or ``most`` iterations, tell when it ends."""
+        self.reach(report.iteration / most if most else share)
+        said = f"objective {report.objective:.4g}, gap {short_gap(report.gap)}"
+        self.show(f"{doing or self.doing}: {said}{self.aside}")
 
     def reach(self, share: float | None) -> None:
         """Estimate the end from the finished share."""
@@ -261,24 +289,16 @@ class Line:
         about = "" if self.limit is not None else "about "
         return f"{about}{math.ceil(max(0.0, self.until - elapsed))} s left"
 
-
-class _TimeLeft(ProgressColumn):
-    """Column that shows the time left."""
-
-    def __init__(self, lines: list[Line]) -> None:
-        self.lines = lines
-        super().__init__(Column(no_wrap=True))
-
-    def render(self, task: Task) -> Text:
-        return Text(self.lines[0].left() if self.lines else "")
+    def __rich__(self) -> Text:
+        """Show the time left, as a column of Rich's progress line."""
+        return Text(self.left())
 
 
 @contextlib.contextmanager
 def status_line(quiet: bool = False) -> Iterator[Line]:
     """Show a progress line on stderr if it is a terminal; yield the Line that updates it."""
     console = Console(stderr=True)
-    lines: list[Line] = []
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn(), _TimeLeft(lines))
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     room = console.width - TIMES
 
     def show(said: str) -> None:
@@ -287,9 +307,10 @@ def status_line(quiet: bool = False) -> Iterator[Line]:
     hidden = quiet or not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=hidden) as progress:
         task = progress.add_task("Starting …", total=None)
-        lines.append(Line(show, not hidden))
+        line = Line(show, not hidden)
+        progress.columns += (RenderableColumn(line, table_column=Column(no_wrap=True)),)
         with compiling.listening(show):
-            yield lines[0]
+            yield line
 
 
 def warn(sentences: Iterable[str]) -> None:
@@ -298,6 +319,7 @@ def warn(sentences: Iterable[str]) -> None:
         typer.echo(f"Warning: {sentence}", err=True)
 
 
-def tell(console: Console, sentence: str) -> None:
-    """Print a sentence, word-wrapped on a terminal and on one line otherwise."""
-    console.print(Text(sentence), soft_wrap=not console.is_terminal)
+def tell(console: Console, *sentences: str) -> None:
+    """Print sentences, each word-wrapped on a terminal and on one line otherwise."""
+    for sentence in sentences:
+        console.print(Text(sentence), soft_wrap=not console.is_terminal)

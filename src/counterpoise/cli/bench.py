@@ -7,14 +7,13 @@ from collections.abc import Callable
 from typing import Annotated, Any
 
 import numpy as np
-import typer
 from rich.console import Console
 from rich.table import Table
 from threadpoolctl import threadpool_limits
 
 import counterpoise as cp
 from counterpoise import compiling
-from counterpoise.checks import number, whole_number
+from counterpoise.checks import whole_number
 from counterpoise.cli import options
 from counterpoise.cli.base import app, command
 from counterpoise.cli.results import print_json
@@ -27,9 +26,9 @@ SPARSE, LAM = 30, 1e4
 @command(app.command())
 def bench(
     *,
-    size: Annotated[int, typer.Option(help="Coordinates of each problem.")] = 400,
-    starts: Annotated[int, typer.Option(help="Starts per method; the table shows medians.")] = 3,
-    seconds: Annotated[float, typer.Option(help="Time limit of a run in seconds.")] = 1.0,
+    size: Annotated[int, "Coordinates of each problem."] = 400,
+    starts: Annotated[int, "Starts per method; the table shows medians."] = 3,
+    seconds: Annotated[float, "Time limit of a run in seconds."] = 1.0,
     manners: options.Manners,
 ) -> None:
     """Measure every method on three simulated problems, from the same starts, with one thread each.
@@ -38,9 +37,7 @@ def bench(
     """
     size = whole_number(size, "--size", 2 * SPARSE, 6000)
     starts = whole_number(starts, "--starts", 1, 100)
-    seconds = number(seconds, "--seconds", 0.0)
-    if seconds == 0.0:
-        raise ValueError("--seconds is 0; it must be positive.")
+    options.check_seconds(seconds)
     console = Console(highlight=False, stderr=manners.as_json, quiet=manners.quiet and not manners.as_json)
     found: list[dict[str, Any]] = []
     with threadpool_limits(1, user_api="blas"):

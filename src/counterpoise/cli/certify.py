@@ -7,17 +7,14 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import typer
 from rich.console import Console
-from rich.table import Table
 
 import counterpoise as cp
 from counterpoise.checks import Vector, choice
 from counterpoise.cli import base, options, results
 from counterpoise.cli.base import app, status_line
-from counterpoise.cli.problem import File, Instance, Kind, as_point, build, check_options
+from counterpoise.cli.problem import File, Instance, Kind, build, check_problem, read_x
 from counterpoise.sentences import by_more_than, counted
-from counterpoise.tables.arrays import read_point
 
 LEVELS = ("pair", "swap")
 # A decrease below this, relative to the objective, is rounding error.
@@ -29,14 +26,14 @@ def certify(
     *,
     file: File,
     problem: Kind,
-    point: Annotated[Path, typer.Option(help="x: .npy, .npz, .txt or .csv: numbers, or name, weight as track writes.")],
-    name: Annotated[str | None, typer.Option(help="Which array or column of --point, if it holds several.")] = None,
+    point: Annotated[Path, "x: .npy, .npz, .txt or .csv: numbers, or name, weight as track writes.", "--point"],
+    name: Annotated[str | None, "Which array or column of --point, if it holds several."] = None,
     instance: Instance,
     marks: options.Marks,
     level: Annotated[
-        str, options.one_of(LEVELS, "Examine pairs of coordinates, or exchanges as well", "LEVEL")
+        str, f"Examine pairs of coordinates, or exchanges as well: {', '.join(LEVELS)}.", "LEVEL", LEVELS
     ] = "pair",
-    project: Annotated[bool, typer.Option("--project", help="Move the point onto the constraints first.")] = False,
+    project: Annotated[bool, "Move the point onto the constraints first."] = False,
     manners: options.Telling,
 ) -> None:
     """Say what can be proved about a point.
@@ -44,15 +41,12 @@ def certify(
     Example: counterpoise certify data.npz --problem sit -s 30 --point x.npz --level swap
     """
     options.check_files(file, point=point)
-    written = marks.checked()
     choice(level, "--level", LEVELS, quoted=False)
-    fixed = {"working_set": None, "k": None, "seed": 0, "max_time": None, "max_iter": None}
-    check_options(problem, instance, ["bcd-g"], fixed)
-    given_point = read_point(point, name, "--point", "--name")
+    check_problem(problem, instance)
     with base.kept_warnings() as warned, status_line(manners.silent) as say:
         say(f"Reading {file.name}")
-        read = build(file, problem, instance, written)
-        built, x = read.problem, as_point(given_point, point, read, file)
+        read = build(file, problem, instance, marks)
+        built, x = read.problem, read_x(point, name, ("--point", "--name"), read, file)
         if project:
             x = built.project(x)
         violation = built.violation(x)
@@ -67,7 +61,7 @@ def certify(
     least = built.value_and_resolution(x)[1]
     claims = sentences(built, certificate, read.names, least)
     if manners.as_json:
-        fields = {"counterpoise": cp.__version__, "file": str(file), "point": str(point), "problem": problem}
+        fields = {"file": str(file), "point": str(point), "problem": problem}
         shape = {"lam": float(built.g.lam), "columns": built.n, "non_zeros": int(np.count_nonzero(x))}
         body = {**fields, **shape, **dataclasses.asdict(certificate), "sentences": [*claims, *read.notes, *warned]}
         results.print_json(body)
@@ -129,11 +123,6 @@ def _print(
     console: Console, problem: cp.Problem, x: Vector, certificate: cp.Certificate, claims: list[str], verbose: bool
 ) -> None:
     size = f"{problem.name}: {problem.n:,} coordinates, {np.count_nonzero(x):,} of them not 0, λ = {problem.g.lam:g}."
-    base.tell(console, size)
-    for sentence in claims:
-        base.tell(console, sentence)
+    base.tell(console, size, *claims)
     if verbose:
-        table = Table.grid(padding=(0, 2))
-        for name, value in dataclasses.asdict(certificate).items():
-            table.add_row(name, str(value))
-        console.print(table)
+        console.print(results.grid(dataclasses.asdict(certificate)))

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import os
 from typing import Annotated
 
-import typer
 from rich.console import Console
 
 from counterpoise.checks import whole_number
 from counterpoise.cli import options
 from counterpoise.cli.base import app, command, status_line, tell
+from counterpoise.cli.results import print_json
 from counterpoise.output import CannotWriteError
 
 
 @command(app.command("compile"))
 def compile_(
-    *,
-    jobs: Annotated[int | None, typer.Option(help="Processes at a time; by default one per core.")] = None,
-    manners: options.Manners,
+    *, jobs: Annotated[int | None, "Processes at a time; by default one per core."] = None, manners: options.Manners
 ) -> None:
     """Compile all kernels in advance, for container images and CI.
 
@@ -43,7 +40,7 @@ def compile_(
     if made.lost:
         raise CannotWriteError(f"{made.folder} did not keep {', '.join(made.lost)}; is the disk full?")
     if manners.as_json:
-        typer.echo(json.dumps({**made._asdict(), "folder": str(made.folder)}, indent=2))
+        print_json({**made._asdict(), "folder": str(made.folder)})
     elif not manners.quiet:
         said = f"{made.kernels} kernels are ready, {made.compiled} of them compiled in {made.seconds:.0f} s"
         tell(Console(highlight=False), f"{said}; they are kept in {made.folder}.")

@@ -9,44 +9,36 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-import counterpoise as cp
 from counterpoise.checks import whole_number
 from counterpoise.cli import options
-from counterpoise.cli.base import OneSentence, app, command, kept_warnings, quit_with, tell
+from counterpoise.cli.base import OneSentence, app, command, failing, kept_warnings, tell
 from counterpoise.cli.portfolio import read_data
 from counterpoise.cli.results import print_json
 from counterpoise.experiments import sets
 from counterpoise.sentences import counted, day_label
 from counterpoise.tables.prices import MISSING
 
-HELP = """The data sets: list, prepare, add your own.
-
-Without a command, list them: whether each is available, and where to get it.
-
-Example: counterpoise data --data sets --json
-"""
-data_app = typer.Typer(cls=OneSentence, add_completion=False, help=HELP)
+data_app = typer.Typer(cls=OneSentence, add_completion=False)
 app.add_typer(data_app, name="data")
-Folder = Annotated[Path | None, typer.Option("--data", help="Data folder; COUNTERPOISE_DATA by default.")]
-Into = Annotated[Path | None, typer.Option("--into", help="Folder to write to; the data folder by default.")]
+Folder = Annotated[Path | None, "Data folder; COUNTERPOISE_DATA by default.", "--data"]
+Into = Annotated[Path | None, "Folder to write to; the data folder by default."]
 
 
 @command(data_app.callback(invoke_without_command=True))
-def data(
-    *,
-    context: typer.Context,
-    folder: Folder = None,
-    manners: options.Manners,
-) -> None:
-    """List the data sets, whether each is available, and where to get it."""
+def data(*, context: typer.Context, folder: Folder = None, manners: options.Manners) -> None:
+    """The data sets: list, prepare, add your own.
+
+    Without a command, list them: whether each is available, and where to get it.
+
+    Example: counterpoise data --data sets --json
+    """
     if context.invoked_subcommand is not None:
         _refuse_misplaced(context, context.invoked_subcommand)
         return
     place = sets.data_folder(folder)
     rows = [_describe(name, place) for name in sets.names(place)]
     if manners.as_json:
-        known = {"counterpoise": cp.__version__, "folder": None if place is None else str(place)}
-        print_json({**known, "sets": rows})
+        print_json({"folder": None if place is None else str(place), "sets": rows})
     elif not manners.quiet:
         _print(Console(highlight=False, markup=False), rows, place)
     else:
@@ -91,12 +83,10 @@ def _print(console: Console, rows: list[dict[str, Any]], place: Path | None) -> 
 @command(data_app.command())
 def prepare(
     *,
-    names: Annotated[list[str], typer.Argument(help="Blocks, such as MNIST-a.", show_default=False)],
+    names: Annotated[list[str], "Blocks, such as MNIST-a."],
     folder: Folder = None,
     into: Into = None,
-    seed: Annotated[
-        int | None, typer.Option(help="Seed for drawing rows and columns; by default that of our tables.")
-    ] = None,
+    seed: Annotated[int | None, "Seed for drawing rows and columns; by default that of our tables."] = None,
     manners: options.Manners,
 ) -> None:
     """Draw random blocks of data and write them with their seed, rows and columns.
@@ -111,31 +101,32 @@ def prepare(
         written = [sets.prepare(name, place, target, seed) for name in names]
     except LookupError as error:
         raise ValueError(str(error)) from error
-    _say_written(written, {}, manners.as_json, manners.quiet)
+    _say_written(manners, written)
 
 
-def _say_written(written: list[Path], more: dict[str, Any], as_json: bool, quiet: bool) -> None:
-    if as_json:
-        print_json({"counterpoise": cp.__version__, **more, "files": [str(file) for file in written]})
-    elif not quiet:
-        for file in written:
-            typer.echo(f"Wrote {file}.")
+def _say_written(manners: options.Manners, files: list[Path], holding: str = "", **more: Any) -> None:
+    """Say which files were written, after notes, if there are any in ``more``, which --json prints."""
+    if manners.as_json:
+        print_json({**more, "files": [str(file) for file in files]})
+    elif not manners.quiet:
+        for sentence in (*more.get("notes", ()), *(f"Wrote {file}{holding}." for file in files)):
+            typer.echo(sentence)
 
 
 @command(data_app.command())
 def add(
     *,
-    prices: Annotated[Path, typer.Argument(help="Prices or returns, as track takes them.", show_default=False)],
-    index: Annotated[str, typer.Option(metavar="COL|FILE", help="The index: a column of the prices, or a file.")],
-    name: Annotated[str, typer.Option(help="Name of the new set.")],
-    returns: Annotated[bool, typer.Option("--returns", help="The table holds returns as fractions.")] = False,
+    prices: Annotated[Path, "Prices or returns, as track takes them."],
+    index: Annotated[str, "The index: a column of the prices, or a file.", "COL|FILE", "--index"],
+    name: Annotated[str, "Name of the new set.", "--name"],
+    returns: Annotated[bool, "The table holds returns as fractions."] = False,
     dates: options.Dates = None,
     ignore: options.Ignore = None,
-    missing: Annotated[str, options.one_of(MISSING, "What to do about missing prices", "RULE")] = "refuse",
+    missing: Annotated[str, f"What to do about missing prices: {', '.join(MISSING)}.", "RULE", MISSING] = "refuse",
     marks: options.Marks,
     folder: Folder = None,
     into: Into = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a set of this name.")] = False,
+    force: Annotated[bool, "Replace a set of this name."] = False,
     manners: options.Manners,
 ) -> None:
     """Make a tracking set from a file of prices; counterpoise reproduce table-2 --set NAME then runs on it.
@@ -151,22 +142,18 @@ def add(
     if file.exists() and not force:
         raise ValueError(f"{file} exists; give another --name or --force.")
     with kept_warnings() as warned:
-        made = read_data(prices, index, dates, missing, returns, ignore, marks.checked())
+        made = read_data(prices, index, dates, missing, returns, ignore, marks)
     days = [day_label(day) for day in made.returns.index]
     sets.add_prices(name, days, list(made.returns), made.returns.to_numpy(), made.index.to_numpy(), target)
     (m, n), notes = made.returns.shape, [*warned, *made.notes]
-    if manners.as_json:
-        _say_written([file], {"set": name, "m": m, "n": n, "notes": notes}, manners.as_json, manners.quiet)
-    elif not manners.quiet:
-        for sentence in notes:
-            typer.echo(sentence)
-        typer.echo(f"Wrote {file}: {counted(m, 'return')} of {counted(n, 'stock')} and of {index}.")
+    holding = f": {counted(m, 'return')} of {counted(n, 'stock')} and of {index}"
+    _say_written(manners, [file], holding, set=name, m=m, n=n, notes=notes)
 
 
 @command(data_app.command())
 def fetch(
     *,
-    name: Annotated[str, typer.Argument(help=f"One of {', '.join(sets.FETCHERS)}.", show_default=False)],
+    name: Annotated[str, f"One of {', '.join(sets.FETCHERS)}."],
     folder: Folder = None,
     into: Into = None,
     manners: options.Manners,
@@ -179,9 +166,9 @@ def fetch(
         raise ValueError(f"NAME is {name!r}; it must be one of {', '.join(sets.FETCHERS)}.")
     target = _target(into, sets.data_folder(folder))
     # A network error is a failure, not bad input.
-    with quit_with(1, OSError, debug=manners.debug):
+    with failing(OSError):
         written = sets.fetch(name, target)
-    _say_written([written], {}, manners.as_json, manners.quiet)
+    _say_written(manners, [written])
 
 
 def _target(into: Path | None, folder: Path | None) -> Path:

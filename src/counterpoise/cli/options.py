@@ -15,44 +15,22 @@ import typer
 
 from counterpoise.checks import number
 from counterpoise.sentences import counted, some
+from counterpoise.tables.read import Sheet
 
 # Rules for empty cells.
 GAPS = ("refuse", "drop-rows", "drop-columns")
 
 
-def one_of(words: Iterable[str], help: str, metavar: str = "NAME") -> Any:
-    """Return an option that takes one of these words, with shell completion."""
-    known = list(words)
-    return typer.Option(metavar=metavar, help=f"{help}: {', '.join(known)}.", autocompletion=lambda: known)
-
-
-def column(help: str, *names: str) -> Any:
-    """Return an option that takes the name of a column."""
-    return typer.Option(*names, metavar="COL", help=help)
-
-
-def columns(help: str) -> Any:
-    """Return an option that takes column names, joined by commas or one at a time."""
-    return typer.Option(metavar="COLS", help=f"{help}: a,b; repeatable.")
-
-
-def folder_of(*files: str) -> Any:
-    """Return an option that takes the folder to write files to."""
-    return typer.Option(metavar="DIR", help=f"Folder to write {' and '.join(files)} to.")
-
-
-Seconds = Annotated[
-    float | None, typer.Option(help="Time limit of a fit in seconds; by default a fixed amount of work.")
-]
+Seconds = Annotated[float | None, "Time limit of a fit in seconds; by default a fixed amount of work."]
 
 
 @dataclasses.dataclass(frozen=True)
 class Manners:
     """Options for the output of every command."""
 
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON only.")] = False
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print warnings and errors only.")] = False
-    debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False
+    as_json: Annotated[bool, "Print JSON only.", "--json"] = False
+    quiet: Annotated[bool, "Print warnings and errors only.", "--quiet", "-q"] = False
+    debug: Annotated[bool, "Show the traceback of an error."] = False
 
     @property
     def silent(self) -> bool:
@@ -64,9 +42,7 @@ class Manners:
 class Telling(Manners):
     """Options for the output of commands that have --verbose."""
 
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say how the run ended and how long it took.")] = (
-        False
-    )
+    verbose: Annotated[bool, "Say how the run ended and how long it took.", "--verbose", "-v"] = False
 
     def __post_init__(self) -> None:
         if self.quiet and self.verbose:
@@ -77,22 +53,19 @@ class Telling(Manners):
 class Writing(Telling):
     """Options for the output of commands that write files."""
 
-    force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False
+    force: Annotated[bool, "Replace existing files."] = False
 
 
 @dataclasses.dataclass(frozen=True)
 class Marks:
     """Options for the format of a text file."""
 
-    separator: Annotated[
-        str | None,
-        typer.Option(metavar="MARK", help="Character between cells of a text file, or tab; detected by default."),
-    ] = None
-    decimal: Annotated[
-        str | None, typer.Option(metavar="MARK", help="Decimal mark of a text file: . or a comma; detected by default.")
-    ] = None
+    separator: Annotated[str | None, "Character between cells of a text file, or tab; detected by default.", "MARK"] = (
+        None
+    )
+    decimal: Annotated[str | None, "Decimal mark of a text file: . or a comma; detected by default.", "MARK"] = None
 
-    def checked(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """Check the options and return them as arguments of the table readers."""
         separator = {"tab": "\t", "\\t": "\t"}.get(str(self.separator), self.separator)
         if separator is not None and (len(separator) != 1 or separator in '\r\n"'):
@@ -108,10 +81,8 @@ class Marks:
 class Effort:
     """Options for the budget of a search."""
 
-    work: Annotated[
-        int | None, typer.Option(help="Starting points and recombinations of a search; more is slower and better.")
-    ] = None
-    jobs: Annotated[int | None, typer.Option(help="Workers of a search; -1 for one per core.")] = None
+    work: Annotated[int | None, "Starting points and recombinations of a search; more is slower and better."] = None
+    jobs: Annotated[int | None, "Workers of a search; -1 for one per core."] = None
     seconds: Seconds = None
 
     def arguments(self) -> dict[str, Any]:
@@ -119,27 +90,28 @@ class Effort:
         return {"work": self.work, "n_jobs": self.jobs, "max_time": self.seconds}
 
 
-Dates = Annotated[str | None, column("Column of dates, if it is not detected.")]
-Ignore = Annotated[list[str] | None, columns("Columns to leave out")]
-Identity = Annotated[str | None, column("Column with the names of the units.", "--id")]
-Gaps = Annotated[str, one_of(GAPS, "What to do about empty cells", "RULE")]
+Dates = Annotated[str | None, "Column of dates, if it is not detected.", "COL"]
+Ignore = Annotated[list[str] | None, "Columns to leave out: a,b; repeatable.", "COLS"]
+Identity = Annotated[str | None, "Column with the names of the units.", "COL", "--id"]
+Gaps = Annotated[str, f"What to do about empty cells: {', '.join(GAPS)}.", "RULE", GAPS]
 
 
-def check_writable(option: str, path: Path) -> None:
-    """Check that a path can be written, without changing it."""
+def check_writable(option: str, path: Path, within: Path | None = None) -> None:
+    """Check that a path, or anything ``within`` a folder on it, can be written, without changing it."""
     try:
-        if path.exists():
+        if within is None and path.exists():
             os.close(os.open(path, os.O_WRONLY))
         else:
-            tempfile.TemporaryFile(dir=path.parent).close()
+            tempfile.TemporaryFile(dir=within or path.parent).close()
     except OSError as error:
         raise OSError(f"{option} is {path}, which cannot be written: {error.strerror}.") from None
 
 
-def check_files(path: Path, **options: Path | None) -> None:
+def check_files(*paths: Path, **options: Path | None) -> None:
     """Refuse files that do not exist, before any other check; messages name the option of a file."""
-    if not path.exists():
-        raise FileNotFoundError(f"{path} does not exist.")
+    for path in paths:
+        if not path.exists():
+            raise FileNotFoundError(f"{path} does not exist.")
     for option, file in options.items():
         if file is not None and not file.exists():
             raise FileNotFoundError(f"--{option.replace('_', '-')} is {file}, which does not exist.")
@@ -152,15 +124,17 @@ def names_in(texts: Sequence[str] | None, known: Iterable[Any]) -> list[str]:
     return [name.strip() for several in parts for name in several if name.strip()]
 
 
+def columns_in(sheet: Sheet, option: str, texts: Sequence[str] | None) -> list[str]:
+    """Return columns given one at a time or joined by commas; refuse unknown ones."""
+    return [sheet.require(name, option) for name in names_in(texts, sheet.names)]
+
+
 def check_folder(folder: Path, names: Sequence[str], force: bool, may_ask: bool) -> None:
     """Refuse an output folder that cannot be written, or existing files unless the user confirms."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"--output is {folder}, which is a file; give a folder.")
     above = next(place for place in (folder, *folder.absolute().parents) if place.exists())
-    try:
-        tempfile.TemporaryFile(dir=above).close()
-    except OSError as error:
-        raise OSError(f"--output is {folder}, which cannot be written: {error.strerror}.") from None
+    check_writable("--output", folder, within=above)
     there = [name for name in names if (folder / name).exists()]
     for name in there:
         if (folder / name).is_dir():

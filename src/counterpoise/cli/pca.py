@@ -26,54 +26,33 @@ if TYPE_CHECKING:
 # A note mentions a column with more than this share of the variance.
 DOMINANT = 0.9
 FILES = ("loadings.csv", "report.html")
-OPTIONS = {
-    "n_components": "--components",
-    "n_nonzero": "--nonzero",
-    "max_time": "--seconds",
-    "deflation": "--deflation",
-    "backfit": "--backfit",
-    "method": "--method",
-    "work": "--work",
-    "n_jobs": "--jobs",
-}
+OPTIONS = base.option_names("deflation backfit method work", n_components="--components", n_nonzero="--nonzero")
 
 
 @base.command(app.command())
 def pca(
     *,
     context: typer.Context,
-    table: Annotated[
-        Path,
-        typer.Argument(help="One row per sample, one column per feature: .csv, .parquet or .xlsx.", show_default=False),
-    ],
-    components: Annotated[int, typer.Option(help="Number of components.")] = 5,
+    table: Annotated[Path, "One row per sample, one column per feature: .csv, .parquet or .xlsx."],
+    components: Annotated[int, "Number of components."] = 5,
     nonzero: Annotated[
-        list[int] | None, typer.Option(help="Maximum number of non-zero loadings; repeat for one per component. [10]")
+        list[int] | None, "Maximum number of non-zero loadings; repeat for one per component. [10]"
     ] = None,
-    signed: Annotated[bool, typer.Option("--signed", help="Allow negative loadings.")] = False,
-    standardise: Annotated[
-        bool, typer.Option("--standardise", help="Divide every column by its standard deviation.")
-    ] = False,
-    covariance: Annotated[
-        bool, typer.Option("--covariance", help="The table holds covariances or correlations; one triangle is enough.")
-    ] = False,
-    rows: Annotated[str | None, options.column("Column with the names of the rows.")] = None,
+    signed: Annotated[bool, "Allow negative loadings."] = False,
+    standardise: Annotated[bool, "Divide every column by its standard deviation."] = False,
+    covariance: Annotated[bool, "The table holds covariances or correlations; one triangle is enough."] = False,
+    rows: Annotated[str | None, "Column with the names of the rows.", "COL"] = None,
     ignore: options.Ignore = None,
     missing: options.Gaps = "refuse",
     marks: options.Marks,
-    deflation: Annotated[
-        str, typer.Option(metavar="NAME", help="Deflation: schur, hotelling, projection, orthogonal.")
-    ] = "schur",
-    backfit: Annotated[
-        int | None, typer.Option(help="Maximum number of rounds that improve components jointly.")
-    ] = None,
+    deflation: Annotated[str, "Deflation: schur, hotelling, projection, orthogonal.", "NAME"] = "schur",
+    backfit: Annotated[int | None, "Maximum number of rounds that improve components jointly."] = None,
     method: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="Method for each component: search, swap, bcd-g; exact for few features."),
+        str, "Method for each component: search, swap, bcd-g; exact for few features.", "NAME"
     ] = "search",
     effort: options.Effort,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same components.")] = 0,
-    output: Annotated[Path, options.folder_of(*FILES)] = Path("counterpoise-pca"),
+    seed: Annotated[int, "The same seed gives the same components."] = 0,
+    output: Annotated[Path, f"Folder to write {' and '.join(FILES)} to.", "DIR"] = Path("counterpoise-pca"),
     manners: options.Writing,
 ) -> None:
     """Find principal components with few non-zero loadings, non-negative or signed.
@@ -81,7 +60,6 @@ def pca(
     Example: counterpoise pca cells.csv --components 5 --nonzero 10 --standardise --signed
     """
     options.check_files(table)
-    written = marks.checked()
     whole_number(components, "--components", 1)
     sizes = [whole_number(size, "--nonzero", 1) for size in nonzero or []]
     whole_number(seed, "--seed", 0)
@@ -90,7 +68,9 @@ def pca(
     options.check_folder(output, FILES, manners.force, may_ask=not manners.silent)
     with base.kept_warnings() as warned, status_line(manners.silent) as say:
         say(f"Reading {table.name}")
-        data = _read(table, rows, ignore or [], missing, covariance, standardise, written)
+        data = _read(table, rows, ignore, missing, covariance, **marks.arguments())
+        if not (standardise or covariance):
+            data.notes.extend(_dominant(data))
         n = data.X.shape[1]
         if sizes and max(sizes) > n:
             raise ValueError(f"--nonzero is {max(sizes)}, but there are {n} features; it must be at most {n}.")
@@ -127,11 +107,8 @@ def pca(
     files = {"loadings.csv": _csv(fitted, data), "report.html": report.html()}
     summary = _summary(fitted, data, notes)
     show = functools.partial(_print, fitted=fitted, data=data, verbose=manners.verbose)
-    if not manners.as_json:
-        base.warn(warned)
-    results.publish(context, output, files, summary, show, manners)
-    if any(result.status is cp.Status.INTERRUPTED for result in fitted.results_):
-        raise typer.Exit(base.INTERRUPTED)
+    cut = any(result.status is cp.Status.INTERRUPTED for result in fitted.results_)
+    results.publish(context, output, files, summary, show, manners, warned, cut=cut)
 
 
 def _hear(say: Line, components: int, progress: RunProgress, share: float | None) -> None:
@@ -151,19 +128,10 @@ class _Data(NamedTuple):
 
 
 def _read(
-    path: Path,
-    rows: str | None,
-    ignore: list[str],
-    missing: str,
-    covariance: bool,
-    standardise: bool,
-    marks: dict[str, str | None],
+    path: Path, rows: str | None, ignore: list[str] | None, missing: str, covariance: bool, **marks: Any
 ) -> _Data:
     sheet = read_sheet(path, may_lack_names=True, **marks)
-    ignore = options.names_in(ignore, sheet.names)
-    for name in ignore:
-        sheet.require(name, "--ignore")
-    left = set(ignore)
+    left = set(options.columns_in(sheet, "--ignore", ignore))
     if rows is not None:
         left.add(sheet.require(rows, "--rows"))
     notes = list(sheet.notes)
@@ -201,18 +169,16 @@ def _read(
     if still:
         verbs = "does not vary and has" if len(still) == 1 else "do not vary and have"
         notes.append(f"{_columns(still)} {verbs} no loading: {some(still)}.")
-    if not standardise:
-        notes += _dominant(X, chosen)
     return _Data(X, chosen, [str(label) for label, keep in zip(labels, kept, strict=True) if keep], notes)
 
 
-def _dominant(X: Any, names: list[str]) -> list[str]:
+def _dominant(data: _Data) -> list[str]:
     """Return a note on a column whose variance dwarfs that of all others, if there is one."""
-    variances = X.var(axis=0)
+    variances = data.X.var(axis=0)
     largest, share = int(variances.argmax()), float(variances.max() / max(variances.sum(), 1e-300))
     if share < DOMINANT:
         return []
-    said = f"Column {names[largest]!r} has {percent(share)} of the variance"
+    said = f"Column {data.features[largest]!r} has {percent(share)} of the variance"
     return [f"{said}; --standardise gives all columns the same weight."]
 
 
@@ -258,35 +224,30 @@ def _summary(fitted: Any, data: _Data, notes: list[str]) -> dict[str, Any]:
         "components": [
             {
                 "loadings": {data.features[j]: float(row[j]) for j in order[k] if row[j] != 0.0},
-                "share": float(share),
+                "share": float(fitted.explained_variance_ratio_[k]),
                 "variance": float(fitted.score_variance_[k]),
                 "upper_bound": float(fitted.upper_bound_[k]),
                 "status": result.status.name,
                 "certified": bool(result.success),
                 "cws_gap": float(result.cws_gap),
             }
-            for k, (row, share, result) in enumerate(
-                zip(fitted.components_, fitted.explained_variance_ratio_, fitted.results_, strict=True)
-            )
+            for k, (row, result) in enumerate(zip(fitted.components_, fitted.results_, strict=True))
         ],
         "notes": notes,
     }
 
 
 def _print(console: Console, fitted: Any, data: _Data, verbose: bool) -> None:
-    for note in data.notes:
-        base.tell(console, note)
+    base.tell(console, *data.notes)
     listing, last, rows = loadings_table(fitted, data.features), 0, []
     for component, feature, loading in listing.rows:
         share = f"{component} ({percent(fitted.explained_variance_ratio_[component - 1], 1)})"
         rows.append([share if component != last else "", feature, f"{loading:.3f}".replace("-", "−")])
         last = component
-    results.print_table(console, "Loadings", listing, rows, "loadings.csv")
+    results.print_table(console, "Loadings", listing, "loadings.csv", rows)
     total = percent(float(np.sum(fitted.explained_variance_ratio_)), 1)
     base.tell(console, f"Together they explain {total} of the variance.")
-    for sentence in component_claims(fitted):
-        if verbose or not sentence.startswith("Not proved"):
-            base.tell(console, sentence)
+    claims = component_claims(fitted)
     if verbose:
-        for k, result in enumerate(fitted.results_, 1):
-            base.tell(console, f"Component {k}: {ending(result)}")
+        claims += [f"Component {k}: {ending(result)}" for k, result in enumerate(fitted.results_, 1)]
+    base.tell(console, *(claim for claim in claims if verbose or not claim.startswith("Not proved")))

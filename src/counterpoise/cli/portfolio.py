@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from counterpoise.checks import number
 from counterpoise.cli import base
-from counterpoise.cli.options import names_in
+from counterpoise.cli.options import Marks, names_in
 from counterpoise.sentences import counted, percent, some
 from counterpoise.tables import portfolios as tables
 from counterpoise.tables.prices import look_like_returns, to_returns
@@ -25,17 +25,12 @@ class Data(NamedTuple):
 
 
 def read_data(
-    path: Path,
-    index: str,
-    dates: str | None,
-    missing: str,
-    returns: bool,
-    ignore: list[str] | None,
-    marks: dict[str, str | None],
+    path: Path, index: str, dates: str | None, missing: str, returns: bool, ignore: list[str] | None, marks: Marks
 ) -> Data:
     """Read prices or returns, and the index."""
-    table = tables.read_prices(path, dates, names_in(ignore, ()), **marks)
-    of_index, said = tables.read_index(index, table, path, **marks)
+    written = marks.arguments()
+    table = tables.read_prices(path, dates, names_in(ignore, ()), **written)
+    of_index, said = tables.read_index(index, table, path, **written)
     notes = [*table.notes, *said]
     if not returns and look_like_returns(table.frame.to_numpy()):
         returns = True
@@ -66,15 +61,10 @@ def is_file(text: str) -> bool:
     return Path(text).suffix.lower() in SUFFIXES
 
 
-def read_rules(
-    data: Data,
-    groups: Path | None,
-    limits: Path | None,
-    previous: Path | None,
-    index_weights: Path | None,
-    weights: dict[str, str],
-) -> Rules:
+def read_rules(data: Data, files: dict[str, Path | None], weights: dict[str, str]) -> Rules:
     """Read the tables of groups, group limits, previous weights, index weights and weight limits."""
+    groups, limits = files["groups"], files["group_limits"]
+    previous, index_weights = files["previous"], files["index_weights"]
     options: dict[str, Any] = {}
     notes: list[str] = []
     warned: list[str] = []

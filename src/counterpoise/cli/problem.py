@@ -10,17 +10,15 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
-import typer
 
 import counterpoise as cp
 from counterpoise.checks import Vector, choice, is_sparse, number, whole_number
 from counterpoise.cli.base import in_options
-from counterpoise.cli.options import Dates, Ignore, column, names_in
+from counterpoise.cli.options import Dates, Ignore, Marks, names_in
 from counterpoise.sentences import suggest
-from counterpoise.tables.arrays import TABLES, read_arrays
+from counterpoise.tables.arrays import TABLES, read_arrays, read_point
 from counterpoise.tables.prices import look_like_prices
 
-BLOCK_METHOD = "bcd-l"
 PROBLEMS = ("sit", "nnspca", "dcpb1", "dcpb2")
 # Words in the library's messages, and the options they correspond to.
 OPTIONS = {
@@ -29,33 +27,19 @@ OPTIONS = {
     "it must be a finite number": "it must be a finite number; --ignore COL leaves a column out",
 }
 
-File = Annotated[
-    Path, typer.Argument(help="Data: .npz (A, y), .npy (A), .csv, .tsv, .parquet or .xlsx.", show_default=False)
-]
-Kind = Annotated[
-    str,
-    typer.Option(
-        "--problem",
-        metavar="|".join(PROBLEMS),
-        help="Which of the paper's problems.",
-        autocompletion=lambda: list(PROBLEMS),
-    ),
-]
+File = Annotated[Path, "Data: .npz (A, y), .npy (A), .csv, .tsv, .parquet or .xlsx."]
+Kind = Annotated[str, "Which of the paper's problems.", "|".join(PROBLEMS), "--problem", PROBLEMS]
 
 
 @dataclasses.dataclass(frozen=True)
 class Instance:
     """Options that define the problem, given the data."""
 
-    target: Annotated[str | None, column("Column of the table that is y; the others are A.")] = None
-    sparsity: Annotated[
-        int | None, typer.Option("--sparsity", "-s", help="s: coordinates free of the penalty (sit, nnspca).")
-    ] = None
-    total: Annotated[float | None, typer.Option("--total", "-c", help="c: the sum of x (dcpb1, dcpb2).")] = None
-    lam: Annotated[
-        float | None, typer.Option(help="λ; by default just above the threshold beyond which x is sparse or binary.")
-    ] = None
-    scale: Annotated[float, typer.Option(help="Multiply A and y by this factor.")] = 1.0
+    target: Annotated[str | None, "Column of the table that is y; the others are A.", "COL"] = None
+    sparsity: Annotated[int | None, "s: coordinates free of the penalty (sit, nnspca).", "--sparsity", "-s"] = None
+    total: Annotated[float | None, "c: the sum of x (dcpb1, dcpb2).", "--total", "-c"] = None
+    lam: Annotated[float | None, "λ; by default just above the threshold beyond which x is sparse or binary."] = None
+    scale: Annotated[float, "Multiply A and y by this factor."] = 1.0
     dates: Dates = None
     ignore: Ignore = None
 
@@ -74,18 +58,37 @@ class Built(NamedTuple):
     names: list[str] | None
 
 
+def check_problem(problem: str, instance: Instance) -> None:
+    """Check the options that do not depend on the data."""
+    given = instance.given
+    choice(problem, "--problem", PROBLEMS, quoted=False)
+    for letter, option, meaning in (
+        ("s", "--sparsity", "the number of coordinates free of the penalty"),
+        ("c", "--total", "the sum of x"),
+    ):
+        if letter in needs(problem) and given[letter] is None:
+            raise ValueError(f"{problem} needs {option}, {meaning}.")
+        if letter not in needs(problem) and given[letter] is not None:
+            others = " and ".join(name for name in PROBLEMS if letter in needs(name))
+            raise ValueError(f"{problem} has no {option}; it is an option of {others}.")
+    if given["lam"] is not None:
+        number(given["lam"], "--lam", 0.0)
+    if number(instance.scale, "--scale") == 0.0:
+        raise ValueError("--scale is 0; it must be non-zero.")
+
+
 def needs(problem: str) -> list[str]:
     """Return the names of the parameters that define a problem."""
     return list(inspect.signature(_kind(problem)).parameters)
 
 
-def build(file: Path, problem: str, instance: Instance, marks: dict[str, Any]) -> Built:
-    """Read the data and build the problem; ``marks`` are the separator and decimal mark of a text file."""
+def build(file: Path, problem: str, instance: Instance, marks: Marks) -> Built:
+    """Read the data and build the problem."""
     from counterpoise.certificates import exactness_threshold
 
     given, ignore = instance.given, names_in(instance.ignore, ())
     with in_options(OPTIONS):
-        arrays = read_arrays(file, instance.target, instance.dates, ignore, **marks)
+        arrays = read_arrays(file, instance.target, instance.dates, ignore, **marks.arguments())
     left_out, names = arrays.pop("left_out", []), arrays.pop("names", None)
     are = "is" if len(left_out) == 1 else "are"
     notes = [f"Left out {', '.join(left_out)} of {file}, which {are} not data."] if left_out else []
@@ -133,72 +136,25 @@ def _just_above(threshold: float) -> float:
     return float(decimal.Context(prec=3, rounding=decimal.ROUND_UP).create_decimal_from_float(1.001 * threshold))
 
 
-def as_point(found: Vector | dict[str, float], path: Path, built: Built, file: Path) -> Vector:
-    """Return a point of the problem, given as a vector or by name; refuse points that do not match its columns."""
-    n = built.problem.n
+def read_x(path: Path, name: str | None, options: tuple[str, str], built: Built, file: Path) -> Vector:
+    """Read a point of the problem, a vector or numbers by name; refuse points that do not match its columns.
+
+    ``name`` selects one of several arrays or columns; ``options`` are those of ``path`` and ``name``.
+    """
+    found, n = read_point(path, name, *options), built.problem.n
     if isinstance(found, dict):
         if built.names is None:
             raise ValueError(f"{path} holds numbers by name, but the columns of {file} have none; give {n} numbers.")
-        places = {name: k for k, name in enumerate(built.names)}
+        places = {label: k for k, label in enumerate(built.names)}
         x = np.zeros(n)
-        for name, value in found.items():
-            if name in places:
-                x[places[name]] = value
+        for label, value in found.items():
+            if label in places:
+                x[places[label]] = value
             elif value:
-                raise ValueError(f"{path} names {name!r}, but {file} has no such column; {suggest(name, places)}")
+                raise ValueError(f"{path} names {label!r}, but {file} has no such column; {suggest(label, places)}")
         return x
     if len(found) != n:
         raise ValueError(
             f"{path} holds {len(found)} numbers, but {file} has {n} columns of data; give one number per column."
         )
     return found
-
-
-# Checks of method options.
-
-
-def check_options(problem: str, instance: Instance, methods: list[str], options: dict[str, Any]) -> None:
-    """Check the options that do not depend on the data."""
-    given = instance.given
-    choice(problem, "--problem", PROBLEMS, quoted=False)
-    for letter, option, meaning in (
-        ("s", "--sparsity", "the number of coordinates free of the penalty"),
-        ("c", "--total", "the sum of x"),
-    ):
-        if letter in needs(problem) and given[letter] is None:
-            raise ValueError(f"{problem} needs {option}, {meaning}.")
-        if letter not in needs(problem) and given[letter] is not None:
-            others = " and ".join(name for name in PROBLEMS if letter in needs(name))
-            raise ValueError(f"{problem} has no {option}; it is an option of {others}.")
-    if given["lam"] is not None:
-        number(given["lam"], "--lam", 0.0)
-    if number(instance.scale, "--scale") == 0.0:
-        raise ValueError("--scale is 0; it must be non-zero.")
-    stages = [stages_of(method) for method in methods]
-    whole_number(options["seed"], "--seed", 0)
-    if options["max_time"] is not None:
-        number(options["max_time"], "--max-time", 0.0)
-    if options["max_iter"] is not None:
-        whole_number(options["max_iter"], "--max-iter", max(map(len, stages)))
-    names = dict.fromkeys(name for some in stages for name in some)
-    if options["working_set"] is not None and not any(takes(name, "working_set") for name in names):
-        raise ValueError(f"--working-set is given, but none of the methods has one: {', '.join(names)}.")
-    if options["k"] is not None and BLOCK_METHOD not in names:
-        raise ValueError(f"--k is given, but {BLOCK_METHOD} is not among the methods: {', '.join(names)}.")
-
-
-def stages_of(method: str) -> list[str]:
-    """Return the methods that a hybrid such as pdca+bcd-g combines."""
-    stages, known = method.split("+"), cp.solvers.METHODS
-    for name in stages:
-        if name not in known:
-            raise ValueError(f"--method is {method!r}; it must be one of {', '.join(known)}, or some joined by +.")
-    return stages
-
-
-def takes(name: str, option: str) -> bool:
-    """Return whether a method has an option."""
-    if option == "k" and name != BLOCK_METHOD:
-        return False  # bcd-g has its own k, the size of enumerated blocks, which this command leaves at 2
-    parameters = inspect.signature(cp.solvers.METHODS[name]).parameters
-    return option in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())

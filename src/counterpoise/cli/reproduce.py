@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import BrokenExecutor
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 from rich import box
@@ -22,7 +22,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Column, Table
 from rich.text import Text
 
-import counterpoise as cp
 from counterpoise import plotting
 from counterpoise.checks import whole_number
 from counterpoise.cli import base, options, results
@@ -30,36 +29,29 @@ from counterpoise.cli.base import app
 from counterpoise.experiments import pages, plan, runner, sets
 from counterpoise.experiments.store import Record, Store
 from counterpoise.experiments.tables import show
-from counterpoise.sentences import as_seconds, counted, spelled
+from counterpoise.sentences import as_seconds, counted, short_gap, spelled
 
 STORE = "records.sqlite"
 # Seconds that measured targets take on our machine.
 MEASURED_SECONDS = {"theory": 240.0, "sparse-pca": 30.0}
 # Seconds between lines of progress if there is no terminal.
 PAUSE = 30.0
+# A chapter and the files written for it.
+Written = tuple[pages.Chapter, list[Path]]
 
 
 @base.command(app.command())
 def reproduce(
     *,
-    target: Annotated[
-        str,
-        typer.Argument(
-            help=f"One of {', '.join(plan.TARGETS)}; or all; or a .toml file of your own.", show_default=False
-        ),
-    ],
-    quick: Annotated[bool, typer.Option("--quick", help="Run a small part of it, in under two minutes.")] = False,
-    data: Annotated[Path | None, typer.Option(help="Data folder; COUNTERPOISE_DATA by default.")] = None,
-    output: Annotated[Path, typer.Option(help="Folder of records, tables and figures.")] = Path("counterpoise-results"),
-    use: Annotated[list[str] | None, typer.Option("--set", help="Run on this set instead, repeatable.")] = None,
-    jobs: Annotated[
-        int | None, typer.Option(help="Parallel runs, where time is not measured; by default one per core.")
-    ] = None,
-    backend: Annotated[str, typer.Option(help=f"Backend that executes runs: {', '.join(runner.BACKENDS)}.")] = "loky",
-    address: Annotated[str | None, typer.Option(help="Scheduler of a dask or ray cluster that is running.")] = None,
-    tables_only: Annotated[
-        bool, typer.Option("--tables-only", help="Run nothing; write tables from the records.")
-    ] = False,
+    target: Annotated[str, f"One of {', '.join(plan.TARGETS)}; or all; or a .toml file of your own."],
+    quick: Annotated[bool, "Run a small part of it, in under two minutes."] = False,
+    data: Annotated[Path | None, "Data folder; COUNTERPOISE_DATA by default."] = None,
+    output: Annotated[Path, "Folder of records, tables and figures."] = Path("counterpoise-results"),
+    use: Annotated[list[str] | None, "Run on this set instead, repeatable.", "--set"] = None,
+    jobs: Annotated[int | None, "Parallel runs, where time is not measured; by default one per core."] = None,
+    backend: Annotated[str, f"Backend that executes runs: {', '.join(runner.BACKENDS)}."] = "loky",
+    address: Annotated[str | None, "Scheduler of a dask or ray cluster that is running."] = None,
+    tables_only: Annotated[bool, "Run nothing; write tables from the records."] = False,
     manners: options.Telling,
 ) -> None:
     """Rerun a table or figure of the paper and compare it with the printed values.
@@ -80,19 +72,20 @@ def reproduce(
     options.check_folder(output, (), force=True, may_ask=False)
     output.mkdir(parents=True, exist_ok=True)
     options.check_writable("--output", output / STORE)
-    command = _command(target, quick, use)
+    # Without options that say where to run it.
+    words = ["counterpoise", "reproduce", target, *(["--quick"] if quick else [])]
+    command = shlex.join([*words, *(word for name in use or [] for word in ("--set", name))])
     failures: list[str] = []
-    done: list[_Written] = []
+    done: list[Written] = []
     # The input is valid; disk errors from here on are failures.
-    with Store(output / STORE) as store, base.quit_with(1, OSError, sqlite3.Error, debug=manners.debug):
+    with Store(output / STORE) as store, base.failing(OSError, sqlite3.Error):
         plans = [_Plan(goal, folder, store) for goal in wanted]
-        for sentence in dict.fromkeys(sentence for each in plans for sentence in each.absent.values()):
-            base.tell(console, f"Left out: {sentence}")
+        absent = dict.fromkeys(sentence for each in plans for sentence in each.absent.values())
+        base.tell(console, *(f"Left out: {sentence}" for sentence in absent))
         _say_duration(console, plans, jobs, measured)
         if not plotting.has_matplotlib() and (measured or any(each.target.kind in pages.NOTES for each in plans)):
             base.tell(
-                console,
-                "matplotlib is not installed, so the charts are in index.html only; pip install matplotlib.",
+                console, "matplotlib is not installed, so the charts are in index.html only; pip install matplotlib."
             )
         run = functools.partial(runner.run, folder=folder, store=store, jobs=jobs, backend=backend, address=address)
         try:
@@ -120,14 +113,7 @@ def reproduce(
         raise typer.Exit(1)
 
 
-class _Written(NamedTuple):
-    """A chapter and the files written for it."""
-
-    chapter: pages.Chapter
-    files: list[Path]
-
-
-def _as_json(command: str, done: list[_Written], failures: list[str], output: Path) -> dict[str, Any]:
+def _as_json(command: str, done: list[Written], failures: list[str], output: Path) -> dict[str, Any]:
     """Return what --json prints: counts, sentences, tables and file paths of each target."""
     targets = [
         {
@@ -142,8 +128,7 @@ def _as_json(command: str, done: list[_Written], failures: list[str], output: Pa
         }
         for chapter, files in done
     ]
-    head = {"counterpoise": cp.__version__, "command": command, "page": str(output / "index.html")}
-    return {**head, "targets": targets, "failures": failures}
+    return {"command": command, "page": str(output / "index.html"), "targets": targets, "failures": failures}
 
 
 class _Plan:
@@ -157,12 +142,6 @@ class _Plan:
         self.keys = [task.key(code) for task in self.tasks]
         known = store.keys()
         self.todo = [task for task, key in zip(self.tasks, self.keys, strict=True) if key not in known]
-
-
-def _command(target: str, quick: bool, use: list[str] | None) -> str:
-    """Return the command that reproduces these numbers, without options that say where to run it."""
-    parts = ["counterpoise", "reproduce", target, *(["--quick"] if quick else [])]
-    return shlex.join([*parts, *(part for name in use or [] for part in ("--set", name))])
 
 
 def _say_duration(console: Console, plans: list[_Plan], jobs: int, measured: list[str]) -> None:
@@ -217,8 +196,7 @@ def _run(console: Console, each: _Plan, run: Callable[..., None], failures: list
     with _progress(console, each.target.name, len(each.todo)) as step:
 
         def done(record: Record) -> None:
-            gap = "–" if math.isnan(record.cws_gap) else f"{max(0.0, record.cws_gap):.0e}"
-            step(f"{record.method}: {record.objective:.4g}, gap {gap}")
+            step(f"{record.method}: {record.objective:.4g}, gap {short_gap(record.cws_gap)}")
             if verbose:
                 base.tell(console, _in_words(record))
 
@@ -238,7 +216,7 @@ def _in_words(record: Record) -> str:
     return f"{place}: {record.method} {record.objective:.6g}, {spelled(record.status)} after {took}."
 
 
-def _finish(console: Console, each: _Plan, folder: Path | None, store: Store, output: Path, command: str) -> _Written:
+def _finish(console: Console, each: _Plan, folder: Path | None, store: Store, output: Path, command: str) -> Written:
     if each.target.kind == "sizes":
         table = pages.sizes(*sets.load_present(sets.names(folder), folder))
         chapter = pages.Chapter(each.target.name, each.target.title, [], [table], {}, command=command)
@@ -248,34 +226,28 @@ def _finish(console: Console, each: _Plan, folder: Path | None, store: Store, ou
     return _publish(console, chapter, output)
 
 
-def _publish(console: Console, chapter: pages.Chapter, output: Path) -> _Written:
+def _publish(console: Console, chapter: pages.Chapter, output: Path) -> Written:
     _show(console, chapter)
     files = pages.write(chapter, output)
     base.tell(console, f"Wrote {', '.join(path.name for path in files)} to {files[-1].parent}.")
-    return _Written(chapter, files)
+    return chapter, files
 
 
-def _theory(console: Console, quick: bool, output: Path, command: str) -> _Written:
+def _theory(console: Console, quick: bool, output: Path, command: str) -> Written:
     from counterpoise.experiments import theory, theory_pages
 
     with console.status("theory") as status:
         findings = theory.measure(quick=quick, progress=lambda text: status.update(f"theory: {text}"))
     lines = [f"Made by `{command}`, counterpoise {runner.code_identity()}."]
-    chapter = pages.Chapter(
-        "theory",
-        "The theory, measured",
-        lines,
-        theory_pages.tables(findings),
-        theory_pages.figures(findings) if plotting.has_matplotlib() else {},
-        theory_pages.charts(findings),
-        command=command,
-    )
+    tables, charts = theory_pages.tables(findings), theory_pages.charts(findings)
+    figures = theory_pages.figures(findings) if plotting.has_matplotlib() else {}
+    chapter = pages.Chapter("theory", "The theory, measured", lines, tables, figures, charts, command=command)
     return _publish(console, chapter, output)
 
 
 def _published(
     console: Console, quick: bool, folder: Path | None, output: Path, command: str, failures: list[str]
-) -> _Written:
+) -> Written:
     from counterpoise.experiments import published
 
     chosen, absent = published.instances(folder)
@@ -284,25 +256,19 @@ def _published(
     with console.status("sparse-pca") as status:
         found = published.measure(chosen, lambda text: status.update(f"sparse-pca: {text}"))
     made = f"Made by `{command}` on {time.strftime('%Y-%m-%d')}, counterpoise {runner.code_identity()}."
-    drawn = bool(found) and plotting.has_matplotlib()
     missed = [one.instance for one in found if not one.instance.is_reached(one.variance)]
     failures += [f"{each.name}, k = {each.k}: the published {each.printed} is not reached." for each in missed]
-    chapter = pages.Chapter(
-        "sparse-pca",
-        "Sparse components with signs at published optima",
-        [made, *(f"Left out: {sentence}" for sentence in absent)],
-        [published.table(found)] if found else [],
-        published.figures(found) if drawn else {},
-        published.charts(found) if found else [],
-        command=command,
-    )
+    lines = [made, *(f"Left out: {sentence}" for sentence in absent)]
+    tables, charts = ([published.table(found)], published.charts(found)) if found else ([], [])
+    figures = published.figures(found) if found and plotting.has_matplotlib() else {}
+    title = "Sparse components with signs at published optima"
+    chapter = pages.Chapter("sparse-pca", title, lines, tables, figures, charts, command=command)
     return _publish(console, chapter, output)
 
 
 def _show(console: Console, chapter: pages.Chapter) -> None:
     """Print the tables that fit; larger ones are only written to files."""
-    for line in chapter.lines:
-        base.tell(console, line)
+    base.tell(console, *chapter.lines)
     for table in chapter.tables:
         if not table.rows:
             base.tell(console, f"{table.caption}.")

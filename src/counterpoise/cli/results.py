@@ -6,9 +6,9 @@ import itertools
 import json
 import math
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 from rich import box
@@ -18,11 +18,9 @@ from rich.text import Text
 
 import counterpoise as cp
 from counterpoise.cli import options
-from counterpoise.cli.base import quit_with, tell
+from counterpoise.cli.base import INTERRUPTED, failing, tell, warn
+from counterpoise.findings import Listing
 from counterpoise.output import write_texts
-
-if TYPE_CHECKING:
-    from counterpoise.findings import Listing
 
 # Options about output, which do not change the result.
 MANNERS = ("output", "force", "as_json", "quiet", "verbose", "debug")
@@ -37,35 +35,56 @@ def publish(
     summary: Mapping[str, Any],
     show: Callable[[Console], None],
     manners: options.Manners,
+    warned: Iterable[str] = (),
     glue: str = " and ",
+    cut: bool = False,
 ) -> None:
-    """Write files; print the summary as JSON, or what ``show`` prints and where the files are."""
-    with quit_with(1, OSError):
+    """Write files; print the summary as JSON, or what ``show`` prints and where the files are.
+
+    Warnings are part of the summary, so they are printed only without --json; if Ctrl-C cut the run short, the exit
+    code says so.
+    """
+    if not manners.as_json:
+        warn(warned)
+    with failing(OSError):
         written = write_texts(folder, files)
     if manners.as_json:
-        head = {"counterpoise": cp.__version__, "command": command_of(context)}
-        print_json({**head, **summary, "files": [str(path) for path in written]})
+        print_json({"command": command_of(context), **summary, "files": [str(path) for path in written]})
     elif not manners.quiet:
         console = Console(highlight=False)
         show(console)
         tell(console, f"Wrote {glue.join(path.name for path in written)} to {folder}.")
+    if cut:
+        raise typer.Exit(INTERRUPTED)
 
 
-def print_json(values: Any) -> None:
-    """Print JSON; NaN and infinity are null."""
-    typer.echo(json.dumps(without_nan(values), indent=2))
+def print_json(values: Mapping[str, Any]) -> None:
+    """Print our version and values as JSON; NaN and infinity are null."""
+    typer.echo(json.dumps(without_nan({"counterpoise": cp.__version__, **values}), indent=2))
 
 
-def print_table(console: Console, title: str, listing: Listing, rows: Iterable[Sequence[str]], file: str) -> None:
-    """Print the first rows of a table, and say which file has the others."""
+def print_table(
+    console: Console, title: str, listing: Listing, file: str, rows: Iterable[Sequence[str]] | None = None
+) -> None:
+    """Print the first rows of a table, or their texts ``rows``, and say which file has the others."""
     table = Table(title=title, title_justify="left", box=box.SIMPLE_HEAD)
     for column in listing.columns:
         table.add_column(column.head, justify="left" if column.is_text else "right", overflow="fold")
-    for row in itertools.islice(rows, MOST_ROWS):
+    for row in itertools.islice(listing.rows if rows is None else rows, MOST_ROWS):
         table.add_row(*map(Text, row))
     console.print(table)
     if len(listing.rows) > MOST_ROWS:
         console.print(f"… and {len(listing.rows) - MOST_ROWS} more in {file}.")
+
+
+def grid(facts: Mapping[str, Any]) -> Table:
+    """Return a table of labels and what is known under each."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column(overflow="fold")
+    for label, value in facts.items():
+        table.add_row(label, str(value))
+    return table
 
 
 def without_nan(values: Any) -> Any:
@@ -80,30 +99,32 @@ def without_nan(values: Any) -> Any:
 def command_of(context: typer.Context) -> str:
     """Return the command line, without options about output."""
     words, after = ["counterpoise", str(context.info_name)], []
-    for parameter in context.command.params:
-        name, value = str(parameter.name), context.params.get(str(parameter.name))
-        source = context.get_parameter_source(name)
-        if name in MANNERS or value is None or source is None or source.name != "COMMANDLINE":
+    for parameter, value, several in _values(context):
+        source = context.get_parameter_source(str(parameter.name))
+        if source is None or source.name != "COMMANDLINE":
             continue
         if parameter.param_type_name == "argument":
             words.append(str(value))
         elif value is True:
             after.append(parameter.opts[0])
         else:
-            several = value if isinstance(value, list | tuple) else [value]
-            after += [part for each in several for part in (parameter.opts[0], str(each))]
+            after += [part for each in several for part in (parameter.opts[0], each)]
     return shlex.join([*words, *after])
 
 
 def settings_of(context: typer.Context) -> dict[str, str]:
     """Return all options that have a value, including defaults, by name."""
     settings = {}
-    for parameter in context.command.params:
-        value = context.params.get(str(parameter.name))
-        if str(parameter.name) in MANNERS or value is None or value is False:
-            continue
+    for parameter, value, several in _values(context):
         option = parameter.param_type_name == "option"
         name = parameter.opts[0].lstrip("-") if option else str(parameter.name)
-        several = value if isinstance(value, list | tuple) else [value]
-        settings[name] = "yes" if value is True else ", ".join(str(each) for each in several)
+        settings[name] = "yes" if value is True else ", ".join(several)
     return {name: text for name, text in settings.items() if text}
+
+
+def _values(context: typer.Context) -> Iterator[tuple[Any, Any, list[str]]]:
+    """Yield the parameters about the result that have a value, the value, and its parts as strings."""
+    for parameter in context.command.params:
+        value = context.params.get(str(parameter.name))
+        if str(parameter.name) not in MANNERS and value is not None and value is not False:
+            yield parameter, value, [str(each) for each in (value if isinstance(value, list | tuple) else [value])]

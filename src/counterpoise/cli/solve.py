@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
+import itertools
 import math
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -17,31 +18,16 @@ from rich.table import Table
 
 import counterpoise as cp
 from counterpoise import plotting
-from counterpoise.checks import Vector, is_sparse, whole_number
+from counterpoise.checks import Vector, is_sparse, number, whole_number
 from counterpoise.cli import base, options, results
 from counterpoise.cli.base import Line, app, status_line
-from counterpoise.cli.problem import (
-    BLOCK_METHOD,
-    File,
-    Instance,
-    Kind,
-    as_point,
-    build,
-    check_options,
-    data_of,
-    make,
-    stages_of,
-    takes,
-)
+from counterpoise.cli.problem import Built, File, Instance, Kind, build, check_problem, data_of, make, read_x
 from counterpoise.figures.page import Column
 from counterpoise.findings import Listing
 from counterpoise.output import csv_text, whole_file, write_text
-from counterpoise.sentences import as_seconds, spelled
-from counterpoise.tables.arrays import read_point
+from counterpoise.sentences import as_seconds, short_gap, spelled
 
-if TYPE_CHECKING:
-    from counterpoise.solvers.run import Progress
-
+BLOCK_METHOD = "bcd-l"
 # Coordinates closer than this to 0 or ±1 count as equal to it.
 NEAR = 1e-8
 # Columns of the warm-up problem: enough for the default blocks of every method.
@@ -60,28 +46,20 @@ def solve(
     instance: Instance,
     marks: options.Marks,
     method: Annotated[
-        list[str] | None,
-        typer.Option(help=f"Any of {', '.join(METHOD_NAMES)}, repeatable; first+second is a hybrid. By default bcd-g."),
+        list[str] | None, f"Any of {', '.join(METHOD_NAMES)}, repeatable; first+second is a hybrid. By default bcd-g."
     ] = None,
-    working_set: Annotated[str | None, typer.Option(help="Rule that selects pairs, for methods that have one.")] = None,
-    k: Annotated[int | None, typer.Option("--k", help=f"Block size of {BLOCK_METHOD}; 10 by default.")] = None,
+    working_set: Annotated[str | None, "Rule that selects pairs, for methods that have one."] = None,
+    k: Annotated[int | None, f"Block size of {BLOCK_METHOD}; 10 by default.", "--k"] = None,
     start: Annotated[
-        Path | None,
-        typer.Option(help="Start from this x, as --save or track writes it: .npz, .npy, .csv (name, weight) or .txt."),
+        Path | None, "Start from this x, as --save or track writes it: .npz, .npy, .csv (name, weight) or .txt."
     ] = None,
-    start_name: Annotated[
-        str | None, typer.Option(help="Which array or column of --start, if it holds several.")
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the start and of the methods.")] = 0,
-    max_time: Annotated[
-        float | None, typer.Option(help="Seconds for each method; the stages of a hybrid share them.")
-    ] = None,
-    max_iter: Annotated[
-        int | None, typer.Option(help="Iterations of each method; the stages of a hybrid share them.")
-    ] = None,
-    plot: Annotated[Path | None, typer.Option(help="Draw objective against time: .png, .svg or .pdf.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Save x of each method: .npz, or .csv by name.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite the files of --plot and --save.")] = False,
+    start_name: Annotated[str | None, "Which array or column of --start, if it holds several."] = None,
+    seed: Annotated[int, "Seed of the start and of the methods."] = 0,
+    max_time: Annotated[float | None, "Seconds for each method; the stages of a hybrid share them."] = None,
+    max_iter: Annotated[int | None, "Iterations of each method; the stages of a hybrid share them."] = None,
+    plot: Annotated[Path | None, "Draw objective against time: .png, .svg or .pdf."] = None,
+    save: Annotated[Path | None, "Save x of each method: .npz, or .csv by name."] = None,
+    force: Annotated[bool, "Overwrite the files of --plot and --save."] = False,
     manners: options.Manners,
 ) -> None:
     """Solve a problem whose data is in a file, with one or more methods from the same start.
@@ -91,41 +69,45 @@ def solve(
     limits = {"working_set": working_set, "k": k, "seed": seed, "max_time": max_time, "max_iter": max_iter}
     methods = list(dict.fromkeys(method or ["bcd-g"]))
     options.check_files(file, start=start)
-    written = marks.checked()
     with base.kept_warnings() as warned:
-        check_options(problem, instance, methods, limits)
+        check_problem(problem, instance)
+        _check_methods(methods, limits)
         _check_outputs(file, plot, save, force)
         if start_name is not None and start is None:
             raise ValueError("--start-name is given without --start; give the file.")
-        found_start = None if start is None else read_point(start, start_name, "--start", "--start-name")
-        x0: Vector | None = None
         with status_line(manners.silent) as say:
             say(f"Reading {file.name}")
-            read = build(file, problem, instance, written)
-            built, lam_note, notes, names = read
-            if found_start is not None and start is not None:
-                x0, said = _feasible(built, as_point(found_start, start, read, file), start)
-                notes += said
+            read = build(file, problem, instance, marks)
+            built, x0 = read.problem, None
+            if start is not None:
+                x0 = read_x(start, start_name, ("--start", "--start-name"), read, file)
+                if (violation := built.violation(x0)) > 1e-9:
+                    far = f"{start} violates the constraints by {violation:.3g}"
+                    read.notes.append(f"{far}; the run starts from the nearest point on them.")
+                    x0 = built.project(x0)
             if k is not None:
                 whole_number(k, "--k", 2, built.n)
             say("Preparing")
             _warm_up(problem, built, methods, limits)
     # A method may refuse the problem, which is bad input; errors of its arithmetic are failures.
-    with base.quit_with(1, np.linalg.LinAlgError, ArithmeticError, debug=manners.debug):
+    with base.failing(np.linalg.LinAlgError, ArithmeticError):
         with base.kept_warnings() as warned_later, status_line(manners.silent) as say:
             outcomes, cut = _run_all(built, methods, limits, say, x0)
     warned += warned_later
     if manners.as_json:
         head = {"file": str(file), "problem": problem, "lam": built.g.lam}
         asked = {"sparsity": instance.sparsity, "total": instance.total, "scale": instance.scale, "seed": seed}
-        more = {**asked, "notes": notes, "warnings": warned}
-        results.print_json(_as_json(built, outcomes, {**head, **more}, names))
+        more = {**asked, "notes": read.notes, "warnings": warned}
+        results.print_json({**head, **more, **_as_json(read, outcomes)})
     elif not manners.quiet:
         base.warn(warned)
-        _print_outcomes(Console(highlight=False), built, outcomes, lam_note, notes, names)
+        _print_outcomes(Console(highlight=False), read, outcomes)
     found = {name: outcome.result for name, outcome in outcomes.items()}
-    with base.quit_with(1, OSError, debug=manners.debug):
-        _write(found, names, plot, save, f"{built.name}: {file.name}", quiet=manners.silent)
+    with base.failing(OSError):
+        _write(found, read.names, plot, save, f"{built.name}: {file.name}")
+    for path in (save, plot):
+        if path is not None and not manners.silent:
+            typer.echo(f"Wrote {path}.")
     if cut:
         raise typer.Exit(base.INTERRUPTED)
 
@@ -138,6 +120,37 @@ class Outcome:
     violation: float
     cws_gap: float
     count: int
+
+
+def _check_methods(methods: list[str], options: dict[str, Any]) -> None:
+    """Check the methods and their options."""
+    stages = [_stages_of(method) for method in methods]
+    whole_number(options["seed"], "--seed", 0)
+    if options["max_time"] is not None:
+        number(options["max_time"], "--max-time", 0.0)
+    if options["max_iter"] is not None:
+        whole_number(options["max_iter"], "--max-iter", max(map(len, stages)))
+    names = dict.fromkeys(itertools.chain(*stages))
+    if options["working_set"] is not None and not any(_takes(name, "working_set") for name in names):
+        raise ValueError(f"--working-set is given, but none of the methods has one: {', '.join(names)}.")
+    if options["k"] is not None and BLOCK_METHOD not in names:
+        raise ValueError(f"--k is given, but {BLOCK_METHOD} is not among the methods: {', '.join(names)}.")
+
+
+def _stages_of(method: str) -> list[str]:
+    """Return the methods that a hybrid such as pdca+bcd-g combines."""
+    stages, known = method.split("+"), cp.solvers.METHODS
+    if not all(name in known for name in stages):
+        raise ValueError(f"--method is {method!r}; it must be one of {', '.join(known)}, or some joined by +.")
+    return stages
+
+
+def _takes(name: str, option: str) -> bool:
+    """Return whether a method has an option."""
+    if option == "k" and name != BLOCK_METHOD:
+        return False  # bcd-g has its own k, the size of enumerated blocks, which this command leaves at 2
+    parameters = inspect.signature(cp.solvers.METHODS[name]).parameters
+    return option in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
 def _check_outputs(file: Path, plot: Path | None, save: Path | None, force: bool) -> None:
@@ -168,8 +181,8 @@ def _warm_up(problem: str, built: cp.Problem, methods: list[str], options: dict[
     given = {"A": csc_array(A) if is_sparse(data.A) else A, "y": np.ones(n), "s": 2, "c": float(n % 2), "lam": 9.0}
     small = make(problem, given)
     data_of(small).gram = data.gram
-    for name in dict.fromkeys(name for method in methods for name in stages_of(method)):
-        block = options["k"] and min(options["k"], n)
+    block = options["k"] and min(options["k"], n)
+    for name in dict.fromkeys(itertools.chain(*map(_stages_of, methods))):
         limits = {**options, "k": block, "max_time": 1.0, "max_iter": 100}
         if _run(small, name, small.start(), limits).status is cp.Status.INTERRUPTED:
             raise KeyboardInterrupt
@@ -178,18 +191,8 @@ def _warm_up(problem: str, built: cp.Problem, methods: list[str], options: dict[
 
 def _run(problem: cp.Problem, name: str, x0: Vector, options: dict[str, Any]) -> cp.Result:
     """Run one method with the options that it accepts."""
-    asked = {option: value for option, value in options.items() if value is not None}
-    taken = {option: asked[option] for option in asked if takes(name, option)}
+    taken = {option: value for option, value in options.items() if value is not None and _takes(name, option)}
     return cp.minimize(problem, x0, method=name, **taken)
-
-
-def _feasible(problem: cp.Problem, x: Vector, path: Path) -> tuple[Vector, list[str]]:
-    """Project a start onto the constraints, with a note if it was infeasible."""
-    violation = problem.violation(x)
-    if violation <= 1e-9:
-        return x, []
-    said = f"{path} violates the constraints by {violation:.3g}; the run starts from the nearest point on them."
-    return problem.project(x), [said]
 
 
 def _run_all(
@@ -197,43 +200,37 @@ def _run_all(
 ) -> tuple[dict[str, Outcome], bool]:
     """Run the methods from the same start; return the finished outcomes and whether Ctrl-C ended the runs."""
     outcomes: dict[str, Outcome] = {}
-    try:
-        _run_each(problem, methods, options, say, problem.start(options["seed"]) if x0 is None else x0, outcomes)
-    except KeyboardInterrupt:
-        if not outcomes:
-            raise
-        return outcomes, True
-    return outcomes, any(each.result.status is cp.Status.INTERRUPTED for each in outcomes.values())
-
-
-def _run_each(
-    problem: cp.Problem,
-    methods: list[str],
-    options: dict[str, Any],
-    say: Line,
-    x0: Vector,
-    outcomes: dict[str, Outcome],
-) -> None:
+    start = problem.start(options["seed"]) if x0 is None else x0
     known = ""
     for k, method in enumerate(methods, 1):
         doing = method if len(methods) == 1 else f"{method}, {k} of {len(methods)}"
         say(doing, options["max_time"], known)
         # A callback costs a copy of x per epoch, so it is used only if progress is shown.
-        heard = {"callback": _listener(say, method, options["max_iter"])} if say.shown else {}
-        result = _run_stages(problem, stages_of(method), x0, {**options, **heard})
-        say(f"{doing}: objective {result.objective:.4g}, looking for a better pair", aside=known)
-        outcomes[method] = _unexamined(problem, result)
-        outcomes[method] = _examine(problem, outcomes[method])
-        gap = outcomes[method].cws_gap
-        known = f" ({method}: {result.objective:.4g}, gap {'–' if math.isnan(gap) else f'{max(0.0, gap):.0e}'})"
+        stages = _stages_of(method)
+        most = options["max_iter"] if len(stages) == 1 else None  # the stages of a hybrid count anew
+        heard = {"callback": functools.partial(say.hear, most=most)} if say.shown else {}
+        try:
+            result = _run_stages(problem, stages, start, {**options, **heard})
+            say(f"{doing}: objective {result.objective:.4g}, looking for a better pair", aside=known)
+            outcomes[method] = _outcome(problem, result)
+            if outcomes[method].violation <= 1e-6:  # an infeasible point has no gap
+                gap = cp.certify(problem, result.x).cws_gap
+                outcomes[method] = dataclasses.replace(outcomes[method], cws_gap=gap)
+        except KeyboardInterrupt:
+            if not outcomes:
+                raise
+            return outcomes, True
         if result.status is cp.Status.INTERRUPTED:
-            break
+            return outcomes, True
+        known = f" ({method}: {result.objective:.4g}, gap {short_gap(outcomes[method].cws_gap)})"
+    return outcomes, False
 
 
-def _listener(say: Line, method: str, max_iter: int | None) -> Callable[[Progress], None]:
-    """Return a callback that shows progress; not as a share for hybrids, which count iterations per stage."""
-    counts = max_iter if len(stages_of(method)) == 1 else None
-    return lambda progress: say.hear(progress, None if counts is None else progress.iteration / counts)
+def _outcome(problem: cp.Problem, result: cp.Result) -> Outcome:
+    """Return the outcome before certification."""
+    size = np.abs(result.x)
+    off = size > NEAR if problem.free is not None else np.abs(size - 1.0) > NEAR
+    return Outcome(result, problem.violation(result.x), math.nan, int(off.sum()))
 
 
 def _run_stages(problem: cp.Problem, stages: list[str], x0: Vector, options: dict[str, Any]) -> cp.Result:
@@ -253,40 +250,24 @@ def _run_stages(problem: cp.Problem, stages: list[str], x0: Vector, options: dic
     return functools.reduce(join, results)
 
 
-def _unexamined(problem: cp.Problem, result: cp.Result) -> Outcome:
-    """Return the outcome before certification."""
-    size = np.abs(result.x)
-    off = size > NEAR if problem.free is not None else np.abs(size - 1.0) > NEAR
-    return Outcome(result, problem.violation(result.x), math.nan, int(off.sum()))
-
-
-def _examine(problem: cp.Problem, outcome: Outcome) -> Outcome:
-    """Certify a point; an infeasible one has no gap."""
-    if outcome.violation > 1e-6:
-        return outcome
-    return dataclasses.replace(outcome, cws_gap=cp.certify(problem, outcome.result.x).cws_gap)
-
-
 def _count_name(problem: cp.Problem) -> str:
     return "non-zeros" if problem.free is not None else "fractional"
 
 
-def _as_json(
-    problem: cp.Problem, outcomes: dict[str, Outcome], head: dict[str, Any], names: list[str] | None
-) -> dict[str, Any]:
+def _as_json(read: Built, outcomes: dict[str, Outcome]) -> dict[str, Any]:
     from counterpoise.certificates import exactness_threshold
 
-    rows = []
+    problem, rows = read.problem, []
     for name, outcome in outcomes.items():
         fields = {key: outcome.result[key] for key in ("objective", "success", "message", "nit", "nacc", "time")}
         claims = {"violation": outcome.violation, "cws_gap": outcome.cws_gap}
         counted = {_count_name(problem).replace("-", "_"): outcome.count}
         row = {"method": name, "status": outcome.result.status.name, **fields, **claims, **counted}
-        if names is not None:
-            row["x"] = dict(_non_zeros(outcome, names))
+        if read.names is not None:
+            row["x"] = dict(_non_zeros(outcome, read.names))
         rows.append(row)
     shape = {"rows": data_of(problem).m, "columns": problem.n, "exact_lam": exactness_threshold(problem)}
-    return {"counterpoise": cp.__version__, **head, **shape, "best": _best(outcomes), "results": rows}
+    return {**shape, "best": _best(outcomes), "results": rows}
 
 
 def _best(outcomes: dict[str, Outcome]) -> str:
@@ -294,24 +275,17 @@ def _best(outcomes: dict[str, Outcome]) -> str:
     return min(outcomes, key=lambda name: (math.isnan(outcomes[name].cws_gap), outcomes[name].result.objective))
 
 
-def _print_outcomes(
-    console: Console,
-    problem: cp.Problem,
-    outcomes: dict[str, Outcome],
-    lam_note: str,
-    notes: list[str],
-    names: list[str] | None,
-) -> None:
-    for note in notes:
-        base.tell(console, note)
+def _print_outcomes(console: Console, read: Built, outcomes: dict[str, Outcome]) -> None:
+    problem = read.problem
+    base.tell(console, *read.notes)
     m, n = data_of(problem).m, problem.n
-    console.print(f"{problem.name}: {n:,} coordinates, {m:,} rows, λ = {problem.g.lam:g}{lam_note}.\n")
+    console.print(f"{problem.name}: {n:,} coordinates, {m:,} rows, λ = {problem.g.lam:g}{read.lam_note}.\n")
     console.print(_comparison(problem, outcomes))
-    if names is not None and problem.free is not None:
+    if read.names is not None and problem.free is not None:
         best = _best(outcomes)
-        rows = [[name, f"{value:.4f}"] for name, value in _non_zeros(outcomes[best], names)]
-        listing = Listing([Column("name"), Column("x", "number")], [list(row) for row in rows])
-        results.print_table(console, f"x of {best}", listing, rows, "the file of --save")
+        rows = [[name, f"{value:.4f}"] for name, value in _non_zeros(outcomes[best], read.names)]
+        listing = Listing([Column("name"), Column("x", "number")], rows)
+        results.print_table(console, f"x of {best}", listing, "the file of --save")
 
 
 def _non_zeros(outcome: Outcome, names: list[str]) -> list[tuple[str, float]]:
@@ -324,22 +298,20 @@ def _non_zeros(outcome: Outcome, names: list[str]) -> list[tuple[str, float]]:
 def _comparison(problem: cp.Problem, outcomes: dict[str, Outcome]) -> Table:
     """Return a table that compares the methods, with the best objective in bold."""
     table = Table(box=box.SIMPLE_HEAD, padding=0, show_edge=False)
-    table.add_column("method", overflow="fold")
-    for name in ("objective", "violation", COUNT_HEADS[_count_name(problem)], "CWS gap"):
-        table.add_column(name, justify="right", overflow="fold")
-    table.add_column("status", overflow="fold")
-    table.add_column("iterations", justify="right", overflow="fold")
-    table.add_column("time", justify="right", no_wrap=True)
+    count = COUNT_HEADS[_count_name(problem)]
+    for head in ("method", "objective", "violation", count, "CWS gap", "status", "iterations", "time"):
+        is_text = head in ("method", "status")
+        table.add_column(head, justify="left" if is_text else "right", overflow="fold", no_wrap=head == "time")
     least = f"{outcomes[_best(outcomes)].result.objective:.6g}"
     for name, outcome in outcomes.items():
-        result = outcome.result
+        result, unknown = outcome.result, math.isnan(outcome.cws_gap)
         objective = f"{result.objective:.6g}"
         table.add_row(
             name,
-            f"[bold]{objective}[/bold]" if objective == least and not math.isnan(outcome.cws_gap) else objective,
+            f"[bold]{objective}[/bold]" if objective == least and not unknown else objective,
             f"{outcome.violation:.1e}",
             str(outcome.count),
-            "—" if math.isnan(outcome.cws_gap) else f"{outcome.cws_gap:.1e}",
+            "—" if unknown else f"{outcome.cws_gap:.1e}",
             spelled(result.status),
             f"{result.nit:,}",
             as_seconds(result.time),
@@ -348,14 +320,9 @@ def _comparison(problem: cp.Problem, outcomes: dict[str, Outcome]) -> Table:
 
 
 def _write(
-    results: dict[str, cp.Result],
-    names: list[str] | None,
-    plot: Path | None,
-    save: Path | None,
-    title: str,
-    quiet: bool,
+    results: dict[str, cp.Result], names: list[str] | None, plot: Path | None, save: Path | None, title: str
 ) -> None:
-    """Write the requested files and report them."""
+    """Write the requested files."""
     if save is not None and save.suffix.lower() == ".csv":
         points = np.column_stack([result.x for result in results.values()])
         labels = names or [str(k) for k in range(1, len(points) + 1)]
@@ -366,6 +333,3 @@ def _write(
             np.savez(stream, **{name: result.x for name, result in results.items()})
     if plot is not None:
         plotting.save_objective(results, plot, title)
-    for path in (save, plot):
-        if path is not None and not quiet:
-            typer.echo(f"Wrote {path}.")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -19,65 +21,53 @@ from counterpoise.estimators.covariates import DATE_UNITS
 from counterpoise.findings import Listing, balance_table, split_claims
 from counterpoise.output import csv_text
 from counterpoise.sentences import as_text, counted, in_column, suggest
-from counterpoise.tables.days import as_days
 from counterpoise.tables.read import Sheet, read_sheet
 
 LABELS, DRAWS, REPORT = "labels.csv", "draws.csv", "report.html"
 # Numbers in a column with such a name are not a covariate: id, ID, patient_id, customerId.
 ID_NAME = re.compile(r"(^|[ _-])(id|ID|Id)$|[a-z]I[dD]$")
+SAME = "weights strata moments together: apart:"
 OPTIONS = {
-    "n_treated": "--treated",
-    "n_draws": "--draws",
-    "weights": "--weights",
-    "strata": "--strata",
-    "group_names": "--names",
-    "moments": "--moments",
-    "together:": "--together:",
-    "apart:": "--apart:",
+    **base.option_names(SAME, n_treated="--treated", n_draws="--draws", group_names="--names"),
     "together and apart": "--together and --apart",
-    "max_time": "--seconds",
 }
+
+
+@dataclasses.dataclass(frozen=True)
+class Columns:
+    """Options that say what columns are."""
+
+    strata: Annotated[str | None, "Split each value of this column separately.", "COL"] = None
+    categorical: Annotated[list[str] | None, "Columns of numbers that are categories: a,b; repeatable.", "COLS"] = None
+    dates: Annotated[list[str] | None, f"Balance dates by {', '.join(DATE_UNITS)}; repeatable.", "COL=UNIT"] = None
+    together: Annotated[str | None, "Units with the same value stay in one group.", "COL"] = None
+    apart: Annotated[str | None, "No two units with the same value are in one group.", "COL"] = None
+    missing: options.Gaps = "refuse"
+    identity: options.Identity = None
+    ignore: options.Ignore = None
 
 
 @base.command(app.command())
 def split(
     *,
     context: typer.Context,
-    table: Annotated[
-        Path,
-        typer.Argument(help="One row per unit, one column per covariate: .csv, .parquet or .xlsx.", show_default=False),
-    ],
+    table: Annotated[Path, "One row per unit, one column per covariate: .csv, .parquet or .xlsx."],
     treated: Annotated[
         list[str],
-        typer.Option(
-            help="Size of group 1, or a fraction such as 0.5; all others are group 0. Repeat for more groups."
-        ),
+        "Size of group 1, or a fraction such as 0.5; all others are group 0. Repeat for more groups.",
+        "--treated",
     ],
-    names: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Names of groups 0, 1, …, such as control,treated.")
-    ] = None,
-    strata: Annotated[str | None, options.column("Split each value of this column separately.")] = None,
-    weights: Annotated[
-        list[str] | None, typer.Option(metavar="COL=W", help="Weight of a covariate, repeatable; 1 by default.")
-    ] = None,
-    categorical: Annotated[list[str] | None, options.columns("Columns of numbers that are categories")] = None,
-    dates: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COL=UNIT", help=f"Balance dates by {', '.join(DATE_UNITS)}; repeatable."),
-    ] = None,
-    moments: Annotated[int, typer.Option(help="2 balances spreads as well as means.")] = 1,
-    together: Annotated[str | None, options.column("Units with the same value stay in one group.")] = None,
-    apart: Annotated[str | None, options.column("No two units with the same value are in one group.")] = None,
-    missing: options.Gaps = "refuse",
-    identity: options.Identity = None,
-    ignore: options.Ignore = None,
+    names: Annotated[str | None, "Names of groups 0, 1, …, such as control,treated.", "A,B"] = None,
+    weights: Annotated[list[str] | None, "Weight of a covariate, repeatable; 1 by default.", "COL=W"] = None,
+    moments: Annotated[int, "2 balances spreads as well as means."] = 1,
+    columns: Columns,
     marks: options.Marks,
-    draws: Annotated[int, typer.Option(help="Near-optimal splits to draw from; 100 or more allow an exact test.")] = 1,
+    draws: Annotated[int, "Near-optimal splits to draw from; 100 or more allow an exact test."] = 1,
     seconds: options.Seconds = None,
     seed: Annotated[
-        int | None, typer.Option(help="The same seed gives the same split; drawn at random, and recorded, by default.")
+        int | None, "The same seed gives the same split; drawn at random, and recorded, by default."
     ] = None,
-    output: Annotated[Path, options.folder_of(LABELS, REPORT)] = Path("counterpoise-split"),
+    output: Annotated[Path, f"Folder to write {LABELS} and {REPORT} to.", "DIR"] = Path("counterpoise-split"),
     manners: options.Writing,
 ) -> None:
     """Divide units into groups with similar covariates.
@@ -85,43 +75,41 @@ def split(
     Example: counterpoise split patients.csv --treated 50 --strata clinic --weights age=2 --draws 200
     """
     options.check_files(table)
-    written = marks.checked()
     sizes = [_size(text) for text in treated]
     whole_number(draws, "--draws", 1)
     random_seed(seed, "--seed")
-    choice(missing, "--missing", options.GAPS, quoted=False)
-    days = dict(_date(text) for text in dates or [])
+    choice(columns.missing, "--missing", options.GAPS, quoted=False)
+    days = dict(_date(text) for text in columns.dates or [])
     options.check_seconds(seconds)
     each = [_weight(text) for text in weights or []]
     names_of = (LABELS, *((DRAWS,) if draws > 1 else ()), REPORT)
     options.check_folder(output, names_of, manners.force, may_ask=not manners.silent)
     with base.kept_warnings() as warned, status_line(manners.silent) as say:
         say(f"Reading {table.name}")
-        asked = _Asked(identity, ignore or [], categorical or [], strata, together, apart, days, missing)
-        data = _read(table, asked, written)
+        frame, notes = _read(table, columns, days, marks)
         for name, _ in each:
-            if name not in data.frame.columns:
-                hint = suggest(name, data.frame.columns, "its columns are {}", quoted=True)
+            if name not in frame.columns:
+                hint = suggest(name, frame.columns, "its columns are {}", quoted=True)
                 raise ValueError(f"--weights: {name!r} is not a covariate; {hint}")
-        say(f"Dividing {counted(len(data.frame), 'unit')}", seconds)
+        say(f"Dividing {counted(len(frame), 'unit')}", seconds)
         from counterpoise.estimators.callbacks import listening
 
         with base.in_options(OPTIONS), listening(say.hear):
             found = cp.balanced_split(
-                data.frame,
+                frame,
                 sizes[0] if len(sizes) == 1 else sizes,
                 weights=dict(each) or None,
-                strata=strata,
-                dates={name: unit for name, unit in days.items() if name in data.frame.columns} or None,
+                strata=columns.strata,
+                dates={name: unit for name, unit in days.items() if name in frame.columns} or None,
                 moments=moments,
-                together=together,
-                apart=apart,
+                together=columns.together,
+                apart=columns.apart,
                 group_names=None if names is None else [name.strip() for name in names.split(",")],
                 n_draws=draws,
                 max_time=seconds,
                 random_state=seed,
             )
-    notes = [*warned, *data.notes]
+    notes = [*warned, *notes]
     if not found.is_better_than_random:
         typer.echo(warned[0], err=True)
     notes.append(f"The seed is {found.seed}; --seed {found.seed} gives the same split again.")
@@ -131,17 +119,16 @@ def split(
     balance = balance_table(found)
     report = split_report(
         found,
-        title=f"{counted(len(data.frame), 'unit')} of {table.name} in {len(found.group_sizes)} groups",
+        title=f"{counted(len(frame), 'unit')} of {table.name} in {len(found.group_sizes)} groups",
         command=command,
         settings={**results.settings_of(context), "seed": str(found.seed)},
         notes=notes,
     )
-    head, labels = data.frame.index.name, found.labels.tolist()
-    files = {LABELS: csv_text([head, "group"], zip(data.frame.index, labels, strict=True))}
+    files = {LABELS: csv_text([frame.index.name, "group"], zip(frame.index, found.labels.tolist(), strict=True))}
     if draws > 1:
         files[DRAWS] = found.to_csv()
     files[REPORT] = report.html()
-    summary = {"command": command, **_summary(found, data, labels, balance, notes)}
+    summary = {"command": command, **_summary(found, frame.index, balance, notes)}
     shown = [note for note in notes if found.is_better_than_random or note not in warned]
     show = functools.partial(_print, found=found, balance=balance, notes=shown, verbose=manners.verbose)
     results.publish(context, output, files, summary, show, manners, glue=", ")
@@ -175,60 +162,27 @@ def _weight(text: str) -> tuple[str, float]:
     return name, number(weight, f"--weights of {name}", 0.0)
 
 
-class _Data(NamedTuple):
-    """Covariates by unit, and notes on what was left out."""
-
-    frame: Any
-    notes: list[str]
-
-
-class _Asked(NamedTuple):
-    """The options about columns."""
-
-    identity: str | None
-    ignore: list[str]
-    categorical: list[str]
-    strata: str | None
-    together: str | None
-    apart: str | None
-    dates: dict[str, str]
-    missing: str
-
-    @property
-    def rules(self) -> list[str]:
-        return [name for name in (self.together, self.apart) if name is not None]
-
-
-def _read(path: Path, asked: _Asked, marks: dict[str, str | None]) -> _Data:
-    sheet = read_sheet(path, may_lack_names=True, **marks)
-    asked = asked._replace(
-        ignore=options.names_in(asked.ignore, sheet.names),
-        categorical=options.names_in(asked.categorical, sheet.names),
-    )
-    given: dict[str, list[Any]] = {
-        "--ignore": asked.ignore,
-        "--categorical": asked.categorical,
-        "--strata": [asked.strata],
-        "--together": [asked.together],
-        "--apart": [asked.apart],
-        "--dates": list(asked.dates),
-        "--id": [asked.identity],
-    }
-    for option, names in given.items():
-        for name in names:
-            if name is not None:
-                sheet.require(name, option)
+def _read(path: Path, asked: Columns, dates: Iterable[str], marks: options.Marks) -> tuple[Any, list[str]]:
+    """Return the covariates by unit, and notes on what was left out."""
+    sheet = read_sheet(path, may_lack_names=True, **marks.arguments())
+    ignore = options.columns_in(sheet, "--ignore", asked.ignore)
+    categorical = options.columns_in(sheet, "--categorical", asked.categorical)
+    given = {"strata": asked.strata, "together": asked.together, "apart": asked.apart, "id": asked.identity}
+    for option, column in [*given.items(), *(("dates", name) for name in dates)]:
+        if column is not None:
+            sheet.require(column, f"--{option}")
     notes, identity = list(sheet.notes), asked.identity
-    free = [name for name in sheet.names if name not in asked.ignore]
-    as_words = [*asked.categorical, *asked.rules, *([asked.strata] if asked.strata is not None else [])]
+    free = [name for name in sheet.names if name not in ignore]
+    rules = [name for name in (asked.together, asked.apart) if name is not None]
+    as_words = [*categorical, *rules, *([asked.strata] if asked.strata is not None else [])]
     if identity is None:
-        others = {*as_words, *asked.dates}
+        others = {*as_words, *dates}
         identity = next((name for name in free if name not in others and _is_identity(sheet, name)), None)
         if identity is not None:
             notes.append(f"Took column {identity!r} for the names of the units, as no two are the same.")
     columns = [name for name in free if name != identity]
     for name in columns:
-        if name in as_words or name in asked.dates:
+        if name in as_words or name in dates:
             continue
         if sheet.holds_days(sheet.names.index(name)):
             raise ValueError(
@@ -253,27 +207,17 @@ def _read(path: Path, asked: _Asked, marks: dict[str, str | None]) -> _Data:
         raise ValueError(f"--id is {identity!r}, but {twice!r} is duplicated; names of units must be unique.")
     frame.index = labels
     frame.index.name = "row" if identity is None else identity
-    frame = _without_gaps(frame, [name for name in columns if name not in asked.rules], asked, sheet, notes)
-    kept = set(frame.index)
-    places = [place for place, label in enumerate(labels) if label in kept]
-    for name in (name for name in asked.dates if name in frame):
-
-        def place(row: int, name: str = name) -> str:
-            return sheet.place(places[row], name)
-
-        frame[name] = as_days(sheet.column(name)[places], place)
-    return _Data(frame, notes)
-
-
-def _without_gaps(frame: Any, names: list[str], asked: _Asked, sheet: Sheet, notes: list[str]) -> Any:
-    """Apply the rule for empty cells of covariates and strata."""
-    gaps = frame[names].isna().to_numpy()
-    rows, columns, said = options.without_gaps(gaps, asked.missing, frame.index, names, "unit", sheet.place)
-    lost = [name for name, keep in zip(names, columns, strict=True) if not keep]
+    columns = [name for name in columns if name not in rules]
+    gaps = frame[columns].isna().to_numpy()
+    rows, whole, said = options.without_gaps(gaps, asked.missing, labels, columns, "unit", sheet.place)
+    lost = [name for name, keep in zip(columns, whole, strict=True) if not keep]
     if asked.strata in lost:
         raise ValueError(f"--strata is {asked.strata!r}, which has empty cells; give --missing drop-rows.")
+    frame, places = frame[rows].drop(columns=lost), np.flatnonzero(rows).tolist()
     notes += said
-    return frame[rows].drop(columns=lost)
+    for name in (name for name in dates if name in frame):
+        frame[name] = sheet.days(name, places)
+    return frame, notes
 
 
 def _is_identity(sheet: Sheet, name: str) -> bool:
@@ -288,12 +232,12 @@ def _is_identity(sheet: Sheet, name: str) -> bool:
     return len(words) > 2 and None not in words and len(set(words)) == len(words) and not sheet.is_mixed(name)
 
 
-def _summary(found: Any, data: _Data, labels: list[Any], balance: Listing, notes: list[str]) -> dict[str, Any]:
+def _summary(found: Any, units: Any, balance: Listing, notes: list[str]) -> dict[str, Any]:
     """Return what --json prints."""
     return {
-        "units": len(labels),
+        "units": len(units),
         "group_sizes": list(found.group_sizes),
-        "labels": dict(zip((str(name) for name in data.frame.index), labels, strict=True)),
+        "labels": dict(zip(map(str, units), found.labels.tolist(), strict=True)),
         "objective": float(found.objective),
         "max_difference": float(found.max_difference),
         "random_difference": float(found.at_random[1]),
@@ -307,14 +251,11 @@ def _summary(found: Any, data: _Data, labels: list[Any], balance: Listing, notes
 
 
 def _print(console: Console, found: Any, balance: Listing, notes: list[str], verbose: bool) -> None:
-    for note in notes:
-        base.tell(console, note)
+    base.tell(console, *notes)
     names, *parts = zip(*balance.rows, strict=True)
     # Tiny differences of indicators are rounding error; means keep their own units.
     differences = in_column([value if abs(value) > 1e-12 else 0.0 for value in parts[-1]])
     rows = zip(names, *(map(as_text, part) for part in parts[:-2]), in_column(parts[-2]), differences, strict=True)
-    results.print_table(console, "Balance", balance, rows, REPORT)
+    results.print_table(console, "Balance", balance, REPORT, rows)
     sizes = ", ".join(f"{size} in group {name}" for name, size in zip(found.groups, found.group_sizes, strict=True))
-    base.tell(console, f"{sizes}.")
-    for sentence in split_claims(found)[: None if verbose else 1]:
-        base.tell(console, sentence)
+    base.tell(console, f"{sizes}.", *split_claims(found)[: None if verbose else 1])

@@ -9,7 +9,6 @@ import numpy as np
 import typer
 from rich.console import Console
 
-import counterpoise as cp
 from counterpoise.checks import Vector, choice, number
 from counterpoise.cli import base, options, results
 from counterpoise.cli.base import app
@@ -20,28 +19,27 @@ from counterpoise.findings import Listing
 from counterpoise.sentences import as_text, counted, joined, percent, some
 from counterpoise.tables.read import Sheet, read_sheet
 
+MEANING = (
+    "The interval holds every constant effect that the test does not reject. All is exact only if the groups of the "
+    "experiment were those drawn, and were drawn before any outcome was known."
+)
+
 
 @base.command(app.command())
 def test(
     *,
     context: typer.Context,
-    draws: Annotated[
-        Path, typer.Argument(help="The draws.csv that counterpoise split --draws wrote.", show_default=False)
-    ],
-    outcomes: Annotated[
-        Path, typer.Argument(help="One row per unit, with its outcome: .csv, .parquet or .xlsx.", show_default=False)
-    ],
-    outcome: Annotated[list[str], typer.Option(metavar="COL", help="The column of the outcome, repeatable.")],
+    draws: Annotated[Path, "The draws.csv that counterpoise split --draws wrote."],
+    outcomes: Annotated[Path, "One row per unit, with its outcome: .csv, .parquet or .xlsx."],
+    outcome: Annotated[list[str], "The column of the outcome, repeatable.", "COL", "--outcome"],
     identity: options.Identity = None,
-    alternative: Annotated[str, options.one_of(ALTERNATIVES, "Alternative hypothesis")] = "two-sided",
-    confidence: Annotated[
-        float, typer.Option(help="Confidence level of the interval; power is at level 1 − confidence.")
-    ] = 0.95,
-    effect: Annotated[float | None, typer.Option(help="Print the power to detect an effect of this size.")] = None,
-    baseline: Annotated[
-        bool, typer.Option("--baseline", help="Outcomes are from before the experiment: power only, no test.")
-    ] = False,
-    missing: Annotated[str, options.one_of(MISSING, "What to do about empty cells", "RULE")] = "refuse",
+    alternative: Annotated[
+        str, f"Alternative hypothesis: {', '.join(ALTERNATIVES)}.", "NAME", ALTERNATIVES
+    ] = "two-sided",
+    confidence: Annotated[float, "Confidence level of the interval; power is at level 1 − confidence."] = 0.95,
+    effect: Annotated[float | None, "Print the power to detect an effect of this size."] = None,
+    baseline: Annotated[bool, "Outcomes are from before the experiment: power only, no test."] = False,
+    missing: Annotated[str, f"What to do about empty cells: {', '.join(MISSING)}.", "RULE", MISSING] = "refuse",
     marks: options.Marks,
     manners: options.Telling,
 ) -> None:
@@ -49,8 +47,7 @@ def test(
 
     Example: counterpoise test counterpoise-split/draws.csv outcomes.csv --outcome pain --effect 5
     """
-    options.check_files(draws)
-    options.check_files(outcomes)
+    options.check_files(draws, outcomes)
     choice(alternative, "--alternative", ALTERNATIVES, quoted=False)
     choice(missing, "--missing", MISSING, quoted=False)
     if not 0.0 < number(confidence, "--confidence") < 1.0:
@@ -58,7 +55,7 @@ def test(
     if baseline and effect is None:
         raise ValueError("--baseline needs --effect, the effect whose power to compute.")
     split = Split.load(draws)
-    sheet = read_sheet(outcomes, **marks.checked())
+    sheet = read_sheet(outcomes, **marks.arguments())
     notes = list(sheet.notes)
     rows = _rows(split, sheet, draws, identity, notes)
     if not baseline:
@@ -71,11 +68,15 @@ def test(
     if len(found) > 1 and not baseline:
         notes.append(f"There are {len(found)} outcomes; each p-value is that of its own test, not adjusted.")
     if manners.as_json:
-        head = {"counterpoise": cp.__version__, "command": results.command_of(context)}
         counts = {"units": len(split.codes), "group_sizes": list(split.group_sizes), "seed": split.seed}
-        results.print_json({**head, **counts, "reference": len(split.reference), "outcomes": found, "notes": notes})
+        counts |= {"reference": len(split.reference)}
+        results.print_json({"command": results.command_of(context), **counts, "outcomes": found, "notes": notes})
     elif not manners.quiet:
-        _print(Console(highlight=False), split, found, notes, manners.verbose, alternative, confidence)
+        console = Console(highlight=False)
+        base.tell(console, *notes)
+        _print(console, split, found, alternative, confidence)
+        if manners.verbose:
+            base.tell(console, MEANING)
 
 
 def _rows(split: Split, sheet: Sheet, draws: Path, identity: str | None, notes: list[str]) -> list[int | None]:
@@ -163,17 +164,7 @@ def _tested(
     return said
 
 
-def _print(
-    console: Console,
-    split: Split,
-    found: list[dict[str, Any]],
-    notes: list[str],
-    verbose: bool,
-    alternative: str,
-    confidence: float,
-) -> None:
-    for note in notes:
-        base.tell(console, note)
+def _print(console: Console, split: Split, found: list[dict[str, Any]], alternative: str, confidence: float) -> None:
     if "p_value" in found[0]:
         two, level = found[0]["interval"] is not None, f"{100.0 * confidence:g} % interval"
         heads = [*(f"mean {group}" for group in split.groups), *(["effect", level] if two else []), "p"]
@@ -184,24 +175,18 @@ def _print(
                 cells += [as_text(said["statistic"]), " to ".join(as_text(limit) for limit in said["interval"])]
             rows.append([said["outcome"], *cells, as_text(said["p_value"])])
         columns = [Column("outcome"), *(Column(head, "number") for head in heads)]
-        results.print_table(console, "Outcomes", Listing(columns, rows), rows, "--json")
-        one, other = (split.groups[1], split.groups[0]) if two else ("", "")
-        between = f"An effect is the mean of group {one} − that of group {other}. " if two else ""
-        sides = alternative if two else "that of differences between groups"
+        results.print_table(console, "Outcomes", Listing(columns, rows), "--json")
+        between, sides = "", "that of differences between groups"
+        if two:
+            between = "An effect is the mean of group {1} − that of group {0}. ".format(*split.groups)
+            sides = alternative
         count = len(split.reference)
         base.tell(console, f"{between}p is {sides}, and exact over the {count} splits that this one was drawn from.")
         least = (1 + (split.mirrored and alternative == "two-sided")) / count
         if least > 1.0 - confidence + 1e-12:
-            base.tell(
-                console, f"With so few splits no effect can be significant: p is at least {least:.2g}; use more draws."
-            )
+            few = f"With so few splits no effect can be significant: p is at least {least:.2g}; use more draws."
+            base.tell(console, few)
     for said in found:
         if "power" in said:
             of = f"Power for an effect of {said['effect']:g} on {said['outcome']}"
             base.tell(console, f"{of}: {percent(said['power'])} at level {1.0 - confidence:.2g}.")
-    if verbose:
-        sentence = (
-            "The interval holds every constant effect that the test does not reject. All is exact only if the groups "
-            "of the experiment were those drawn, and were drawn before any outcome was known."
-        )
-        base.tell(console, sentence)

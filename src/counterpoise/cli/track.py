@@ -17,95 +17,55 @@ from counterpoise.cli.base import Line, app, status_line
 from counterpoise.cli.portfolio import Data, is_file, read_data, read_rules
 from counterpoise.findings import Listing, ending, holdings_table, rhythm_of, tracking_claims
 from counterpoise.output import csv_text
-from counterpoise.sentences import counted, percent
+from counterpoise.sentences import counted, percent, short_gap
 from counterpoise.tables.prices import MISSING
 
 FILES = ("weights.csv", "report.html")
 # Parameters in the library's messages, and the options they correspond to.
-OPTIONS = {
-    "n_assets": "--assets",
-    "max_weight": "--max-weight",
-    "min_weight": "--min-weight",
-    "group_limits": "--group-limits",
-    "groups": "--groups",
-    "previous_weights": "--previous",
-    "transaction_cost": "--cost",
-    "include": "--include",
-    "exclude": "--exclude",
-    "measure": "--measure",
-    "huber": "--huber",
-    "method": "--method",
-    "work": "--work",
-    "n_jobs": "--jobs",
-    "max_time": "--seconds",
-    "window": "WINDOW of --backtest",
-}
+OPTIONS = base.option_names(
+    "max_weight min_weight groups group_limits include exclude measure huber method work",
+    n_assets="--assets",
+    previous_weights="--previous",
+    transaction_cost="--cost",
+    window="WINDOW of --backtest",
+)
 
 
 @base.command(app.command())
 def track(
     *,
     context: typer.Context,
-    prices: Annotated[
-        Path,
-        typer.Argument(
-            help="Prices or returns: .csv, .parquet or .xlsx; wide, or date, ticker, price.", show_default=False
-        ),
-    ],
-    index: Annotated[str, typer.Option(metavar="COL|FILE", help="The index: a column of the prices, or a file.")],
-    returns: Annotated[
-        bool, typer.Option("--returns", help="The table holds returns as fractions; detected if many are negative.")
-    ] = False,
-    assets: Annotated[int, typer.Option(help="Maximum number of names to hold.")] = 30,
-    max_weight: Annotated[
-        str, typer.Option(metavar="W|FILE", help="Largest weight of a name, or a table of name, weight.")
-    ] = "1",
-    min_weight: Annotated[
-        str, typer.Option(metavar="W|FILE", help="Least weight of a name that is held, or a table of name, weight.")
-    ] = "0",
-    groups: Annotated[Path | None, typer.Option(help="Table of name, group.")] = None,
-    group_limits: Annotated[Path | None, typer.Option(help="Table of group, low, high: limits of its weight.")] = None,
-    previous: Annotated[Path | None, typer.Option(help="Table of name, weight: what is held now.")] = None,
-    index_weights: Annotated[
-        Path | None, typer.Option(help="Table of name, weight of the index, to compare with.")
-    ] = None,
-    cost: Annotated[float, typer.Option(help="Cost per unit bought or sold; 0.001 is ten basis points.")] = 0.0,
-    include: Annotated[
-        list[str] | None, typer.Option(metavar="NAMES", help="Names that must be held: AAPL,MSFT; repeatable.")
-    ] = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option(metavar="NAMES", help="Names that must not be held; repeatable.")
-    ] = None,
+    prices: Annotated[Path, "Prices or returns: .csv, .parquet or .xlsx; wide, or date, ticker, price."],
+    index: Annotated[str, "The index: a column of the prices, or a file.", "COL|FILE", "--index"],
+    returns: Annotated[bool, "The table holds returns as fractions; detected if many are negative."] = False,
+    assets: Annotated[int, "Maximum number of names to hold."] = 30,
+    max_weight: Annotated[str, "Largest weight of a name, or a table of name, weight.", "W|FILE"] = "1",
+    min_weight: Annotated[str, "Least weight of a name that is held, or a table of name, weight.", "W|FILE"] = "0",
+    groups: Annotated[Path | None, "Table of name, group."] = None,
+    group_limits: Annotated[Path | None, "Table of group, low, high: limits of its weight."] = None,
+    previous: Annotated[Path | None, "Table of name, weight: what is held now."] = None,
+    index_weights: Annotated[Path | None, "Table of name, weight of the index, to compare with."] = None,
+    cost: Annotated[float, "Cost per unit bought or sold; 0.001 is ten basis points."] = 0.0,
+    include: Annotated[list[str] | None, "Names that must be held: AAPL,MSFT; repeatable.", "NAMES"] = None,
+    exclude: Annotated[list[str] | None, "Names that must not be held; repeatable.", "NAMES"] = None,
     measure: Annotated[
         str,
-        typer.Option(
-            metavar="NAME",
-            help="What to minimise: ete (squared error), dr (squared shortfall), hete, hdr (linear beyond --huber).",
-            autocompletion=lambda: ["ete", "dr", "hete", "hdr"],
-        ),
+        "What to minimise: ete (squared error), dr (squared shortfall), hete, hdr (linear beyond --huber).",
+        "NAME",
+        ("ete", "dr", "hete", "hdr"),
     ] = "ete",
-    huber: Annotated[
-        float | None, typer.Option(help="Difference beyond which hete and hdr are linear, such as 0.0025.")
-    ] = None,
-    train_until: Annotated[
-        str | None, typer.Option(metavar="DATE", help="Fit on the days up to this one, hold on those after.")
-    ] = None,
-    backtest: Annotated[
-        str | None, typer.Option(metavar="WINDOW/STEP", help="Refit on WINDOW rows every STEP rows: 252/63.")
-    ] = None,
-    expanding: Annotated[
-        bool, typer.Option("--expanding", help="Fit each window of --backtest on all rows before it.")
-    ] = False,
-    missing: Annotated[str, options.one_of(MISSING, "What to do about missing prices", "RULE")] = "refuse",
+    huber: Annotated[float | None, "Difference beyond which hete and hdr are linear, such as 0.0025."] = None,
+    train_until: Annotated[str | None, "Fit on the days up to this one, hold on those after.", "DATE"] = None,
+    backtest: Annotated[str | None, "Refit on WINDOW rows every STEP rows: 252/63.", "WINDOW/STEP"] = None,
+    expanding: Annotated[bool, "Fit each window of --backtest on all rows before it."] = False,
+    missing: Annotated[str, f"What to do about missing prices: {', '.join(MISSING)}.", "RULE", MISSING] = "refuse",
     dates: options.Dates = None,
     ignore: options.Ignore = None,
     marks: options.Marks,
-    method: Annotated[
-        str, typer.Option(metavar="NAME", help="Method: search; swap or bcd-g are faster but not as good.")
-    ] = "search",
+    method: Annotated[str, "Method: search; swap or bcd-g are faster but not as good.", "NAME"] = "search",
     effort: options.Effort,
-    seed: Annotated[int, typer.Option(help="The same seed gives the same weights.")] = 0,
-    output: Annotated[Path, options.folder_of(*FILES)] = Path("counterpoise-track"),
+    seed: Annotated[int, "The same seed gives the same weights."] = 0,
+    output: Annotated[Path, f"Folder to write {' and '.join(FILES)} to.", "DIR"] = Path("counterpoise-track"),
     manners: options.Writing,
 ) -> None:
     """Follow an index with few names, from a file of prices or returns.
@@ -121,8 +81,10 @@ def track(
         raise ValueError(f"--cost is {cost:g}; it must be between 0 and 1, and 0.001 is ten basis points.")
     options.check_seconds(effort.seconds)
     choice(missing, "--missing", MISSING, quoted=False)
-    written = marks.checked()
-    _check_measure(measure, huber)
+    from counterpoise.estimators.measures import as_measure
+
+    with base.in_options(OPTIONS):
+        as_measure(measure, huber)
     if train_until is not None and backtest is not None:
         raise ValueError("--train-until and --backtest are both given; give one of them.")
     if expanding and backtest is None:
@@ -133,10 +95,14 @@ def track(
     options.check_folder(output, FILES, manners.force, may_ask=not manners.silent)
     with base.kept_warnings() as warned, status_line(manners.silent) as say:
         say(f"Reading {prices.name}")
-        data = read_data(prices, index, dates, missing, returns, ignore, written)
+        data = read_data(prices, index, dates, missing, returns, ignore, marks)
         split = None if train_until is None else _row_after(data, train_until)
-        _check_window(spans, data)
-        rules = read_rules(data, groups, group_limits, previous, index_weights, limits)
+        if spans is not None and spans[0] >= (length := len(data.returns)):
+            raise ValueError(
+                f"WINDOW of --backtest is {spans[0]}, but there are {length} rows of returns; it must be at most "
+                f"{length - 1}, so that a row is left to hold a portfolio on."
+            )
+        rules = read_rules(data, tables, limits)
         tracker = cp.IndexTracker(
             assets,
             transaction_cost=cost,
@@ -172,19 +138,7 @@ def track(
     files = {"weights.csv": csv_text(head, weights.rows), "report.html": report.html()}
     summary = _summary(found, data, [*warned, *notes])
     show = functools.partial(_print, found=found, data=data, weights=weights, notes=notes, verbose=manners.verbose)
-    if not manners.as_json:
-        base.warn(warned)
-    results.publish(context, output, files, summary, show, manners)
-    if found.cut:
-        raise typer.Exit(base.INTERRUPTED)
-
-
-def _check_measure(name: str, huber: float | None) -> None:
-    """Refuse a bad measure before reading any file; importing it late keeps --help fast."""
-    from counterpoise.estimators.measures import as_measure
-
-    with base.in_options(OPTIONS):
-        as_measure(name, huber)
+    results.publish(context, output, files, summary, show, manners, warned, cut=found.cut)
 
 
 def _spans(text: str) -> tuple[int, int]:
@@ -226,15 +180,6 @@ class _Found(NamedTuple):
     cut: bool
 
 
-def _check_window(spans: tuple[int, int] | None, data: Data) -> None:
-    """Refuse a backtest with too few rows before fitting anything."""
-    if spans is not None and spans[0] >= (rows := len(data.returns)):
-        raise ValueError(
-            f"WINDOW of --backtest is {spans[0]}, but there are {rows} rows of returns; it must be at most {rows - 1}, "
-            "so that a row is left to hold a portfolio on."
-        )
-
-
 def _fit(
     tracker: Any, data: Data, split: int | None, spans: tuple[int, int] | None, expanding: bool, say: Line
 ) -> _Found:
@@ -254,7 +199,7 @@ def _fit(
         fitted = tracker.fit(*rows)
     if spans is None or _interrupted(fitted):
         return _Found(fitted, rows, None, _interrupted(fitted))
-    known = f"fit {fitted.result_.objective:.4g}, gap {max(0.0, fitted.cws_gap_):.0e}"
+    known = f"fit {fitted.result_.objective:.4g}, gap {short_gap(fitted.cws_gap_)}"
     say(f"Backtest: {known}")
 
     def progress(done: int, total: int) -> None:
@@ -309,18 +254,15 @@ def _summary(found: _Found, data: Data, notes: list[str]) -> dict[str, Any]:
 
 
 def _print(console: Console, found: _Found, data: Data, weights: Listing, notes: list[str], verbose: bool) -> None:
-    for note in notes:
-        base.tell(console, note)
+    base.tell(console, *notes)
     rows = ([value if isinstance(value, str) else percent(value, 2) for value in row] for row in weights.rows)
-    results.print_table(console, "Portfolio", weights, rows, "weights.csv")
+    results.print_table(console, "Portfolio", weights, "weights.csv", rows)
     tracker, rhythm = found.tracker, rhythm_of(data.returns.index)
     errors = {"of the fit": float(tracker.tracking_error_)}
     if found.backtest is not None:
         errors["out of sample"] = float(found.backtest.tracking_error)
-    for where, error in errors.items():
-        base.tell(console, f"Tracking error {where}: {rhythm.in_words(error)}.")
-    for sentence in tracking_claims(tracker)[: None if verbose else 1]:
-        base.tell(console, sentence)
+    base.tell(console, *(f"Tracking error {where}: {rhythm.in_words(error)}." for where, error in errors.items()))
+    base.tell(console, *tracking_claims(tracker)[: None if verbose else 1])
     if verbose:
         base.tell(console, ending(tracker.result_))
         if found.backtest is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import zipfile
 import zlib
@@ -15,7 +16,8 @@ import numpy.typing as npt
 from counterpoise.checks import Vector
 from counterpoise.sentences import joined, some, suggest
 from counterpoise.tables.portfolios import read_weights
-from counterpoise.tables.read import Sheet, check_suffix, is_number, number_in, open_sheet
+from counterpoise.tables.read import Sheet, check_suffix, is_number, number_in, open_sheet, reading
+from counterpoise.tables.text import decoded
 
 MATRIX_NAMES = ("A", "R", "returns", "X")
 TARGET_NAMES = ("y", "index")
@@ -78,15 +80,8 @@ def read_arrays(
         raise ValueError(f"{path} has no column names, so no column can be left out.")
     if target is not None:
         raise ValueError(f"{path} has no column names, so a target cannot be chosen; y is taken from the file.")
-    try:
-        if path.stat().st_size == 0:
-            raise ValueError(f"{path} is empty.")
-        with path.open("rb") as stream:
-            return _read_binary(path, stream, suffix)
-    except FileNotFoundError:
-        raise FileNotFoundError(f"{path} does not exist.") from None
-    except OSError as error:
-        raise OSError(f"{path} cannot be read: {error.strerror or error}.") from None
+    with reading(path), path.open("rb") as stream:
+        return _read_binary(path, stream, suffix)
 
 
 # Tables.
@@ -156,18 +151,15 @@ def _finite_numbers(sheet: Sheet, kept: list[int]) -> Vector:
     words = [k for k in kept if sheet.columns[k].dtype.kind != "f"]
     if words and sheet.cells is None:
         raise ValueError(f"{sheet.path}, column {sheet.names[words[0]]!r} has dtype object; it must be real numbers.")
-    if not words:
-        table = np.column_stack([sheet.columns[k] for k in kept])
-        bad = np.argwhere(~np.isfinite(table))
-        if not len(bad):
-            return table
-    for row in range(len(sheet.lines)) if words else [int(bad[0][0])]:
-        for k in kept:
-            cell = f"{sheet.columns[k][row]:g}" if sheet.cells is None else sheet.cells[row][k].strip()
-            value = number_in(cell)
-            if value is None or not np.isfinite(value):
-                said = "is empty" if not cell else f"is {cell}" if sheet.cells is None else f"is {cell!r}"
-                raise ValueError(f"{sheet.place(row, k)} {said}; it must be a finite number.")
+    table = np.column_stack([sheet.columns[k] for k in kept])
+    if not words and np.isfinite(table).all():
+        return table
+    for row, k in itertools.product(range(len(sheet.lines)), kept):
+        cell = f"{sheet.columns[k][row]:g}" if sheet.cells is None else sheet.cells[row][k].strip()
+        value = number_in(cell)
+        if value is None or not np.isfinite(value):
+            said = "is empty" if not cell else f"is {cell}" if sheet.cells is None else f"is {cell!r}"
+            raise ValueError(f"{sheet.place(row, k)} {said}; it must be a finite number.")
     raise AssertionError("no cell to blame")
 
 
@@ -266,8 +258,6 @@ def read_point(path: Path, name: str | None, option: str, name_option: str) -> V
     suffix = path.suffix.lower()
     if path.is_dir():
         raise IsADirectoryError(f"{option} is {path}, a folder; give a file.")
-    if not path.exists():
-        raise FileNotFoundError(f"{option} is {path}, which does not exist.")
     if suffix not in POINTS:
         raise ValueError(f"{option} is {path}; it must be one of {', '.join(POINTS)}.")
     if path.stat().st_size == 0:
@@ -308,12 +298,8 @@ def _from_archive(path: Path, name: str | None, name_option: str) -> Any:
 
 
 def _from_text(path: Path) -> Any:
-    try:
-        lines = path.read_text(encoding="utf-8-sig").splitlines()
-    except UnicodeDecodeError:
-        raise ValueError(f"{path} is not UTF-8 text.") from None
     values: list[float] = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(decoded(path).splitlines(), 1):
         for cell in line.replace(",", " ").split():
             try:
                 values.append(float(cell))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,8 +18,7 @@ GROUP_NAMES = ("group", "sector", "industry", "country")
 LOW_NAMES, HIGH_NAMES = ("low", "min", "least"), ("high", "max", "most")
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Prices:
+class Prices(NamedTuple):
     """A wide table of prices, days × names, with notes for the user."""
 
     frame: Any

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import decimal
 import numbers
 import warnings
-from collections.abc import Hashable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from counterpoise.checks import Vector, choice
-from counterpoise.sentences import are, counted, day_label, require, some, suggest
+from counterpoise.sentences import are, counted, day_label, percent, require, some, suggest
 from counterpoise.tables.native import to_pandas
-from counterpoise.tables.oddities import oddities
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -23,10 +21,15 @@ MISSING = ("refuse", "drop-stocks", "drop-days", "carry-forward")
 ALIGN = ("refuse", "inner")
 GIVEN = ("prices", "returns")
 LEAST_DAYS = 3
+# Returns below LOW or above HIGH are reported, and so are STALE or more consecutive rows without a change.
+LOW, HIGH, STALE = -0.45, 0.8, 10
+# A ratio of two prices this close to a whole number looks like a split: to 2, as prices may also halve, or to others.
+NEAR_TWO, NEAR = 0.03, 0.06
+# Maximum number of sentences about oddities of each kind; further names are only listed.
+MOST = 5
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class FrameReturns:
+class FrameReturns(NamedTuple):
     """The result of :func:`to_returns`; it unpacks as returns, index and notes.
 
     Attributes
@@ -42,10 +45,6 @@ class FrameReturns:
     returns: Any
     index: Any
     notes: list[str]
-
-    def __iter__(self) -> Iterator[Any]:
-        """Unpack as returns, index, notes."""
-        return iter((self.returns, self.index, self.notes))
 
 
 def to_returns(
@@ -117,16 +116,10 @@ def to_returns(
     if word == "return" and len(frame) and frame.iloc[0].isna().all():  # as pct_change of pandas leaves it
         notes = [*notes, f"Left out {day_label(frame.index[0])}, which has no returns."]
         frame = frame.iloc[1:]
-    if missing == "refuse" and label is not None and frame[label].isna().any():
-        gaps = frame[label].isna().to_numpy()
-        raise ValueError(
-            f"{counted(gaps.sum(), word)} of {label} {'is' if gaps.sum() == 1 else 'are'} missing, such as that of "
-            f"{day_label(frame.index[gaps.argmax()])}; choose a rule: {', '.join(_rules_for(word))}."
-        )
     frame, values, said = _checked(frame, label, missing, word)
     if word == "price":
         frame, values = frame.iloc[1:], values[1:] / values[:-1] - 1.0
-    for sentence in oddities(values, frame.columns, frame.index):
+    for sentence in _oddities(values, frame.columns, frame.index):
         warnings.warn(sentence, UserWarning, stacklevel=2)
     returns = pandas.DataFrame(values, index=frame.index, columns=frame.columns)
     if label is None:
@@ -171,13 +164,20 @@ def _joined(prices: pd.DataFrame, index: Any, align: str, pandas: Any) -> tuple[
 
 
 def _checked_table(frame: Any, name: str, pandas: Any) -> Any:
-    """Return a table of numbers; refuse duplicate names, duplicate days and unsorted days."""
+    """Return a table of numbers, also from Decimal and the like; refuse other cells, and what labels must not be."""
     if not isinstance(frame, pandas.DataFrame):
         raise TypeError(
             f"{name} is of type {type(frame).__name__}; it must be a DataFrame, one row per day, one column per stock."
         )
     check_labels(frame, name)
-    return _as_numbers(name, frame)
+    frame = frame.copy(deep=False)
+    for label in frame.columns:
+        column, where = frame[label], f"Column {label} of {name}"
+        if pandas.api.types.is_complex_dtype(column):
+            raise ValueError(f"{where} holds complex numbers; prices must be real.")
+        if not pandas.api.types.is_numeric_dtype(column):
+            frame[label] = from_objects(column, where)
+    return frame
 
 
 def only_column(index: Any) -> Any:
@@ -253,8 +253,13 @@ def look_like_prices(values: Vector) -> bool:
 def _without_gaps(frame: pd.DataFrame, index: Any, missing: str, word: str) -> tuple[pd.DataFrame, list[str]]:
     """Apply the rule for missing prices or returns; return the table and notes."""
     notes = []
-    lacking = frame[index].isna() if index is not None else np.zeros(len(frame), bool)
+    lacking = frame[index].isna().to_numpy() if index is not None else np.zeros(len(frame), bool)
     if lacking.any():
+        if missing == "refuse":
+            raise ValueError(
+                f"{counted(lacking.sum(), word)} of {index} {'is' if lacking.sum() == 1 else 'are'} missing, such as "
+                f"that of {day_label(frame.index[lacking.argmax()])}; choose a rule: {', '.join(_rules_for(word))}."
+            )
         notes.append(f"Left out {counted(lacking.sum(), 'day')} on which {index} has no {word}.")
         frame = frame[~lacking]
     gaps = frame.isna()
@@ -286,22 +291,6 @@ def _without_gaps(frame: pd.DataFrame, index: Any, missing: str, word: str) -> t
     return frame.ffill(), notes
 
 
-def _as_numbers(path: Any, frame: pd.DataFrame) -> pd.DataFrame:
-    """Convert a table, also of Decimal and the like, to floats; refuse cells that are not numbers."""
-    pandas = require("Prices need", "pandas")
-    converted = {}
-    for name in frame.columns:
-        column = frame[name]
-        if pandas.api.types.is_complex_dtype(column):
-            raise ValueError(f"Column {name} of {path} holds complex numbers; prices must be real.")
-        if not pandas.api.types.is_numeric_dtype(column):
-            converted[name] = from_objects(column, f"Column {name} of {path}")
-    frame = frame.copy() if converted else frame
-    for name, values in converted.items():
-        frame[name] = values
-    return frame
-
-
 def from_objects(column: Any, where: str, what: str = "prices") -> Vector:
     """Convert a column of objects to floats, with NaN for missing ones; refuse objects that are not numbers."""
     for day, value in column[column.notna()].items():
@@ -309,3 +298,54 @@ def from_objects(column: Any, where: str, what: str = "prices") -> Vector:
             kind = type(value).__name__
             raise ValueError(f"{where} holds {value!r} on {day_label(day)}, a {kind}; {what} must be numbers.")
     return np.array([np.nan if missing else float(value) for value, missing in zip(column, column.isna(), strict=True)])
+
+
+# Returns that look like mistakes.
+
+
+def _oddities(returns: Vector, names: Iterable[Any], labels: Sequence[Any]) -> list[str]:
+    """Return a sentence for each total loss, split-like move and long run of zeros in returns, days × names."""
+    known = list(names)
+    lost = [(j, f"{known[j]} lost 100 % {_on(labels[i])}, all that it was worth.") for i, j in _places(returns <= -1.0)]
+    moves = [
+        (j, _move(known[j], returns[i, j], _on(labels[i])))
+        for i, j in _places(((returns < LOW) | (returns > HIGH)) & (returns > -1.0))
+    ]
+    stale = []
+    for j in np.flatnonzero((returns == 0.0).sum(axis=0) >= STALE):
+        first, length = _longest_run(returns[:, j] == 0.0)
+        if STALE <= length < len(returns):
+            days = f"{_on(labels[first], 'from')} to {day_label(labels[first + length - 1])}"
+            stale.append((j, f"{known[j]} has the same price in {length} rows, {days}; it may be stale."))
+    return [sentence for found in (lost, moves, stale) for sentence in _shortened(found, known)]
+
+
+def _places(chosen: Any) -> list[tuple[int, int]]:
+    return [(int(i), int(j)) for i, j in np.argwhere(chosen)]
+
+
+def _on(label: Any, word: str = "on") -> str:
+    return f"{word} {day_label(label)}" if hasattr(label, "date") else f"{word if word != 'on' else 'in'} row {label}"
+
+
+def _move(name: Any, by: float, when: str) -> str:
+    verb, ratio = ("fell", 1.0 / (1.0 + by)) if by < 0.0 else ("rose", 1.0 + by)
+    whole = round(ratio)
+    near = abs(ratio - whole) <= (NEAR_TWO if whole == 2 else NEAR) * whole
+    like = f"{whole} for 1" if by < 0.0 else f"1 for {whole}"
+    split = f"which looks like a split of {like} that prices are not adjusted for"
+    return f"{name} {verb} by {percent(abs(by))} {when}, {split if near else 'which is much for one row'}."
+
+
+def _longest_run(zero: Any) -> tuple[int, int]:
+    """Return the start of the longest run of True, and its length."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[0], zero.astype(np.int8), [0]])))
+    lengths = edges[1::2] - edges[::2]
+    best = int(lengths.argmax())
+    return int(edges[2 * best]), int(lengths[best])
+
+
+def _shortened(found: list[tuple[Any, str]], names: list[Any]) -> list[str]:
+    said = [sentence for _, sentence in found[:MOST]]
+    others = dict.fromkeys(names[j] for j, _ in found[MOST:])
+    return [*said, f"The same holds for {some(others, 8)}."] if others else said

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import dataclasses
 import functools
 import io
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -142,9 +143,10 @@ class Sheet:
         words = [str(value) for value in column if value is not None]
         return column.dtype.kind == "M" or (bool(words) and all(DAY.match(word) for word in words))
 
-    def days(self, name: str) -> Any:
-        """Return a column as a DatetimeIndex; refuse cells that are not dates, with an error that locates the first."""
-        return as_days(self.column(name), lambda row: self.place(row, name))
+    def days(self, name: str, rows: Sequence[int] | None = None) -> Any:
+        """Return a column, or some rows of it, as a DatetimeIndex; an error locates the first cell without a date."""
+        kept = list(range(len(self.lines)) if rows is None else rows)
+        return as_days(self.column(name)[kept], lambda row: self.place(kept[row], name))
 
     def date_column(self, given: str | None = None) -> str | None:
         """Return the column of dates: the one given, one named like it, or the first that looks like dates."""
@@ -200,16 +202,23 @@ def check_suffix(path: Path, suffixes: Iterable[str], what: str) -> str:
     return path.suffix.lower()
 
 
-def open_sheet(path: Path, rule: NameRule, separator: str | None = None, decimal: str | None = None) -> Sheet:
-    """Read a table; ``rule`` decides whether the first row holds names, which may be duplicate or empty."""
+@contextlib.contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Say in one sentence that a file does not exist, is empty or cannot be read."""
     if not path.exists():
         raise FileNotFoundError(f"{path} does not exist.")
     try:
         if path.stat().st_size == 0:
             raise ValueError(f"{path} is empty.")
-        sheet = (_read_text if path.suffix.lower() in TEXT else _read_binary)(path, rule, separator, decimal)
+        yield
     except OSError as error:
         raise OSError(f"{path} cannot be read: {error.strerror or error}.") from None
+
+
+def open_sheet(path: Path, rule: NameRule, separator: str | None = None, decimal: str | None = None) -> Sheet:
+    """Read a table; ``rule`` decides whether the first row holds names, which may be duplicate or empty."""
+    with reading(path):
+        sheet = (_read_text if path.suffix.lower() in TEXT else _read_binary)(path, rule, separator, decimal)
     first = sheet.columns[0] if sheet.columns else np.empty(0)
     counts = first.dtype.kind == "f" and len(first) > 0 and bool((first == np.arange(len(first))).all())
     if not (sheet.named and not sheet.names[0] and len(sheet.names) > 1 and counts):
@@ -265,19 +274,14 @@ def _read_text(path: Path, rule: NameRule, separator: str | None, decimal: str |
     if decimal is None and separator != "," and _has_decimal_commas(rows):
         decimal = ","
         notes = [*notes, f"Read commas in the numbers of {path} as decimal points."]
-    cells = rows
-    if decimal == ",":
-        cells = [[with_point(cell) for cell in row] for row in rows]
+    cells = [[with_point(cell) for cell in row] for row in rows] if decimal == "," else rows
     columns = [parsed(column) for column in zip(*cells, strict=True)]
-    return Sheet(
-        path,
-        names or [f"column {k}" for k in range(1, len(columns) + 1)],
-        columns,
-        lines,
-        notes,
-        names is not None,
-        rows,
-    )
+    return Sheet(path, names or _numbered(columns), columns, lines, notes, names is not None, rows)
+
+
+def _numbered(columns: Sequence[Any]) -> list[str]:
+    """Return names for columns without any."""
+    return [f"column {k}" for k in range(1, len(columns) + 1)]
 
 
 def _split_text(path: Path, text: str, separator: str) -> tuple[list[list[str]], list[int]]:
@@ -371,7 +375,7 @@ def _read_binary(path: Path, rule: NameRule, separator: str | None, decimal: str
         if names is None:
             frame = pandas.read_excel(path, engine="openpyxl", header=None)
             frame = frame.dropna(axis=1, how="all").dropna(how="all")
-            frame.columns, named = [f"column {k}" for k in range(1, frame.shape[1] + 1)], False
+            frame.columns, named = _numbered(frame.columns), False
             lines = [int(row) + 1 for row in frame.index]
     names = [str(name).strip() for name in frame.columns]
     columns = [_as_array(frame.iloc[:, k], pandas) for k in range(len(names))]
