@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 from collections.abc import Callable
@@ -34,6 +35,7 @@ ABOVE_THRESHOLD = 1.01
 SAME = 1e-9
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Minimise ½‖Ax − y‖² over x ∈ {−1, 1}ⁿ, with 1ᵀx = total if a total is given.
 
@@ -80,22 +82,13 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
     [1.0, -1.0, -1.0, 1.0, 1.0, -1.0]
     """
 
-    def __init__(
-        self,
-        total: int | None = None,
-        *,
-        method: str = "search",
-        work: int | None = None,
-        max_time: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.total = total
-        self.method = method
-        self.work = work
-        self.max_time = max_time
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    total: int | None = None
+    _: dataclasses.KW_ONLY
+    method: str = "search"
+    work: int | None = None
+    max_time: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     @with_callbacks
     def fit(self, A: Any, y: Any, sample_weight: Any = None) -> BinaryLeastSquares:

@@ -7,6 +7,7 @@ deflated C.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -30,12 +31,8 @@ from counterpoise.estimators.sources import Source
 from counterpoise.interrupts import noting_interrupts
 
 
-class SparsePCA(
-    CallbackSupport,  # type: ignore[misc]
-    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
-    TransformerMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
-):
+@dataclasses.dataclass(eq=False, repr=False)
+class SparsePCA(CallbackSupport, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     r"""Sparse principal components: principal components with few non-zero loadings.
 
     A component is a vector v of loadings with ‖v‖ = 1 and at most ``n_nonzero`` non-zeros, none of them negative if
@@ -158,32 +155,18 @@ class SparsePCA(
     [[0.6, 0.6, -0.6, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.9, -0.4, 0.0]]
     """
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        n_nonzero: int | Sequence[int] | None = None,
-        *,
-        nonnegative: bool = False,
-        standardize: bool = False,
-        deflation: str = "schur",
-        backfit: int | None = None,
-        method: str = "search",
-        work: int | None = None,
-        max_time: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_nonzero = n_nonzero
-        self.nonnegative = nonnegative
-        self.standardize = standardize
-        self.deflation = deflation
-        self.backfit = backfit
-        self.method = method
-        self.work = work
-        self.max_time = max_time
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_components: int = 1
+    n_nonzero: int | Sequence[int] | None = None
+    _: dataclasses.KW_ONLY
+    nonnegative: bool = False
+    standardize: bool = False
+    deflation: str = "schur"
+    backfit: int | None = None
+    method: str = "search"
+    work: int | None = None
+    max_time: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     @with_callbacks
     def fit(self, X: Any = None, y: Any = None, *, covariance: Any = None) -> SparsePCA:
@@ -345,6 +328,7 @@ class SparsePCA(
         return len(self.components_)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class NonnegativeSparsePCA(SparsePCA):
     """Sparse principal components with non-negative loadings: :class:`SparsePCA` with ``nonnegative=True``.
 
@@ -362,30 +346,4 @@ class NonnegativeSparsePCA(SparsePCA):
     [[0.6, 0.6, 0.6, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.7, 0.7, 0.0]]
     """
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        n_nonzero: int | Sequence[int] | None = None,
-        *,
-        standardize: bool = False,
-        deflation: str = "schur",
-        backfit: int | None = None,
-        method: str = "search",
-        work: int | None = None,
-        max_time: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(
-            n_components,
-            n_nonzero,
-            nonnegative=True,
-            standardize=standardize,
-            deflation=deflation,
-            backfit=backfit,
-            method=method,
-            work=work,
-            max_time=max_time,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
+    nonnegative: bool = dataclasses.field(default=True, init=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ METHODS = ("search", "swap", "exact", "bcd-g")
 KINDS: dict[str, Any] = {"accept_sparse": ("csc", "csr"), "dtype": np.float64, "ensure_all_finite": False}
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class SimplexRegression(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Minimise ½‖Xw + b − y‖² over w ≥ 0 with Σw = total and at most ``n_nonzero`` non-zeros.
 
@@ -80,26 +82,15 @@ class SimplexRegression(CallbackSupport, RegressorMixin, BaseEstimator):  # type
     ([0.5, 0.0, 0.3, 0.0, 0.2, 0.0], 'OPTIMAL')
     """
 
-    def __init__(
-        self,
-        n_nonzero: int | None = None,
-        intercept: bool = False,
-        total: float = 1.0,
-        *,
-        method: str = "search",
-        work: int | None = None,
-        max_time: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_nonzero = n_nonzero
-        self.intercept = intercept
-        self.total = total
-        self.method = method
-        self.work = work
-        self.max_time = max_time
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_nonzero: int | None = None
+    intercept: bool = False
+    total: float = 1.0
+    _: dataclasses.KW_ONLY
+    method: str = "search"
+    work: int | None = None
+    max_time: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SimplexRegression:

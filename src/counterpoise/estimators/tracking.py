@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 METHODS = ("search", "swap", "bcd-g")
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A portfolio of at most ``n_assets`` names whose returns follow those of an index.
 
@@ -147,42 +148,23 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
     __metadata_request__score = {"returns": UNUSED}  # noqa: RUF012
     __metadata_request__predict = {"returns": UNUSED}  # noqa: RUF012
 
-    def __init__(
-        self,
-        n_assets: int = 30,
-        *,
-        max_weight: Any = 1.0,
-        min_weight: Any = 0.0,
-        groups: Any = None,
-        group_limits: Any = None,
-        previous_weights: Any = None,
-        transaction_cost: Any = 0.0,
-        include: Any = None,
-        exclude: Any = None,
-        measure: str = "ete",
-        huber: float | None = None,
-        method: str = "search",
-        work: int | None = None,
-        max_time: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_assets = n_assets
-        self.max_weight = max_weight
-        self.min_weight = min_weight
-        self.groups = groups
-        self.group_limits = group_limits
-        self.previous_weights = previous_weights
-        self.transaction_cost = transaction_cost
-        self.include = include
-        self.exclude = exclude
-        self.measure = measure
-        self.huber = huber
-        self.method = method
-        self.work = work
-        self.max_time = max_time
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_assets: int = 30
+    _: dataclasses.KW_ONLY
+    max_weight: Any = 1.0
+    min_weight: Any = 0.0
+    groups: Any = None
+    group_limits: Any = None
+    previous_weights: Any = None
+    transaction_cost: Any = 0.0
+    include: Any = None
+    exclude: Any = None
+    measure: str = "ete"
+    huber: float | None = None
+    method: str = "search"
+    work: int | None = None
+    max_time: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     @with_callbacks
     def fit(self, returns: Any, y: Any = None, sample_weight: Any = None, *, index: Any = None) -> IndexTracker:
