@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.checks import Vector
-from counterpoise.estimators.component_plan import Found
+from counterpoise.estimators.component_results import Found
 from counterpoise.estimators.deflation import Matrix
 from counterpoise.problem import Result, Status
 from counterpoise.sentences import require

@@ -10,8 +10,8 @@ import numpy as np
 from counterpoise.clock import paused, working_seconds
 from counterpoise.estimators.blas import single_thread
 from counterpoise.estimators.callbacks import Tasks, tell
-from counterpoise.estimators.component_plan import Found, Plan, Seen
 from counterpoise.estimators.component_results import (
+    Found,
     as_it_is,
     certified,
     embedded,
@@ -21,18 +21,12 @@ from counterpoise.estimators.component_results import (
     no_step,
     orientation,
 )
-from counterpoise.estimators.covariance import (
-    Covariance,
-    ExhaustedError,
-    gaining,
-    left_out,
-    truncated,
-    upper_bounds,
-)
-from counterpoise.estimators.deflation import Deflation, Indices, Matrix, adjusted_variances, deflate_by, schur_rows
+from counterpoise.estimators.covariance import Covariance, ExhaustedError, gaining, left_out, truncated, upper_bounds
+from counterpoise.estimators.deflation import Deflation, Indices, Matrix, adjusted_variances, deflate_by, schur
+from counterpoise.estimators.pca_input import Plan
 from counterpoise.estimators.sources import Source
 from counterpoise.kernels import swap_arc
-from counterpoise.problem import Problem, Result, Status
+from counterpoise.problem import Result, Status
 from counterpoise.solvers import minimize
 from counterpoise.solvers.run import Progress
 from counterpoise.solvers.sparse_arc import MOST_SWAPS, TOLERANCE
@@ -126,7 +120,7 @@ class Fit:
             left = (FIRST_SHARE if self.plan.joint else 1.0) * limit - (before - self.clock)
             seconds = left / (len(self.plan.sizes) - V.shape[1]) - self.setup
             if seconds <= 0.0 or self.expired():
-                return no_step(*first, Status.TIME_LIMIT, Status.TIME_LIMIT.value, math.nan, self.plan.run.seed)
+                return no_step(*first, Status.TIME_LIMIT, self.plan.run.seed)
             x0 = first[0] if x0 is None else x0
         problem = C.problem(V, s)
         with _thread(C):
@@ -157,21 +151,21 @@ class Fit:
             if self.expired():
                 break
         deflate_by(G, best)
-        return no_step(best, -0.5 * most, Status.STATIONARY, Status.STATIONARY.value, math.nan, self.plan.run.seed)
+        return no_step(best, -0.5 * most, Status.STATIONARY, self.plan.run.seed)
 
     def together(self, C: Covariance, V: Matrix, kicks: bool) -> Matrix:
         """Backfit until the total stops rising, then kick or stop; return the best components."""
         if self.backfitting is None:
             self.backfitting = self.tasks.nested("backfit")
         best, best_total = V, -math.inf
-        total, seen = self._total(C, V), Seen(V.shape[1])
+        total, due = self._total(C, V), np.ones(V.shape[1], dtype=bool)
         try:
             for _ in range(self.plan.backfit):
                 if self.expired(1.0 - LAST_SHARE):
                     break
                 before = total
                 self.backfitting.begin("round")
-                V, total = self._round(C, V, total, seen)
+                V, total = self._round(C, V, total, due)
                 stop = self.backfitting.end()
                 self.rounds += 1
                 self._tell(-0.5 * total, V[:, -1], math.nan)
@@ -184,7 +178,7 @@ class Fit:
                     if not kicks:
                         break
                     V = self._kicked(C, best)
-                    total, seen = self._total(C, V), Seen(V.shape[1])
+                    total, due = self._total(C, V), np.ones(V.shape[1], dtype=bool)
         except KeyboardInterrupt:
             self.interrupted = True
         return best
@@ -201,7 +195,7 @@ class Fit:
                 continue
             try:
                 here, polished, held = V[:, k].copy(), V[:, k].copy(), np.flatnonzero(V[:, k])
-                problem = C.problem_on(_others(Z, P, k), held, s)
+                problem = C.problem_on(schur(Z, P, without=k), held, s)
                 weights = here[held]
                 swap_arc.polish(-problem.f.Q[np.ix_(held, held)], weights, C.signed)
                 polished[held] = weights
@@ -210,7 +204,8 @@ class Fit:
                     result = certified(problem, polished, self.plan.run.seed)
                     if result is None:
                         problem = C.problem(np.delete(V, k, axis=1), s)
-                        result = self._near(C, problem, here)
+                        with _thread(C):  # take pair steps
+                            result = minimize(problem, here, seed=self.plan.run.seed, max_time=self._left())
                     self.interrupted = result.status is Status.INTERRUPTED or bool(self.pressed)
                     x = truncated(result.x, s)
                     scores, changed = self._with(C, Z, k, x)
@@ -225,38 +220,37 @@ class Fit:
             results.append(result)
         # Components before the last change were certified against others that have moved since: examine them again.
         for k, s in enumerate(self.plan.sizes[:last]):
-            problem = C.problem_on(_others(Z, P, k), np.flatnonzero(V[:, k]), s)
+            problem = C.problem_on(schur(Z, P, without=k), np.flatnonzero(V[:, k]), s)
             results[k] = examined(problem, results[k])
         if self.backfitting is not None:
             self.backfitting.finish()
         return V, results
 
-    def _near(self, C: Covariance, problem: Problem, x: Matrix) -> Result:
-        """Take pair steps from x."""
-        with _thread(C):
-            return minimize(problem, x, seed=self.plan.run.seed, max_time=self._left())
-
     def _uncertified(self, C: Covariance, V: Matrix, k: int) -> Result:
         """Return a result without claims, after the time limit or Ctrl-C."""
         status = Status.INTERRUPTED if self.interrupted else Status.TIME_LIMIT
         added = adjusted_variances(C.root @ np.column_stack([np.delete(V, k, axis=1), V[:, k]]), False)[0][-1]
-        return no_step(V[:, k].copy(), -0.5 * float(added), status, status.value, math.nan, self.plan.run.seed)
+        return no_step(V[:, k].copy(), -0.5 * float(added), status, self.plan.run.seed)
 
-    def _round(self, C: Covariance, V: Matrix, total: float, seen: Seen) -> tuple[Matrix, float]:
-        """Exchange loadings of each component in turn, given all others; keep changes that raise the total."""
+    def _round(self, C: Covariance, V: Matrix, total: float, due: Matrix) -> tuple[Matrix, float]:
+        """Exchange loadings of each component in turn, given all others; keep changes that raise the total.
+
+        ``due`` says which components to examine: those of which another one has changed since they were examined.
+        """
         V, (Z, P) = V.copy(), C.products(V)
         for k, s in enumerate(self.plan.sizes):
             if self.expired(1.0 - LAST_SHARE):
                 break
-            if not seen.look(k):
+            if not due[k]:
                 continue
-            x = self._exchanged(C, _others(Z, P, k), V[:, k], P[:, k], s)
+            due[k] = False
+            x = self._exchanged(C, schur(Z, P, without=k), V[:, k], P[:, k], s)
             if np.array_equal(x, V[:, k]):
                 continue
             scores, changed = self._with(C, Z, k, x)
             if changed > total * (1.0 + RISES):
                 V[:, k], P[:, k], Z, total = x, C.root.T @ scores[:, k], scores, changed
-                seen.change(k)
+                due[np.arange(len(due)) != k] = True
         return V, total
 
     def _exchanged(self, C: Covariance, by: Deflation, v: Matrix, product: Matrix, s: int) -> Matrix:
@@ -307,12 +301,6 @@ class Fit:
         limit = self.plan.run.max_time
         self.interrupted = self.interrupted or bool(self.pressed)
         return self.interrupted or (limit is not None and working_seconds() - self.clock >= share * limit)
-
-
-def _others(Z: Matrix, P: Matrix, k: int) -> Deflation:
-    """Return the Schur complement by all components but k, from Z = RV and P = CV."""
-    B = schur_rows(Z, P, without=k)
-    return Deflation(B, B)
 
 
 def _thread(C: Covariance) -> AbstractContextManager[None]:

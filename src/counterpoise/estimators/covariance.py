@@ -7,6 +7,7 @@ import math
 import numpy as np
 import scipy.linalg as sl
 
+from counterpoise.estimators.component_results import embedded
 from counterpoise.estimators.deflation import (
     EXHAUSTED,
     Deflation,
@@ -14,7 +15,7 @@ from counterpoise.estimators.deflation import (
     Matrix,
     adjusted_variances,
     deflation,
-    schur_rows,
+    schur,
 )
 from counterpoise.estimators.sources import Source
 from counterpoise.kernels import look_arc
@@ -68,12 +69,6 @@ class Covariance:
             sl.blas.dgemm(-1.0, by.left, by.right, 1.0, G.T, trans_a=True, overwrite_c=True)
         return G
 
-    def left_by(self, W: Matrix) -> Matrix:
-        """Return G = C deflated by W, see :meth:`deflated`; raise an error if nothing is left."""
-        G = self.deflated(self.deflation(W))
-        self.refuse_nothing_left(G, W)
-        return G
-
     def refuse_nothing_left(self, G: Matrix, W: Matrix) -> None:
         """Raise an error if G, C deflated by W, has no variance left."""
         if not self.may_be_indefinite and float(np.diag(G).max()) <= EXHAUSTED * self.total:
@@ -97,7 +92,8 @@ class Covariance:
 
     def problem(self, W: Matrix, s: int) -> Problem:
         """Return max ½vᵀGv, G = C deflated by W, with λ above the exactness threshold, which is at most 2·max‖Gx‖∞."""
-        G = self.left_by(W)
+        G = self.deflated(self.deflation(W))
+        self.refuse_nothing_left(G, W)
         lam = 2.5 * math.sqrt(float(np.einsum("ij,ij->i", G, G).max()))
         if self.may_be_indefinite:
             f: Quadratic = Quadratic(-0.5 * (G + G.T))
@@ -156,8 +152,7 @@ class Covariance:
     def refuse_exhausted(self, W: Matrix) -> None:
         """Raise an error if components W explain all variance, even if their deflation leaves some of C."""
         if self.kind != "schur" and W.shape[1]:
-            B = schur_rows(*self.products(W))
-            if float(Deflation(B, B).diagonal(self.variance).max()) <= EXHAUSTED * self.total:
+            if float(schur(*self.products(W)).diagonal(self.variance).max()) <= EXHAUSTED * self.total:
                 raise ExhaustedError(W)
 
 
@@ -205,9 +200,7 @@ def upper_bounds(data: Source, C: Covariance, sizes: list[int]) -> Matrix:
 
 def _all_features(data: Source, pool: Indices, C: Covariance, V: Matrix) -> tuple[Matrix, Matrix, Matrix]:
     """Return V and CV on all features, and the scores RV, from V with one row per column of the pool."""
-    whole = np.zeros((data.n, V.shape[1]))
-    whole[pool] = V[: len(pool)]
-    return whole, data.products(pool, V[: len(pool)]), C.root @ V
+    return embedded(V, pool, data.n), data.products(pool, V[: len(pool)]), C.root @ V
 
 
 def left_out(data: Source, pool: Indices, C: Covariance, V: Matrix, most: int) -> Indices:

@@ -59,8 +59,7 @@ def deflation(kind: str, V: Matrix, P: Matrix, Z: Matrix) -> Deflation:
     if V.shape[1] == 0:
         return Deflation(np.zeros((0, len(P))), np.zeros((0, len(P))))
     if kind == "schur":
-        B = schur_rows(Z, P)
-        return Deflation(B, B)
+        return schur(Z, P)
     if kind == "hotelling":
         theta: list[float] = []
         for v, p in zip(V.T, P.T, strict=True):
@@ -96,18 +95,18 @@ def deflate_by(G: Matrix, v: Matrix) -> None:
         sl.blas.dger(-1.0 / value, g, g, a=G.T, overwrite_a=True)
 
 
-def schur_rows(Z: Matrix, P: Matrix, without: int | None = None) -> Matrix:
-    """Return B with BᵀB = CV(VᵀCV)⁻¹VᵀC from Z = RV and P = CV, for all components but ``without``.
+def schur(Z: Matrix, P: Matrix, without: int | None = None) -> Deflation:
+    """Return the Schur complement from Z = RV and P = CV, by all components but ``without``: C − BᵀB.
 
     With Z = QT, B = T⁻ᵀPᵀ = QᵀR. Components that others explain, up to rounding, are left out.
     """
-    chosen = np.flatnonzero(np.arange(Z.shape[1]) != without)
-    if not len(chosen):
-        return np.zeros((0, len(P)))
-    T, order = pivoted(Z[:, chosen])
-    rank = _rank(T)
-    right = P[:, chosen[order[:rank]]].T
-    return np.asarray(sl.lapack.dtrtrs(T[:rank, :rank], right, lower=0, trans=1, overwrite_b=1)[0])
+    chosen, B = np.flatnonzero(np.arange(Z.shape[1]) != without), np.zeros((0, len(P)))
+    if len(chosen):
+        T, order = pivoted(Z[:, chosen])
+        rank = _rank(T)
+        right = P[:, chosen[order[:rank]]].T
+        B = np.asarray(sl.lapack.dtrtrs(T[:rank, :rank], right, lower=0, trans=1, overwrite_b=1)[0])
+    return Deflation(B, B)
 
 
 def pivoted(Z: Matrix) -> tuple[Matrix, Indices]:

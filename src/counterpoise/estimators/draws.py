@@ -303,12 +303,7 @@ class Split:
         return RandomisationTest(p_value, observed, null, limits, confidence)
 
     def power(
-        self,
-        effect: float,
-        outcome: Any,
-        alpha: float = 0.05,
-        alternative: str = "two-sided",
-        missing: str = "refuse",
+        self, effect: float, outcome: Any, alpha: float = 0.05, alternative: str = "two-sided", missing: str = "refuse"
     ) -> float:
         """Return the power of the test of the mean difference: the probability that it detects an effect.
 

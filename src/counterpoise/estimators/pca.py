@@ -22,11 +22,11 @@ from sklearn.utils.validation import check_is_fitted
 from counterpoise.checks import is_sparse
 from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, with_callbacks
 from counterpoise.estimators.component_path import ComponentPath, default_sizes, find_path, warn_if_exhausted
-from counterpoise.estimators.component_plan import Found, plan_of
+from counterpoise.estimators.component_results import Found
 from counterpoise.estimators.components import Fit, fit_components
 from counterpoise.estimators.deflation import Matrix
 from counterpoise.estimators.options import refuse_unusable, warn_if_interrupted
-from counterpoise.estimators.pca_input import size_of, source_of, validated
+from counterpoise.estimators.pca_input import plan_of, size_of, source_of, validated
 from counterpoise.estimators.sources import Source
 from counterpoise.interrupts import noting_interrupts
 
