@@ -279,27 +279,26 @@ class Split:
         choice(alternative, "alternative", ALTERNATIVES, quoted=False)
         self._check_level(confidence, "confidence")
         y, labels, reference = self._observed(outcome, missing)
+        splits, limits = np.vstack([labels, reference]), None
         if callable(statistic):
-            observed = float(statistic(y, labels))
-            null = np.array([float(statistic(y, each)) for each in reference])
-            return RandomisationTest(randomisation.p_value(observed, null, alternative), observed, null)
-        if statistic == "between groups":
-            both = randomisation.between_groups(np.vstack([labels, reference]), y, len(self.groups))
-            return RandomisationTest(randomisation.p_value(both[0], both[1:], "greater"), float(both[0]), both[1:])
-        if statistic != "mean difference":
+            values = np.array([float(statistic(y, each)) for each in splits])
+        elif statistic == "between groups":
+            values, alternative = randomisation.between_groups(splits, y, len(self.groups)), "greater"
+        elif statistic != "mean difference":
             raise ValueError(
                 f'statistic is {statistic!r}; it must be "mean difference", "between groups" or a function of two '
                 "arrays."
             )
-        if len(self.group_sizes) != 2:
+        elif len(self.group_sizes) != 2:
             raise ValueError(
                 f"The mean difference needs two groups, but there are {len(self.group_sizes)}; "
                 'give statistic as "between groups" or as a function of (outcome, labels).'
             )
-        observed = float(randomisation.mean_differences(labels[None, :], y)[0])
-        null = randomisation.mean_differences(reference, y)
-        limits = randomisation.interval(labels, reference, y, confidence, alternative)
-        p_value = randomisation.p_value(observed, null, alternative)
+        else:
+            values = randomisation.mean_differences(splits, y)
+            limits = randomisation.interval(labels, reference, y, confidence, alternative)
+        observed, null = float(values[0]), values[1:]
+        p_value = float(randomisation.p_value(observed, null, alternative))
         return RandomisationTest(p_value, observed, null, limits, confidence)
 
     def power(

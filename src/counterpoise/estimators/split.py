@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import secrets
 import warnings
@@ -243,12 +244,8 @@ def _names_a_column(covariates: Any, given: Any, name: str) -> bool:
 
 def _check_draws(n_draws: int, groups: Groups) -> None:
     """Refuse more draws than there are splits."""
-    count = 1
-    for sizes in groups.sizes:
-        left = int(sizes.sum())
-        for size in sizes:
-            count *= math.comb(left, int(size))
-            left -= int(size)
+    each = ((sum(sizes[: g + 1]), size) for sizes in groups.sizes.tolist() for g, size in enumerate(sizes))
+    count = math.prod(itertools.starmap(math.comb, each))
     apart = ", not counting mirror images" if groups.mirrored else ""
     count = count // 2 if groups.mirrored else count
     if n_draws > count:
