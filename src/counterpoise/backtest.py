@@ -25,8 +25,8 @@ from counterpoise.windows import (
     Split,
     cut_short,
     fits_of,
-    has_previous_weights,
     own_weights,
+    previous_key,
     splits_of,
     weights_after,
 )
@@ -272,8 +272,9 @@ def backtest(
     splits = splits_of(data, window, step, expanding, splitter)
     cost = number(cost, "cost", 0.0)
     held, sold = own_weights(tracker, data)
-    handed = has_previous_weights(tracker) if hand_over is None else bool(hand_over)
-    if handed and not has_previous_weights(tracker):
+    can_hand = previous_key(tracker) is not None
+    handed = can_hand if hand_over is None else bool(hand_over)
+    if handed and not can_hand:
         raise ValueError(
             f"hand_over is True, but {type(tracker).__name__} has no parameter {PREVIOUS}; leave it out, or use a "
             "tracker that has one."

@@ -145,14 +145,9 @@ class Tasks:
     def follow(
         self, name: str, attributes: Callable[[Vector], dict[str, Any]] | None = None
     ) -> Callable[[Progress], bool] | None:
-        """Return a run's callback that ends a subtask with each report, or None without listeners.
+        """Return a run's callback that ends a subtask of this name with each report, or None without listeners.
 
-        Parameters
-        ----------
-        name : str
-            The name of the subtasks.
-        attributes : callable, optional
-            Maps the best point so far to the attributes of a fitted estimator.
+        ``attributes`` maps the best point so far to the attributes of a fitted estimator.
         """
         listener = _listener.get()
         if listener is None and not getattr(self.estimator, "_skl_callbacks", None):

@@ -8,7 +8,6 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 
 from counterpoise.clock import paused, working_seconds
-from counterpoise.estimators.blas import single_thread
 from counterpoise.estimators.callbacks import Tasks, tell
 from counterpoise.estimators.component_results import (
     Found,
@@ -23,6 +22,7 @@ from counterpoise.estimators.component_results import (
 )
 from counterpoise.estimators.covariance import Covariance, ExhaustedError, gaining, left_out, truncated, upper_bounds
 from counterpoise.estimators.deflation import Deflation, Indices, Matrix, adjusted_variances, deflate_by, schur
+from counterpoise.estimators.options import single_thread
 from counterpoise.estimators.pca_input import Plan
 from counterpoise.estimators.sources import Source
 from counterpoise.kernels import swap_arc

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from counterpoise.checks import Vector, choice, real_array
+from counterpoise.estimators.options import hashable
 from counterpoise.sentences import some, suggest
 from counterpoise.tables.days import DAY, as_days
 from counterpoise.tables.native import is_pandas
@@ -63,22 +65,10 @@ def read_covariates(
     dates: Mapping[Any, str] | None = None,
     moments: int = 1,
 ) -> Covariates:
-    """Read covariates from a DataFrame or a numeric array.
+    """Read covariates from a DataFrame or a numeric array; ``left_out`` lists columns that are no covariates.
 
-    Parameters
-    ----------
-    table : DataFrame or array, units × covariates
-        Numbers and booleans are numbers; other columns of a DataFrame are categories, with one indicator per level.
-    weights : mapping, Series or array, optional
-        Weights of the covariates, at least 0; 1 for names missing from a mapping.
-    categorical : name, position or several, optional
-        Numeric columns to treat as categories. Columns of an array are named by their positions.
-    left_out : names
-        Columns of a DataFrame that are not covariates.
-    dates : mapping, optional
-        Maps columns of dates to one of DATE_UNITS.
-    moments : int
-        The largest power of centred numbers that is a covariate as well.
+    Numbers and booleans are numbers; other columns of a DataFrame are categories, with one indicator per level. The
+    other parameters are those of :func:`counterpoise.balanced_split`.
     """
     frame = is_pandas(table, "DataFrame")
     labels = list(table.columns) if frame else list(range(_array(table).shape[1]))
@@ -123,6 +113,12 @@ def aligned(values: Any, index: Any, length: int, name: str) -> Any:
     return values
 
 
+def keys_of(values: Any, index: Any, length: int, name: str, hint: str) -> list[Any]:
+    """Return one plain value per unit that can be a key, None where it is missing; errors end with ``hint``."""
+    plain = (getattr(value, "item", lambda value=value: value)() for value in aligned(values, index, length, name))
+    return hashable(plain, name, hint)
+
+
 def unknown_name(name: Any, known: Iterable[Any], what: str) -> str:
     """Return an error message about an unknown name that suggests similar ones."""
     return f"{what} {name!r} is not a covariate; {suggest(name, known)}"
@@ -140,11 +136,9 @@ def _check_shape(units: int, labels: list[Any]) -> None:
         raise ValueError(f"covariates has {units} row(s); a split needs at least two units, one per row.")
     if not labels:
         raise ValueError("covariates has no columns; there is nothing to balance.")
-    seen: set[Any] = set()
-    for label in labels:
-        if label in seen:
+    for label, count in Counter(labels).items():
+        if count > 1:
             raise ValueError(f"covariates has more than one column {label!r}; names must be unique.")
-        seen.add(label)
 
 
 def _categories(categorical: Any, labels: list[Any]) -> list[Any]:

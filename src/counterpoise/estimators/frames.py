@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.checks import Vector
 from counterpoise.sentences import require, some
 from counterpoise.tables.native import is_pandas
 from counterpoise.tables.prices import from_objects
@@ -27,12 +26,6 @@ def one_series(returns: Any, index: Any, sample_weight: Any) -> Any:
                 f"index is NaN on {some(map(_date, index.index[missing]), 3)}; drop these dates from both or fill them."
             )
     return index
-
-
-def column_of(index: Any) -> Vector:
-    """Return a series, or the one column of a table, as an array."""
-    values = np.asarray(index, dtype=np.float64)
-    return values[:, 0] if values.ndim == 2 and values.shape[1] == 1 else values
 
 
 def same_dates(returns: Any, other: Any, what: str) -> None:

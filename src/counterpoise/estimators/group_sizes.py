@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from counterpoise.checks import whole_number
-from counterpoise.estimators.covariates import aligned
+from counterpoise.estimators.covariates import keys_of
 from counterpoise.estimators.links import Labels
 from counterpoise.sentences import some
-from counterpoise.tables.native import is_missing
 
 
 def read_strata(strata: Any, index: Any, n: int) -> tuple[list[Any], Labels]:
     """Return the strata's names, in order of appearance, and the number of each unit's stratum."""
     if strata is None:
         return [None], np.zeros(n, dtype=np.int64)
-    values = [getattr(value, "item", lambda value=value: value)() for value in aligned(strata, index, n, "strata")]
-    for k, value in enumerate(values):
-        if not isinstance(value, Hashable):
-            raise TypeError(f"strata holds {value!r}, which cannot name a stratum; give words or numbers.")
-        if is_missing(value):
-            raise ValueError(f"strata has no value for unit {k if index is None else index[k]}; every unit needs one.")
+    values = keys_of(strata, index, n, "strata", ", which cannot name a stratum; give words or numbers.")
+    if None in values:
+        k = values.index(None)
+        raise ValueError(f"strata has no value for unit {k if index is None else index[k]}; every unit needs one.")
     numbers = {name: k for k, name in enumerate(dict.fromkeys(values))}
     return list(numbers), np.array([numbers[value] for value in values], dtype=np.int64)
 

@@ -6,16 +6,15 @@ that must stay apart are the edges of a graph, and a split is a colouring of it,
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from counterpoise.checks import Vector
-from counterpoise.estimators.covariates import aligned
+from counterpoise.estimators.covariates import keys_of
 from counterpoise.sentences import some
-from counterpoise.tables.native import is_missing
 
 Labels = npt.NDArray[np.int64]
 # Attempts to find a split that keeps the rules, before an error is raised.
@@ -142,11 +141,9 @@ def _sets(given: Any, index: Any, n: int, name: str) -> list[list[int]]:
     if isinstance(given, list | tuple | set) and all(isinstance(each, list | tuple | set) for each in given):
         return [_positions(each, index, n, name) for each in given]
     members: dict[Any, list[int]] = {}
-    for unit, value in enumerate(aligned(given, index, n, name)):
-        value = getattr(value, "item", lambda value=value: value)()
-        if not isinstance(value, Hashable):
-            raise TypeError(f"{name} holds {value!r}; give sets of units, or one word or number per unit.")
-        if not is_missing(value):
+    values = keys_of(given, index, n, name, "; give sets of units, or one word or number per unit.")
+    for unit, value in enumerate(values):
+        if value is not None:
             members.setdefault(value, []).append(unit)
     return [units for units in members.values() if len(units) > 1]
 

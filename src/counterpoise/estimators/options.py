@@ -1,9 +1,11 @@
-"""Checks of options and data, and warnings, shared by all estimators."""
+"""What estimators share: checks of options and data, warnings, and one thread for small BLAS products."""
 
 from __future__ import annotations
 
+import functools
 import warnings
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Hashable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -19,7 +21,7 @@ from counterpoise.checks import (
     worker_count,
 )
 from counterpoise.sentences import some
-from counterpoise.tables.native import is_pandas
+from counterpoise.tables.native import is_missing, is_pandas
 
 if TYPE_CHECKING:
     from counterpoise.problem import Result
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
 LEAST_ROWS, SMOOTH = 5, 5.0
 # Smooth columns look like prices if all values are above HIGH, or above ABOVE in most columns.
 HIGH, ABOVE = 5.0, 1.0
+# BLAS products with more multiplications than this are worth several threads; in smaller ones these would mostly wait.
+SINGLE = 250_000_000
 
 
 class RunOptions(NamedTuple):
@@ -65,14 +69,22 @@ class RunOptions(NamedTuple):
         return -(-(plan.work if self.work is None else self.work) // plan.batch)
 
 
-def refuse_unusable(name: str, values: Any) -> None:
+def refuse_unusable(**given: Any) -> None:
     """Refuse masked entries and complex numbers, which conversion to float would silently lose."""
-    if values is None:
-        return
-    refuse_masked(values, name)
-    kinds = list(values.dtypes) if is_pandas(values, "DataFrame") else [getattr(values, "dtype", None)]
-    if any(getattr(kind, "kind", "") == "c" for kind in kinds):
-        raise ValueError(f"Complex data not supported: {name} holds complex numbers; give real ones.")
+    for name, values in given.items():
+        refuse_masked(values, name)
+        kinds = list(values.dtypes) if is_pandas(values, "DataFrame") else [getattr(values, "dtype", None)]
+        if any(getattr(kind, "kind", "") == "c" for kind in kinds):
+            raise ValueError(f"Complex data not supported: {name} holds complex numbers; give real ones.")
+
+
+def hashable(values: Iterable[Any], name: str, hint: str) -> list[Any]:
+    """Return values with None for missing ones; refuse those that cannot be keys, such as lists."""
+    found = list(values)
+    for value in found:
+        if not isinstance(value, Hashable):
+            raise TypeError(f"{name} holds {value!r}{hint}")
+    return [None if is_missing(value) else value for value in found]
 
 
 def refuse_non_finite(X: Any, name: str = "X") -> None:
@@ -160,3 +172,16 @@ def warn_if_interrupted(results: Iterable[Result], stacklevel: int) -> None:
 
     if any(result.status is Status.INTERRUPTED for result in results):
         warnings.warn("The fit was interrupted; the best point so far is kept.", UserWarning, stacklevel=stacklevel + 1)
+
+
+def single_thread(amount: int = 0) -> AbstractContextManager[Any]:
+    """Limit BLAS to one thread, unless ``amount`` exceeds SINGLE multiplications."""
+    return nullcontext() if amount > SINGLE else _libraries().limit(limits=1, user_api="blas")
+
+
+@functools.cache
+def _libraries() -> Any:
+    """Return the BLAS libraries of this process; cached, because finding them takes some milliseconds."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()

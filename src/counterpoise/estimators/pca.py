@@ -264,7 +264,7 @@ class SparsePCA(CallbackSupport, ClassNamePrefixFeaturesOutMixin, TransformerMix
         it to compare numbers of components and of loadings on held-out rows.
         """
         check_is_fitted(self)
-        refuse_unusable("X", X)
+        refuse_unusable(X=X)
         X = validated(self, X, reset=False).astype(np.float64)  # sums of squares in single precision lose digits
         Z = self._scores(X)
         scale, mean = self.scale_.astype(np.float64), self.mean_.astype(np.float64)
@@ -287,7 +287,7 @@ class SparsePCA(CallbackSupport, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def transform(self, X: Any) -> npt.NDArray[Any]:
         """Return the scores (X − mean_)/scale_·components_ᵀ; sparse X is not densified."""
         check_is_fitted(self)
-        refuse_unusable("X", X)
+        refuse_unusable(X=X)
         return self._scores(validated(self, X, reset=False))
 
     def _scores(self, X: Any) -> npt.NDArray[Any]:

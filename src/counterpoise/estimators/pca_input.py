@@ -31,7 +31,7 @@ def source_of(estimator: Any, X: Any, covariance: Any) -> tuple[Source, Any]:
     standardize = flag(estimator.standardize, "standardize")
     name = "X" if covariance is None else "covariance"
     values = X if covariance is None else covariance
-    refuse_unusable(name, values)
+    refuse_unusable(**{name: values})
     if covariance is not None:
         if is_sparse(covariance):
             raise TypeError("covariance is a sparse matrix; give a dense one, covariance.toarray().")

@@ -105,8 +105,7 @@ class SimplexRegression(CallbackSupport, RegressorMixin, BaseEstimator):  # type
             Weights v ≥ 0 of the samples: the objective is then ½Σ vₖ(Xw + b − y)ₖ².
         """
         given = X, y, sample_weight
-        for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight)):
-            refuse_unusable(name, values)
+        refuse_unusable(X=X, y=y, sample_weight=sample_weight)
         X, y = validate_data(self, X, y, y_numeric=True, **KINDS)
         refuse_non_finite(X)
         refuse_extreme(X.data if is_sparse(X) else X, "X", smallest=SMALLEST)
@@ -141,7 +140,7 @@ class SimplexRegression(CallbackSupport, RegressorMixin, BaseEstimator):  # type
     def predict(self, X: Any) -> Vector:
         """Return Xw + b."""
         check_is_fitted(self)
-        refuse_unusable("X", X)
+        refuse_unusable(X=X)
         X = validate_data(self, X, reset=False, **KINDS)
         refuse_non_finite(X)
         return np.asarray(X @ self.coef_ + self.intercept_, dtype=np.float64)

@@ -21,34 +21,21 @@ CONSTANT = 1e-24
 
 
 class Source:
-    """A source of covariances: the variances of all features, blocks of C, and products with C.
+    """A source of covariances: the variances of all features, blocks of C, and products with C."""
 
-    Attributes
-    ----------
-    name : str
-        The name of the data in error messages.
-    m : int or None
-        Number of samples, None if unknown.
-    n : int
-        Number of features.
-    mean, scale : arrays of length n
-        What is subtracted from each column of the data, and what it is then divided by.
-    variance : array of length n
-        The diagonal of C.
-    varying : array of int
-        Features with a variance above rounding.
-    """
-
+    # The name of the data in error messages.
     name = "X"
+    # The number of samples, if known, and of features.
     m: int | None = None
     n: int
+    # What is subtracted from each column of the data, what it is then divided by, and the diagonal of C.
     mean: Matrix
     scale: Matrix
     variance: Matrix
 
     @property
     def varying(self) -> Indices:
-        """Features with a variance above 0."""
+        """Features with a variance above rounding."""
         return np.flatnonzero(self.variance)
 
     @property

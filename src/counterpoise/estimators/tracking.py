@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.utils import column_or_1d
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from counterpoise.checks import SMALLEST, Vector, refuse_extreme, whole_number
 from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, with_callbacks
-from counterpoise.estimators.frames import check_frame, column_of, one_series
+from counterpoise.estimators.frames import check_frame, one_series
 from counterpoise.estimators.measures import as_measure
 from counterpoise.estimators.options import (
     RunOptions,
@@ -205,7 +206,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         """Return the portfolio's returns Rw at constant weights."""
         check_is_fitted(self)
         returns = as_pandas(returns)
-        refuse_unusable("returns", returns)
+        refuse_unusable(returns=returns)
         if is_pandas(returns, "DataFrame"):
             check_frame(returns)
         X = validate_data(self, returns, reset=False, dtype=np.float64, ensure_all_finite=False)
@@ -222,19 +223,14 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         """Return the daily tracking error √(mean of (Rw − r)²) on new data, weighted by ``sample_weight`` if given."""
         returns, index, sample_weight = map(as_pandas, (returns, index, sample_weight))
         index = one_series(returns, index, sample_weight)
-        difference = self.predict(returns) - column_of(index)
+        difference = self.predict(returns) - column_or_1d(index, dtype=np.float64)
         weight = _check_sample_weight(sample_weight, difference, dtype=np.float64, ensure_non_negative=True)
         return math.sqrt(float(weight @ difference**2) / float(weight.sum()))
 
     def report(self, path: str | os.PathLike[str], returns: Any = None, index: Any = None, **options: Any) -> Path:
-        """Write a report on the fitted portfolio as one self-contained HTML file.
+        """Write a self-contained HTML report, by default on the rows of the fit.
 
-        Parameters
-        ----------
-        path : path
-            Such as ``report.html``.
-        returns, index, **options
-            Passed to :func:`counterpoise.report.tracking_report`; by default the report covers the rows of the fit.
+        See :func:`counterpoise.report.tracking_report` for the other arguments.
         """
         from counterpoise.report import tracking_report
 
@@ -286,8 +282,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         options, measure = RunOptions.of(self, METHODS), as_measure(self.measure, self.huber)
         returns, native = to_pandas(returns, dated=True)
         index, sample_weight = as_pandas(index), as_pandas(sample_weight)
-        for name, values in (("returns", returns), ("index", index), ("sample_weight", sample_weight)):
-            refuse_unusable(name, values)
+        refuse_unusable(returns=returns, index=index, sample_weight=sample_weight)
         index = one_series(returns, index, sample_weight)
         frame = is_pandas(returns, "DataFrame")
         if frame:
