@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.checks import Vector, float_array, whole_number
-from counterpoise.estimators.frames import same_dates
-from counterpoise.estimators.options import refuse_unusable
+from counterpoise.estimators.options import refuse_unusable, same_dates
 from counterpoise.sentences import day_label, some
 from counterpoise.tables.native import as_pandas, by_name, is_pandas, to_pandas
 from counterpoise.tables.prices import check_labels, only_column

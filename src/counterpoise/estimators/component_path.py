@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from counterpoise.checks import Vector
 from counterpoise.estimators.component_results import Found
-from counterpoise.estimators.deflation import Matrix
+from counterpoise.estimators.covariance import Matrix
 from counterpoise.problem import Result, Status
 from counterpoise.sentences import require
 

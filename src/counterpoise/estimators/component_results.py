@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterpoise.estimators.deflation import Indices, Matrix
+from counterpoise.estimators.covariance import Indices, Matrix, embedded
 from counterpoise.kernels import sweep
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers.run import CLAIMS
@@ -105,10 +105,3 @@ def orientation(v: Matrix) -> float:
 def moved(result: Result, places: Indices, length: int, sign: float = 1.0) -> Result:
     """Return a result whose point is multiplied by ``sign`` and scattered into zeros."""
     return Result(**{**result, "x": embedded(sign * result.x + 0.0, places, length)})
-
-
-def embedded(values: Matrix, places: Indices, length: int) -> Matrix:
-    """Scatter values into an array of zeros at these places."""
-    out = np.zeros((length, *values.shape[1:]))
-    out[places] = values[: len(places)]
-    return out

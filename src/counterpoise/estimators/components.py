@@ -13,18 +13,29 @@ from counterpoise.estimators.component_results import (
     Found,
     as_it_is,
     certified,
-    embedded,
     examined,
     kept,
     moved,
     no_step,
     orientation,
 )
-from counterpoise.estimators.covariance import Covariance, ExhaustedError, gaining, left_out, truncated, upper_bounds
-from counterpoise.estimators.deflation import Deflation, Indices, Matrix, adjusted_variances, deflate_by, schur
+from counterpoise.estimators.covariance import (
+    Covariance,
+    Deflation,
+    ExhaustedError,
+    Indices,
+    Matrix,
+    adjusted_variances,
+    deflate_by,
+    embedded,
+    gaining,
+    left_out,
+    schur,
+    truncated,
+    upper_bounds,
+)
 from counterpoise.estimators.options import single_thread
-from counterpoise.estimators.pca_input import Plan
-from counterpoise.estimators.sources import Source
+from counterpoise.estimators.pca_input import Plan, Source
 from counterpoise.kernels import swap_arc
 from counterpoise.problem import Result, Status
 from counterpoise.solvers import minimize

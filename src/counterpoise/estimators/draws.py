@@ -14,8 +14,8 @@ import numpy as np
 from counterpoise.checks import Vector, choice, float_array, number, real_array
 from counterpoise.estimators import randomisation
 from counterpoise.estimators.covariates import Covariates, aligned
-from counterpoise.estimators.links import Labels
 from counterpoise.estimators.randomisation import ALTERNATIVES, RandomisationTest, Statistic
+from counterpoise.estimators.split_input import Labels
 from counterpoise.output import csv_text, write_text
 from counterpoise.sentences import counted, require, some
 from counterpoise.tables.native import Native, as_pandas

@@ -28,8 +28,8 @@ import numpy as np
 from counterpoise.checks import Vector
 from counterpoise.clock import working_seconds
 from counterpoise.estimators.callbacks import tell
-from counterpoise.estimators.links import Labels, Links, random_split
 from counterpoise.estimators.options import single_thread
+from counterpoise.estimators.split_input import Labels, Links, random_split
 from counterpoise.kernels import exchange
 from counterpoise.problem import Status
 from counterpoise.solvers.population import Window

@@ -24,10 +24,9 @@ from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, wi
 from counterpoise.estimators.component_path import ComponentPath, default_sizes, find_path, warn_if_exhausted
 from counterpoise.estimators.component_results import Found
 from counterpoise.estimators.components import Fit, fit_components
-from counterpoise.estimators.deflation import Matrix
+from counterpoise.estimators.covariance import Matrix
 from counterpoise.estimators.options import refuse_unusable, warn_if_interrupted
-from counterpoise.estimators.pca_input import plan_of, size_of, source_of, validated
-from counterpoise.estimators.sources import Source
+from counterpoise.estimators.pca_input import Source, plan_of, size_of, source_of, validated
 from counterpoise.interrupts import noting_interrupts
 
 

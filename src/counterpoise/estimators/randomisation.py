@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.checks import Vector
-from counterpoise.estimators.links import Labels
+from counterpoise.estimators.split_input import Labels
 
 Statistic = str | Callable[[Vector, Labels], float]
 

@@ -16,9 +16,8 @@ from counterpoise.clock import working_seconds
 from counterpoise.estimators.covariates import POWERS, Covariates, read_covariates
 from counterpoise.estimators.draws import Split
 from counterpoise.estimators.exchanges import Budget, Groups, gather_groups, search_groups
-from counterpoise.estimators.group_sizes import read_sizes, read_strata
-from counterpoise.estimators.links import Links, read_links
 from counterpoise.estimators.randomisation import RandomisationTest
+from counterpoise.estimators.split_input import Links, read_links, read_sizes, read_strata
 from counterpoise.sentences import require
 from counterpoise.tables.native import as_pandas, is_pandas, to_pandas
 

@@ -17,10 +17,11 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 
 from counterpoise.checks import SMALLEST, Vector, refuse_extreme, whole_number
 from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, with_callbacks
-from counterpoise.estimators.frames import check_frame, one_series
 from counterpoise.estimators.measures import as_measure
 from counterpoise.estimators.options import (
     RunOptions,
+    check_frame,
+    one_series,
     refuse_non_finite,
     refuse_unusable,
     warn_if_interrupted,
