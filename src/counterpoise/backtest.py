@@ -280,7 +280,6 @@ def backtest(
             "tracker that has one."
         )
     path = _Path(data, cost, held, sold)
-    complete, interrupted = True, False
     try:
         fits = fits_of(tracker, data, splits, (lambda: path.held) if handed else None, n_jobs)
         with noting_interrupts() as pressed, contextlib.closing(fits):
@@ -288,20 +287,18 @@ def backtest(
                 if pressed or cut_short(fitted):
                     raise KeyboardInterrupt
                 path.hold(split, fitted)
-                if callback is not None and callback(len(path.done), len(splits)) and len(path.done) < len(splits):
-                    complete = False
+                if callback is not None and callback(len(path.done), len(splits)):
                     break
     except KeyboardInterrupt:
         if not path.done:
             raise
-        complete, interrupted = len(path.done) == len(splits), True
-    if interrupted and not complete:
-        warnings.warn(
-            f"The backtest was interrupted after {len(path.done)} of {len(splits)} windows; these are returned.",
-            UserWarning,
-            stacklevel=2,
-        )
-    return path.result(complete)
+        if len(path.done) < len(splits):
+            warnings.warn(
+                f"The backtest was interrupted after {len(path.done)} of {len(splits)} windows; these are returned.",
+                UserWarning,
+                stacklevel=2,
+            )
+    return path.result(complete=len(path.done) == len(splits))
 
 
 class _Period(NamedTuple):

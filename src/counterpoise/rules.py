@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.checks import Vector
-from counterpoise.kernels.separable import Separable
 from counterpoise.sentences import counted
 from counterpoise.supervision import supervised
 from counterpoise.terms.constraint import Sum
@@ -162,31 +161,22 @@ def rules_of(problem: Any) -> Rules:
     return Rules(least, np.asarray(h.hi), must, problem.most_nonzeros, problem.u, problem.scale)
 
 
-def held_only(h: Separable, held: Any) -> Separable:
-    """Return h with the given coordinates at or above their floors and all others at 0."""
-    least, most = np.zeros(len(h.lo)), np.zeros(len(h.lo))
-    least[held], most[held] = h.floor[held], h.hi[held]
-    return h._replace(lo=least, hi=most, floor=least)
-
-
 def near_point(problem: Any, x: Vector) -> Vector:
     """Return a feasible point near x; raise :class:`InfeasibleError` if there is none."""
-    if not problem.u.is_line:
-        return sparse_unit(problem, x)
-    rules = rules_of(problem)
-    held = rules.names_near(x) or rules.any_names(PROOF_SECONDS)
-    if held is None:
-        raise InfeasibleError(rules.point, rules.in_the_way())
-    point: Vector = problem.u.project(x, held_only(problem.separable, held))
-    return point
-
-
-def sparse_unit(problem: Any, x: Vector) -> Vector:
-    """Return the s largest |xᵢ|, projected onto the sphere."""
-    few = np.argsort(-np.abs(x), kind="stable")[: problem.most_nonzeros]
-    at = np.zeros(len(x))
-    at[few] = x[few]
-    point: Vector = problem.u.project(at, problem.separable)
+    h, at = problem.separable, np.zeros(len(x))
+    if problem.u.is_line:
+        rules = rules_of(problem)
+        held = rules.names_near(x) or rules.any_names(PROOF_SECONDS)
+        if held is None:
+            raise InfeasibleError(rules.point, rules.in_the_way())
+        # Held coordinates stay at or above their floors, and all others at 0.
+        least, most = np.zeros(len(x)), np.zeros(len(x))
+        least[held], most[held] = h.floor[held], h.hi[held]
+        h, at = h._replace(lo=least, hi=most, floor=least), x
+    else:
+        few = np.argsort(-np.abs(x), kind="stable")[: problem.most_nonzeros]
+        at[few] = x[few]
+    point: Vector = problem.u.project(at, h)
     return point
 
 

@@ -82,15 +82,8 @@ def tell(progress: Progress, share: float | None) -> None:
 class Tasks:
     """A task of a fit and its subtasks, one after the other.
 
-    Parameters
-    ----------
-    estimator : estimator with CallbackSupport
-    context : CallbackContext
-        The context of the task.
-    total : int or None
-        Maximum number of subtasks, if known; further ones are not reported.
-    data : dict
-        X, y and metadata, for callbacks that use them.
+    ``total`` is the maximum number of subtasks, if known; further ones are not reported. ``data`` holds X, y and
+    metadata, for callbacks that use them.
     """
 
     def __init__(self, estimator: Any, context: Any, total: int | None, data: dict[str, Any]) -> None:

@@ -146,7 +146,7 @@ class Fit:
         The result carries no claim. The first descent starts with many entries and drops the smallest ones step by
         step: it finds large groups of columns that are short individually.
         """
-        C.refuse_nothing_left(G, V)
+        C.refuse_nothing_left(np.diag(G), V)
         lengths = np.einsum("ij,ij->i", G, G)
         best, most = V[:, :0], -math.inf
         for k, column in enumerate(np.argsort(-lengths, kind="stable")[: self.plan.run.work]):
@@ -169,7 +169,7 @@ class Fit:
         if self.backfitting is None:
             self.backfitting = self.tasks.nested("backfit")
         best, best_total = V, -math.inf
-        total, due = self._total(C, V), np.ones(V.shape[1], dtype=bool)
+        total, due = self._total(C.root @ V), np.ones(V.shape[1], dtype=bool)
         try:
             for _ in range(self.plan.backfit):
                 if self.expired(1.0 - LAST_SHARE):
@@ -189,7 +189,7 @@ class Fit:
                     if not kicks:
                         break
                     V = self._kicked(C, best)
-                    total, due = self._total(C, V), np.ones(V.shape[1], dtype=bool)
+                    total, due = self._total(C.root @ V), np.ones(V.shape[1], dtype=bool)
         except KeyboardInterrupt:
             self.interrupted = True
         return best
@@ -199,7 +199,7 @@ class Fit:
         results: list[Result] = []
         last = 0
         V, (Z, P) = V.copy(), C.products(V)
-        total = float(adjusted_variances(Z, self.plan.by_size)[0].sum())
+        total = self._total(Z)
         for k, s in enumerate(self.plan.sizes):
             if self.expired():
                 results.append(self._uncertified(C, V, k))
@@ -293,14 +293,15 @@ class Fit:
         share = None if self.plan.joint else min(self.told / count, 1.0)
         tell(Progress(self.told, working_seconds() - self.clock, objective, x, gap), share)
 
-    def _total(self, C: Covariance, V: Matrix) -> float:
-        return float(C.adjusted(V, self.plan.by_size)[0].sum())
+    def _total(self, Z: Matrix) -> float:
+        """Return the total adjusted variance of scores Z."""
+        return float(adjusted_variances(Z, self.plan.by_size)[0].sum())
 
     def _with(self, C: Covariance, Z: Matrix, k: int, x: Matrix) -> tuple[Matrix, float]:
         """Return the scores with x as component k, and their total adjusted variance."""
         held, scores = np.flatnonzero(x), Z.copy()
         scores[:, k] = C.root[:, held] @ x[held]
-        return scores, float(adjusted_variances(scores, self.plan.by_size)[0].sum())
+        return scores, self._total(scores)
 
     def _left(self) -> float | None:
         # A method needs a positive limit to return any point.
@@ -383,7 +384,7 @@ def _finished(data: Source, pool: Indices, C: Covariance, V: Matrix, results: li
     elif fit.interrupted:
         ended = {"status": Status.INTERRUPTED, "message": Status.INTERRUPTED.value, "success": False}
         results = [Result(**{**result, **ended}) for result in results]
-    variances, order = C.adjusted(V, plan.by_size)
+    variances, order = adjusted_variances(C.root @ V, plan.by_size)
     V = V[:, order]
     signs = np.array([orientation(v) for v in V.T])
     results = [moved(results[k], pool, data.n, sign) for k, sign in zip(order, signs, strict=True)]

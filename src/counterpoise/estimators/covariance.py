@@ -202,9 +202,9 @@ class Covariance:
             sl.blas.dgemm(-1.0, by.left, by.right, 1.0, G.T, trans_a=True, overwrite_c=True)
         return G
 
-    def refuse_nothing_left(self, G: Matrix, W: Matrix) -> None:
-        """Raise an error if G, C deflated by W, has no variance left."""
-        if not self.may_be_indefinite and float(np.diag(G).max()) <= EXHAUSTED * self.total:
+    def refuse_nothing_left(self, left: Matrix, W: Matrix) -> None:
+        """Raise an error if no variance is left by W; ``left`` is the diagonal of C deflated by W."""
+        if not self.may_be_indefinite and float(left.max()) <= EXHAUSTED * self.total:
             raise ExhaustedError(W)
 
     def promising(self, by: Deflation, x: Matrix, product: Matrix, s: int, most: int) -> Indices:
@@ -226,7 +226,7 @@ class Covariance:
     def problem(self, W: Matrix, s: int) -> Problem:
         """Return max ½vᵀGv, G = C deflated by W, with λ above the exactness threshold, which is at most 2·max‖Gx‖∞."""
         G = self.deflated(self.deflation(W))
-        self.refuse_nothing_left(G, W)
+        self.refuse_nothing_left(np.diag(G), W)
         lam = 2.5 * math.sqrt(float(np.einsum("ij,ij->i", G, G).max()))
         if self.may_be_indefinite:
             f: Quadratic = Quadratic(-0.5 * (G + G.T))
@@ -260,11 +260,9 @@ class Covariance:
         by, every = self.deflation(W), slice(None)
         left = by.diagonal(self.variance)
         most = np.array([np.argmax(left)])
-        least = EXHAUSTED * self.total
-        if not self.may_be_indefinite and float(left[most[0]]) <= least:
-            raise ExhaustedError(W)
+        self.refuse_nothing_left(left, W)
         column = by.block(self.C[:, most], every, most)[:, 0]
-        column[most] = max(float(column[most[0]]), least)
+        column[most] = max(float(column[most[0]]), EXHAUSTED * self.total)
         x = truncated(self.allowed(column), s)
         places = np.flatnonzero(x)
         G = by.block(self.C[np.ix_(places, places)], places, places)
@@ -277,10 +275,6 @@ class Covariance:
     def allowed(self, x: Matrix) -> Matrix:
         """Return x, with negative entries set to 0 unless components are signed."""
         return x if self.signed else np.maximum(x, 0.0)
-
-    def adjusted(self, V: Matrix, by_size: bool) -> tuple[Matrix, Indices]:
-        """Return the adjusted variances and the order of the components: as in V, or by size if ``by_size``."""
-        return adjusted_variances(self.root @ V, by_size)
 
     def refuse_exhausted(self, W: Matrix) -> None:
         """Raise an error if components W explain all variance, even if their deflation leaves some of C."""

@@ -50,7 +50,6 @@ class Covariates(NamedTuple):
 class _Column(NamedTuple):
     """A number and its moments, each with the full weight, or the levels of a category, which share its weight."""
 
-    label: Any
     names: list[str]
     values: list[Vector]
     scores: list[Vector]
@@ -87,7 +86,7 @@ def read_covariates(
         columns = [
             _levels(label, f"x{label}", *np.unique(array[:, label], return_inverse=True))
             if label in categories
-            else _number(label, f"x{label}", array[:, label], moments)
+            else _number(f"x{label}", array[:, label], moments)
             for label in chosen
         ]
     each = _weights(weights, chosen)
@@ -179,7 +178,7 @@ def _frame_column(column: Any, label: Any, is_category: bool, unit: str | None, 
             lambda row: f"Column {label!r} of covariates at index {column.index[row]}",
         )
         if unit == "day":
-            return _number(label, f"{label} in days", np.asarray((days - days.min()).days, dtype=np.float64), moments)
+            return _number(f"{label} in days", np.asarray((days - days.min()).days, dtype=np.float64), moments)
         column = pandas.Series(_binned(days, unit), index=column.index, dtype=object)
     elif kind in DATES or (not is_category and kind == "string" and all(map(DAY.match, column))):
         raise TypeError(
@@ -189,7 +188,7 @@ def _frame_column(column: Any, label: Any, is_category: bool, unit: str | None, 
     elif not is_category and (types.is_numeric_dtype(column.dtype) or kind == "decimal"):
         numbers = column.to_numpy(dtype=np.float64)
         _refuse_places(~np.isfinite(numbers), column.index, label, "is infinite")
-        return _number(label, str(label), numbers, moments)
+        return _number(str(label), numbers, moments)
     try:
         category = column.astype("category").cat.remove_unused_categories()
     except TypeError:
@@ -199,17 +198,14 @@ def _frame_column(column: Any, label: Any, is_category: bool, unit: str | None, 
 
 def _binned(days: Any, unit: str) -> list[str]:
     """Return the week, month, quarter or year of days."""
-    if unit == "week":
-        years = days.isocalendar()
-        return [f"{year}-W{week:02d}" for year, week in zip(years["year"], years["week"], strict=True)]
     if unit == "quarter":
         return [f"{day.year}-Q{day.quarter}" for day in days]
-    return list(days.strftime("%Y-%m" if unit == "month" else "%Y"))
+    return list(days.strftime({"week": "%G-W%V", "month": "%Y-%m", "year": "%Y"}[unit]))
 
 
-def _number(label: Any, name: str, values: Vector, moments: int) -> _Column:
+def _number(name: str, values: Vector, moments: int) -> _Column:
     """Return a number and its moments; a number with only two values has none, as they would be redundant."""
-    column = _Column(label, [name], [values], [_standardise(values)])
+    column = _Column([name], [values], [_standardise(values)])
     if len(np.unique(values)) < 3:
         return column
     for power in range(2, moments + 1):
@@ -230,7 +226,7 @@ def _levels(label: Any, name: str, levels: Any, codes: Any) -> _Column:
     names = [f"{name} = {level:g}" if isinstance(level, float) else f"{name} = {level}" for level in levels]
     first = int(len(levels) == 2)
     values = [(codes == k).astype(np.float64) for k in range(first, len(levels))]
-    return _Column(label, names[first:], values, [_standardise(part) for part in values], 1.0 / len(values))
+    return _Column(names[first:], values, [_standardise(part) for part in values], 1.0 / len(values))
 
 
 def _refuse_places(bad: Any, index: Any, label: Any, what: str) -> None:

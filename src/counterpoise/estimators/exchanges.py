@@ -78,17 +78,10 @@ class _Gram(NamedTuple):
 
 
 class Groups:
-    """Splits of units into groups of given sizes in every stratum.
+    """Splits of units with weighted centred scores Z into groups of given sizes in every stratum.
 
-    Parameters
-    ----------
-    Z : array, units × covariates
-        Weighted centred scores.
-    sizes : array, strata × groups
-    strata : array of units
-        The number of each unit's stratum.
-    links : Links, optional
-        Rules for units together and apart. A "unit" is then a block of units that stay together, with summed scores.
+    ``sizes`` has a row per stratum and a column per group, ``strata`` holds the number of each unit's stratum. With
+    ``links``, a "unit" is a block of units that stay together, with summed scores.
     """
 
     def __init__(self, Z: Vector, sizes: Labels, strata: Labels, links: Links | None = None) -> None:

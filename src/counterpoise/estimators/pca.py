@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import check_array
+from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted
 
 from counterpoise.checks import is_sparse
@@ -267,11 +268,8 @@ class SparsePCA(CallbackSupport, ClassNamePrefixFeaturesOutMixin, TransformerMix
         X = validated(self, X, reset=False).astype(np.float64)  # sums of squares in single precision lose digits
         Z = self._scores(X)
         scale, mean = self.scale_.astype(np.float64), self.mean_.astype(np.float64)
-        if is_sparse(X):
-            squares = np.asarray(X.multiply(X).sum(axis=0)).ravel() - 2.0 * mean * np.asarray(X.sum(axis=0)).ravel()
-            total = float(np.sum((squares + X.shape[0] * mean**2) / scale**2))
-        else:
-            total = float(np.sum(((X - mean) / scale) ** 2))
+        own, variance = mean_variance_axis(X, axis=0) if is_sparse(X) else (X.mean(axis=0), X.var(axis=0))
+        total = X.shape[0] * float(np.sum((variance + (own - mean) ** 2) / scale**2))
         # With V = QR, the projection of a row onto the span has coordinates zR⁻¹ in the basis Q.
         inside = float(np.sum((Z @ np.linalg.pinv(np.linalg.qr(self.components_.T.astype(np.float64))[1])) ** 2))
         return inside / total if total > 0.0 else 0.0

@@ -58,11 +58,6 @@ class Source:
         """Features with a variance above rounding."""
         return np.flatnonzero(self.variance)
 
-    @property
-    def most_components(self) -> int:
-        """The maximum number of components."""
-        return self.n if self.m is None else min(self.m, self.n)
-
     def covariance(self, columns: Indices) -> Matrix:
         """Return C on some columns."""
         raise NotImplementedError
@@ -263,7 +258,7 @@ def validated(estimator: Any, X: Any, reset: bool) -> Any:
 def sizes_of(estimator: Any, data: Source) -> list[int]:
     """Return the maximum number of non-zeros of each component."""
     count = whole_number(estimator.n_components, "n_components", 1)
-    most, samples = data.most_components, "" if data.m is None else f"{data.m} samples and "
+    most, samples = (data.n, "") if data.m is None else (min(data.m, data.n), f"{data.m} samples and ")
     if count > most:
         raise ValueError(
             f"n_components is {count}, but {data.name} has {samples}{_features(data.n)}; it must be at most {most}."

@@ -23,16 +23,7 @@ ATTEMPTS = 200
 
 
 class Links(NamedTuple):
-    """Blocks of units that stay together, and pairs of blocks that stay apart.
-
-    Attributes
-    ----------
-    blocks : array of units
-        The block of each unit.
-    sizes : array of blocks
-        The number of units in each block.
-    edges : array of pairs of blocks
-    """
+    """The block of each unit, the number of units in each block, and pairs of blocks that stay apart."""
 
     blocks: Labels
     sizes: Labels
