@@ -204,16 +204,13 @@ def weights_of(values: Any, names: Any, n: int, what: str) -> Vector:
     if isinstance(values, Mapping):
         if names is None:
             raise ValueError(f"{what} are given by name, but the returns have no names; give an array of {n}.")
-        known = {name: k for k, name in enumerate(names)}
+        known = set(names)
         strange = [name for name in values if name not in known]
         if strange:
             raise ValueError(f"{what} name {some(strange, 3)}, of which there are no returns; there are {some(names)}.")
-        weights = np.zeros(n)
-        for name, weight in values.items():
-            weights[known[name]] = weight
-    else:
-        weights = np.asarray(values, dtype=np.float64)
-        weights = np.full(n, float(weights)) if weights.ndim == 0 else weights.ravel()
+        values = [values.get(name, 0.0) for name in names]
+    weights = np.asarray(values, dtype=np.float64)
+    weights = np.full(n, float(weights)) if weights.ndim == 0 else weights.ravel()
     if weights.shape != (n,):
         raise ValueError(f"{what} are {len(weights)} numbers for {n} names; they must be one a name.")
     bad = np.flatnonzero(~np.isfinite(weights))

@@ -104,19 +104,19 @@ class Fit:
             try:
                 C.refuse_exhausted(V)
                 if self.plan.is_quick:
-                    result = self._quick(C, G, V, s)
+                    result = self._quick(C, G, s)
                 else:
                     result = self._next(C, V, s, None if warm is None else warm[:, k])
                 if result.objective >= 0.0:
-                    raise ExhaustedError(V)
+                    raise ExhaustedError
             except ExhaustedError as exhausted:
-                exhausted.results = results
+                exhausted.V, exhausted.results = V, results
                 raise
             results.append(result)
             V = np.column_stack([V, result.x])
             self.tasks.end()
-            self._tell(results[-1].objective, V[:, -1], results[-1].cws_gap)
-            if results[-1].status is Status.INTERRUPTED or self.pressed:
+            self._tell(result.objective, result.x, result.cws_gap)
+            if result.status is Status.INTERRUPTED or self.pressed:
                 if warm is not None and k + 1 < len(self.plan.sizes):
                     raise KeyboardInterrupt  # those to start from are complete, and kept
                 self.interrupted, self.plan = True, self.plan._replace(sizes=self.plan.sizes[: k + 1])
@@ -140,15 +140,15 @@ class Fit:
             self.setup = max(0.0, working_seconds() - before - seconds)
         return kept(problem, result, truncated(result.x, s))
 
-    def _quick(self, C: Covariance, G: Matrix, V: Matrix, s: int) -> Result:
-        """Return the best of several descents from the longest columns of G, C deflated by V; then deflate G.
+    def _quick(self, C: Covariance, G: Matrix, s: int) -> Result:
+        """Return the best of several descents from the longest columns of G, the deflated C; then deflate G.
 
         The result carries no claim. The first descent starts with many entries and drops the smallest ones step by
         step: it finds large groups of columns that are short individually.
         """
-        C.refuse_nothing_left(np.diag(G), V)
+        C.refuse_nothing_left(np.diag(G))
         lengths = np.einsum("ij,ij->i", G, G)
-        best, most = V[:, :0], -math.inf
+        best, most = G[0], -math.inf
         for k, column in enumerate(np.argsort(-lengths, kind="stable")[: self.plan.run.work]):
             x = C.allowed(G[column]).copy()
             if k == 0:
@@ -288,9 +288,8 @@ class Fit:
 
     def _tell(self, objective: float, x: Matrix, gap: float) -> None:
         """Report a component, or all of them after a round, to the listener."""
-        count = len(self.plan.sizes)
         self.told += 1
-        share = None if self.plan.joint else min(self.told / count, 1.0)
+        share = None if self.plan.joint else min(self.told / len(self.plan.sizes), 1.0)
         tell(Progress(self.told, working_seconds() - self.clock, objective, x, gap), share)
 
     def _total(self, Z: Matrix) -> float:

@@ -58,17 +58,11 @@ class Deflation(NamedTuple):
 
 
 def deflation(kind: str, V: Matrix, P: Matrix, Z: Matrix) -> Deflation:
-    """Return the deflation of C by components V.
+    """Return the deflation of C by components V, from P = CV and, for the Schur complement, Z = RV.
 
-    Parameters
-    ----------
-    kind : {"schur", "hotelling", "projection", "orthogonal"}
-        The Schur complement C − CV(VᵀCV)⁻¹VᵀC; or, for each v in turn, C − (vᵀCv)vvᵀ, (I − vvᵀ)C(I − vvᵀ), or the
-        latter with v made orthogonal to the previous components. Hotelling's may leave negative eigenvalues.
-    V, P : arrays, features × components
-        P = CV.
-    Z : array, rows × components
-        RV, for any R with RᵀR = C on the support of V; used by the Schur complement only.
+    ``kind`` is "schur", C − CV(VᵀCV)⁻¹VᵀC; or, for each v in turn, "hotelling", C − (vᵀCv)vvᵀ, which may leave negative
+    eigenvalues, "projection", (I − vvᵀ)C(I − vvᵀ), or "orthogonal", the same with v made orthogonal to the previous
+    components. R is any matrix with RᵀR = C on the support of V.
     """
     if V.shape[1] == 0:
         return Deflation(np.zeros((0, len(P))), np.zeros((0, len(P))))
@@ -202,10 +196,10 @@ class Covariance:
             sl.blas.dgemm(-1.0, by.left, by.right, 1.0, G.T, trans_a=True, overwrite_c=True)
         return G
 
-    def refuse_nothing_left(self, left: Matrix, W: Matrix) -> None:
-        """Raise an error if no variance is left by W; ``left`` is the diagonal of C deflated by W."""
+    def refuse_nothing_left(self, left: Matrix) -> None:
+        """Raise an error if no variance is left; ``left`` is the diagonal of C deflated by some components."""
         if not self.may_be_indefinite and float(left.max()) <= EXHAUSTED * self.total:
-            raise ExhaustedError(W)
+            raise ExhaustedError
 
     def promising(self, by: Deflation, x: Matrix, product: Matrix, s: int, most: int) -> Indices:
         """Return the support of x and the ``most`` columns that promise most in exchange for its smallest loading.
@@ -226,7 +220,7 @@ class Covariance:
     def problem(self, W: Matrix, s: int) -> Problem:
         """Return max ½vᵀGv, G = C deflated by W, with λ above the exactness threshold, which is at most 2·max‖Gx‖∞."""
         G = self.deflated(self.deflation(W))
-        self.refuse_nothing_left(np.diag(G), W)
+        self.refuse_nothing_left(np.diag(G))
         lam = 2.5 * math.sqrt(float(np.einsum("ij,ij->i", G, G).max()))
         if self.may_be_indefinite:
             f: Quadratic = Quadratic(-0.5 * (G + G.T))
@@ -260,7 +254,7 @@ class Covariance:
         by, every = self.deflation(W), slice(None)
         left = by.diagonal(self.variance)
         most = np.array([np.argmax(left)])
-        self.refuse_nothing_left(left, W)
+        self.refuse_nothing_left(left)
         column = by.block(self.C[:, most], every, most)[:, 0]
         column[most] = max(float(column[most[0]]), EXHAUSTED * self.total)
         x = truncated(self.allowed(column), s)
@@ -280,7 +274,7 @@ class Covariance:
         """Raise an error if components W explain all variance, even if their deflation leaves some of C."""
         if self.kind != "schur" and W.shape[1]:
             if float(schur(*self.products(W)).diagonal(self.variance).max()) <= EXHAUSTED * self.total:
-                raise ExhaustedError(W)
+                raise ExhaustedError
 
 
 @supervised
@@ -293,12 +287,10 @@ def _root(C: Matrix) -> Matrix:
 
 
 class ExhaustedError(Exception):
-    """The components V explain all variance of the pool."""
+    """The components V, which have these results, explain all variance of the pool."""
 
-    def __init__(self, V: Matrix) -> None:
-        super().__init__()
-        self.V = V
-        self.results: list[Result] = []
+    V: Matrix
+    results: list[Result]
 
 
 def truncated(x: Matrix, s: int) -> Matrix:

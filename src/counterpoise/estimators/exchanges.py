@@ -87,6 +87,7 @@ class Groups:
     def __init__(self, Z: Vector, sizes: Labels, strata: Labels, links: Links | None = None) -> None:
         self.Z, self.sizes, self.drawn, self.links = np.ascontiguousarray(Z), sizes, strata, links
         self.n, self.count = len(Z), sizes.shape[1]
+        self.pairs = list(itertools.combinations(range(self.count), 2))
         self.group_sizes = sizes.sum(axis=0).astype(np.float64)
         # Exchanges are between blocks of the same stratum and size.
         self.strata = strata
@@ -109,7 +110,7 @@ class Groups:
     def imbalance(self, labels: Labels) -> float:
         """Return F."""
         means = self.means(labels)
-        return float(sum(((means[g] - means[h]) ** 2).sum() for g, h in self._pairs()))
+        return float(sum(((means[g] - means[h]) ** 2).sum() for g, h in self.pairs))
 
     def largest_difference(self, labels: Labels) -> float:
         """Return the largest √w|SMD| over covariates and pairs of groups."""
@@ -142,7 +143,7 @@ class Groups:
 
         ``over()`` is called after every block; if it returns True, the split reached so far is returned.
         """
-        labels, pairs = labels.copy(), self._pairs()
+        labels, pairs = labels.copy(), self.pairs
         idle, turn = 0, 0
         most = SWEEPS * len(pairs) if self.n > BLOCK else None
         while idle < len(pairs) and turn != most and not (turn and over()):
@@ -178,9 +179,6 @@ class Groups:
             moved = labels.copy()
             moved[i], moved[j] = labels[j], labels[i]
             yield Found(found.imbalance + float(change.flat[k]), moved)
-
-    def _pairs(self) -> list[tuple[int, int]]:
-        return list(itertools.combinations(range(self.count), 2))
 
     def _gram(self, units: Labels) -> _Gram:
         Z, strata = self.Z[units], self.strata[units]

@@ -110,18 +110,17 @@ class Centred(Source):
         self.variance = np.where(variance > noise, variance * (self.m / (self.m - 1.0)), 0.0)
         refuse_extreme(self.variance, "the variances of X", LARGEST_SQUARE, SMALLEST_SQUARE)
         self.scale, self.variance = _scales(self.variance, standardize)
-        self._centre = self.mean / self.scale
+        # The mean of the columns of X as they are stored: dense ones are centred.
+        self._centre = self.mean / self.scale if self.sparse else np.zeros(self.n)
         if standardize:
             self.X = (self.X @ sp.diags_array(1.0 / self.scale)).tocsc() if self.sparse else self.X / self.scale
 
     @supervised
     def covariance(self, columns: Indices) -> Matrix:
         """Return C on some columns."""
-        X = self._columns(columns)
-        if not self.sparse:
-            return np.asarray(X.T @ X / (self.m - 1.0))
-        mean = self._centre[columns]
-        C = (X.T @ X).toarray() - self.m * np.outer(mean, mean)
+        X, mean = self._columns(columns), self._centre[columns]
+        products = X.T @ X
+        C = (products.toarray() if self.sparse else products) - self.m * np.outer(mean, mean)
         C /= self.m - 1.0
         return np.asarray(0.5 * (C + C.T))
 
@@ -133,10 +132,7 @@ class Centred(Source):
 
     def products(self, columns: Indices, V: Matrix) -> Matrix:
         """Return C[:, columns]·V on all features, computed from the scores of V."""
-        scores = np.asarray(self._columns(columns) @ V)
-        if not self.sparse:
-            return np.asarray(self.X.T @ scores / (self.m - 1.0))
-        scores = scores - self._centre[columns] @ V
+        scores = np.asarray(self._columns(columns) @ V) - self._centre[columns] @ V
         return np.asarray((self.X.T @ scores - np.outer(self._centre, scores.sum(axis=0))) / (self.m - 1.0))
 
     def _columns(self, columns: Indices) -> Any:

@@ -260,11 +260,8 @@ def _rounded(fractions: list[float], name: str, units: int) -> list[int]:
             raise TypeError(f"{name} is {fraction}; it must be a whole number, or a fraction between 0 and 1.")
     if sum(fractions) > 1.0 + 1e-9:
         raise ValueError(f"{name} adds up to {sum(fractions):g} of all units; fractions must add up to at most 1.")
-    exact = [fraction * units for fraction in fractions]
-    sizes = [math.floor(size + 1e-9) for size in exact]
-    left = math.floor(sum(exact) + 0.5 + 1e-9) - sum(sizes)
-    for k in sorted(range(len(sizes)), key=lambda k: sizes[k] - exact[k])[:left]:
-        sizes[k] += 1
+    exact = np.array(fractions) * units
+    sizes: list[int] = _adding_up(exact, math.floor(exact.sum() + 0.5 + 1e-9), np.inf).tolist()
     return sizes
 
 
@@ -285,11 +282,15 @@ def _in_proportion(totals: Labels, units: Labels) -> Labels:
     """Divide each group's size among strata in proportion to the units not taken yet, the largest remainders first."""
     left, rows = units.copy(), []
     for total in totals[:0:-1]:
-        quota = total * left / left.sum()
-        taken = np.floor(quota + 1e-9).astype(np.int64)
-        order = np.argsort(-(quota - taken), kind="stable")
-        order = order[(taken < left)[order]]
-        taken[order[: total - taken.sum()]] += 1
-        rows.append(taken)
-        left = left - taken
+        rows.append(_adding_up(total * left / left.sum(), total, left))
+        left = left - rows[-1]
     return np.column_stack([left, *rows[::-1]])
+
+
+def _adding_up(exact: Vector, total: int, most: Any) -> Labels:
+    """Round down, and the largest remainders up until all add up to ``total``, but none above ``most``."""
+    sizes = np.floor(exact + 1e-9).astype(np.int64)
+    order = np.argsort(sizes - exact, kind="stable")
+    order = order[(sizes < most)[order]]
+    sizes[order[: total - sizes.sum()]] += 1
+    return sizes
