@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import math
 import os
-import warnings
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from counterpoise.checks import Vector, callback_function, number, worker_count
-from counterpoise.estimators.options import warn_of_prices
+from counterpoise.estimators.options import warn, warn_of_prices
 from counterpoise.findings import rhythm_of
 from counterpoise.interrupts import noting_interrupts
 from counterpoise.tables.native import Native, is_pandas
@@ -268,7 +267,7 @@ def backtest(
     """
     n_jobs, callback = worker_count(n_jobs), callback_function(callback)
     data = Data(returns, index)
-    warn_of_prices(data.R, range(data.n) if data.names is None else data.names, data.y, 2)
+    warn_of_prices(data.R, range(data.n) if data.names is None else data.names, data.y)
     splits = splits_of(data, window, step, expanding, splitter)
     cost = number(cost, "cost", 0.0)
     held, sold = own_weights(tracker, data)
@@ -293,11 +292,7 @@ def backtest(
         if not path.done:
             raise
         if len(path.done) < len(splits):
-            warnings.warn(
-                f"The backtest was interrupted after {len(path.done)} of {len(splits)} windows; these are returned.",
-                UserWarning,
-                stacklevel=2,
-            )
+            warn(f"The backtest was interrupted after {len(path.done)} of {len(splits)} windows; these are returned.")
     return path.result(complete=len(path.done) == len(splits))
 
 

@@ -17,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from counterpoise.certificates import certify
 from counterpoise.checks import Vector, is_sparse, whole_number
 from counterpoise.clock import working_seconds
-from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, with_callbacks
+from counterpoise.estimators.callbacks import CallbackSupport, Tasks, with_callbacks
 from counterpoise.estimators.options import RunOptions, refuse_unusable, warn_if_interrupted
 from counterpoise.interrupts import noting_interrupts
 from counterpoise.problem import Problem, Result, Status
@@ -126,7 +126,7 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
             follow = tasks.follow("batch", lambda x: {"coef_": np.where(x[:n] > 0.0, 1.0, -1.0)})
             self.result_ = _minimize(problem, options, follow)
             self.result_["x"] = self.result_.x[:n]
-        warn_if_interrupted([self.result_], 2 + FRAMES)
+        warn_if_interrupted([self.result_])
         self.coef_ = self.result_.x
         self.cws_gap_ = float(self.result_.cws_gap)
         tasks.finish(fitted=True)

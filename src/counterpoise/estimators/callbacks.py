@@ -53,9 +53,6 @@ except ImportError:  # scikit-learn < 1.9
 else:
     CallbackSupport, _with_callbacks = sklearn.callback.CallbackSupportMixin, sklearn.callback.with_callbacks
 
-# Frames that with_callbacks puts between a method and its caller, for the stacklevel of warnings.
-FRAMES = 0 if _with_callbacks is None else 1
-
 
 def with_callbacks(method: Method) -> Method:
     """Decorate a method so that callbacks are torn down even if it raises."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import warnings
 from collections.abc import Collection, Hashable, Iterable
 from contextlib import AbstractContextManager, nullcontext
@@ -217,7 +218,15 @@ def price_columns(values: Vector) -> list[int]:
     return [int(k) for k in np.flatnonzero(found)]
 
 
-def warn_of_prices(returns: Vector, names: Any, index: Vector, stacklevel: int) -> None:
+def warn(message: str) -> None:
+    """Warn the caller outside of this package and of scikit-learn, which calls fits with callbacks and in searches."""
+    frame, level = sys._getframe(), 1
+    while frame.f_back is not None and frame.f_globals["__name__"].startswith(("counterpoise.", "sklearn.")):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, UserWarning, stacklevel=level)
+
+
+def warn_of_prices(returns: Vector, names: Any, index: Vector) -> None:
     """Warn of columns, or an index, that look like prices instead of returns."""
     found: list[str] = []
     columns = price_columns(returns)
@@ -227,20 +236,18 @@ def warn_of_prices(returns: Vector, names: Any, index: Vector, stacklevel: int) 
         found.append("the index")
     if found:
         look = "looks" if len(found) == 1 and len(columns) < 2 else "look"
-        warnings.warn(
+        warn(
             f"{' and '.join(found)} {look} like prices: positive, above 1 and smooth; convert prices to returns with "
-            "counterpoise.to_returns.",
-            UserWarning,
-            stacklevel=stacklevel + 1,
+            "counterpoise.to_returns."
         )
 
 
-def warn_if_interrupted(results: Iterable[Result], stacklevel: int) -> None:
+def warn_if_interrupted(results: Iterable[Result]) -> None:
     """Warn that a fit was interrupted."""
     from counterpoise.problem import Status
 
     if any(result.status is Status.INTERRUPTED for result in results):
-        warnings.warn("The fit was interrupted; the best point so far is kept.", UserWarning, stacklevel=stacklevel + 1)
+        warn("The fit was interrupted; the best point so far is kept.")
 
 
 def single_thread(amount: int = 0) -> AbstractContextManager[Any]:

@@ -21,7 +21,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted
 
 from counterpoise.checks import is_sparse
-from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, with_callbacks
+from counterpoise.estimators.callbacks import CallbackSupport, Tasks, with_callbacks
 from counterpoise.estimators.component_path import ComponentPath, default_sizes, find_path, warn_if_exhausted
 from counterpoise.estimators.component_results import Found
 from counterpoise.estimators.components import Fit, fit_components
@@ -185,11 +185,11 @@ class SparsePCA(CallbackSupport, ClassNamePrefixFeaturesOutMixin, TransformerMix
         fit = Fit(plan, tasks)
         with noting_interrupts() as fit.pressed:
             found = fit_components(data, fit)
-        warn_if_interrupted(found.results, 2 + FRAMES)
+        warn_if_interrupted(found.results)
         self._keep(found, data, dtype)
         tasks.finish(fitted=True)
         if not fit.interrupted:
-            warn_if_exhausted(len(plan.sizes), [len(found.sizes)], 2 + FRAMES)
+            warn_if_exhausted(len(plan.sizes), [len(found.sizes)])
         return self
 
     def _keep(self, found: Found, data: Source, dtype: Any) -> None:
@@ -240,7 +240,7 @@ class SparsePCA(CallbackSupport, ClassNamePrefixFeaturesOutMixin, TransformerMix
         sizes = [size_of(size, f"n_nonzero[{k}]", data) for k, size in enumerate(asked)]
         total = float(data.variance.sum())
         path = find_path(sizes, lambda size, warm: model.set_params(n_nonzero=size)._found(data, warm), total)
-        warn_if_exhausted(int(self.n_components), map(len, path.components), 2)
+        warn_if_exhausted(int(self.n_components), map(len, path.components))
         return path
 
     def _found(self, data: Source, warm: Matrix | None) -> Found:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from counterpoise.checks import SMALLEST, Vector, flag, is_sparse, number, refuse_extreme, whole_number
-from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, with_callbacks
+from counterpoise.estimators.callbacks import CallbackSupport, Tasks, with_callbacks
 from counterpoise.estimators.options import RunOptions, refuse_non_finite, refuse_unusable, warn_if_interrupted
 from counterpoise.problem import Problem
 from counterpoise.solvers import minimize
@@ -129,7 +129,7 @@ class SimplexRegression(CallbackSupport, RegressorMixin, BaseEstimator):  # type
         tasks = Tasks.of_fit(self, options.batches(plan_of(size, X.shape[1])), *given)
         follow = tasks.follow("batch", lambda x: {"coef_": x[:n] if n > 1 else x.sum(keepdims=True)})
         result = minimize(problem, callback=follow, **options.arguments())
-        warn_if_interrupted([result], 2 + FRAMES)
+        warn_if_interrupted([result])
         self.problem_, self.result_ = problem, result
         self.coef_ = result.x if n > 1 else result.x.sum(keepdims=True)
         self.intercept_ = float(middle - offset @ self.coef_)

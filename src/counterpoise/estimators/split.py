@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import secrets
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -16,6 +15,7 @@ from counterpoise.clock import working_seconds
 from counterpoise.estimators.covariates import POWERS, Covariates, read_covariates
 from counterpoise.estimators.draws import Split
 from counterpoise.estimators.exchanges import Budget, Groups, gather_groups, search_groups
+from counterpoise.estimators.options import warn
 from counterpoise.estimators.randomisation import RandomisationTest
 from counterpoise.estimators.split_input import Links, read_links, read_sizes, read_strata
 from counterpoise.sentences import require
@@ -158,7 +158,7 @@ def balanced_split(
         near = search_groups(groups, budget)
         found = [min(near, key=lambda each: groups.largest_difference(each.labels))]
     if budget.limits.stopped is not None:
-        warnings.warn("The search was interrupted; what it found so far is returned.", UserWarning, stacklevel=2)
+        warn("The search was interrupted; what it found so far is returned.")
     drawn = int(rng.integers(len(found)))
     labels: Any = found[drawn].labels[links.blocks]
     if groups.mirrored and rng.random() < 0.5:
@@ -185,7 +185,7 @@ def balanced_split(
         None if strata is None else [str(names[code]) for code in codes],
     )
     if counted.any() and not split.is_better_than_random:
-        warnings.warn(no_better(split), UserWarning, stacklevel=2)
+        warn(no_better(split))
     return split
 
 

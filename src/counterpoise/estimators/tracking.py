@@ -16,7 +16,7 @@ from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from counterpoise.checks import SMALLEST, Vector, refuse_extreme, whole_number
-from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, with_callbacks
+from counterpoise.estimators.callbacks import CallbackSupport, Tasks, with_callbacks
 from counterpoise.estimators.measures import as_measure
 from counterpoise.estimators.options import (
     RunOptions,
@@ -184,13 +184,13 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
             Alias for ``y``.
         """
         index = y if index is None else index
-        task = self._task(returns, index, sample_weight, 3 + FRAMES)
+        task = self._task(returns, index, sample_weight)
         size = whole_number(self.n_assets, "n_assets", 1)
         problem = task.problem(size)
         tasks = Tasks.of_fit(self, task.batches(size), returns, index, sample_weight)
         result = task.solve(problem, callback=tasks.follow("batch", lambda x: {"coef_": x}))
         task.warn(result.x)
-        warn_if_interrupted([result], 2 + FRAMES)
+        warn_if_interrupted([result])
         self.problem_ = problem
         self.result_ = result
         self.coef_ = result.x
@@ -258,7 +258,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         asked = [whole_number(size, f"s[{k}]", 1) for k, size in enumerate(sizes)]
         if not asked:
             raise ValueError("s is empty; give at least one number of names.")
-        task = clone(self)._task(returns, index, sample_weight, 3)
+        task = clone(self)._task(returns, index, sample_weight)
         found: dict[int, Result] = {}
         best: Result | None = None
         for size in sorted(set(asked)):
@@ -278,8 +278,8 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
             results,
         )
 
-    def _task(self, returns: Any, index: Any, sample_weight: Any, stacklevel: int) -> Task:
-        """Check the data and the rules and return them; ``stacklevel`` is for warnings about prices."""
+    def _task(self, returns: Any, index: Any, sample_weight: Any) -> Task:
+        """Check the data and the rules and return them."""
         options, measure = RunOptions.of(self, METHODS), as_measure(self.measure, self.huber)
         returns, native = to_pandas(returns, dated=True)
         index, sample_weight = as_pandas(index), as_pandas(sample_weight)
@@ -296,7 +296,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         rules, root = rules_of(self, names), np.sqrt(weight)
         refuse_extreme(X * root[:, None], "returns", smallest=SMALLEST)
         refuse_extreme(y * root, "index")
-        warn_of_prices(X, labels, y, stacklevel)
+        warn_of_prices(X, labels, y)
         return Task(names, frame, native, X, np.asarray(y, dtype=np.float64), weight, rules, measure, options)
 
     def __sklearn_tags__(self) -> Any:
