@@ -123,7 +123,7 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
         else:
             tasks = Tasks.of_fit(self, options.batches(Binary.plan), *given)
             problem = _free_sum(A, y) if total is None else DCPB1(A, y, total, _lam(A))
-            follow = tasks.follow("batch", lambda x: {"coef_": np.where(x[:n] > 0.0, 1.0, -1.0)})
+            follow = tasks.follow(lambda x: {"coef_": np.where(x[:n] > 0.0, 1.0, -1.0)})
             self.result_ = _minimize(problem, options, follow)
             self.result_["x"] = self.result_.x[:n]
         warn_if_interrupted([self.result_])

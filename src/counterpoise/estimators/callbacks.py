@@ -132,17 +132,15 @@ class Tasks:
     def _end(self, context: Any, attributes: Callable[[], dict[str, Any]] | None) -> Any:
         return context.call_on_fit_task_end(estimator=self.estimator, reconstruction_attributes=attributes, **self.data)
 
-    def follow(
-        self, name: str, attributes: Callable[[Vector], dict[str, Any]] | None = None
-    ) -> Callable[[Progress], bool] | None:
-        """Return a run's callback that ends a subtask of this name with each report, or None without listeners.
+    def follow(self, attributes: Callable[[Vector], dict[str, Any]]) -> Callable[[Progress], bool] | None:
+        """Return a run's callback that ends a subtask, a batch, with each report, or None without listeners.
 
         ``attributes`` maps the best point so far to the attributes of a fitted estimator.
         """
         listener = _listener.get()
         if listener is None and not getattr(self.estimator, "_skl_callbacks", None):
             return None
-        self.begin(name)
+        self.begin("batch")
         last, stop = time.perf_counter(), False
 
         def report(progress: Progress) -> bool:
@@ -153,11 +151,11 @@ class Tasks:
                 if time.perf_counter() - last < PAUSE:
                     return False
                 last = time.perf_counter()
-            stop = self.end(None if attributes is None else lambda: attributes(progress.x))
+            stop = self.end(lambda: attributes(progress.x))
             if listener is not None:
                 listener(progress, None if self.total is None else self.done / self.total)
             if not stop:
-                self.begin(name)
+                self.begin("batch")
             return stop
 
         return report

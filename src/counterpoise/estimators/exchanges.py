@@ -20,10 +20,10 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
+from joblib import parallel_config
 
 from counterpoise.checks import Vector
 from counterpoise.clock import working_seconds
@@ -358,7 +358,8 @@ def _batches(job: Callable[[int], Found], budget: Budget, size: int) -> Iterator
         begun = True
         return job(k)
 
-    with single_thread(), _threads(budget.n_jobs):
+    # Threads whatever joblib's configuration, because jobs share the splits found.
+    with single_thread(), parallel_config(backend="threading"):
         window = Window(size, perform, budget.n_jobs, lambda: begun and budget.is_over())
         try:
             for first in range(0, budget.work, size):
@@ -379,12 +380,3 @@ def _batches(job: Callable[[int], Found], budget: Budget, size: int) -> Iterator
                 raise
         finally:
             window.close()
-
-
-def _threads(n_jobs: int | None) -> AbstractContextManager[Any]:
-    """Make joblib use threads whatever its configuration, because jobs share the splits found."""
-    if n_jobs is None:
-        return nullcontext()
-    from joblib import parallel_config
-
-    return cast(AbstractContextManager[Any], parallel_config(backend="threading"))

@@ -127,7 +127,7 @@ class SimplexRegression(CallbackSupport, RegressorMixin, BaseEstimator):  # type
         f = LeastSquares(X, y, weights=None if sample_weight is None else weight)
         problem = Problem(f, Bounds(0.0, total), AtMost(size), Sum(total), name="SimplexRegression")
         tasks = Tasks.of_fit(self, options.batches(plan_of(size, X.shape[1])), *given)
-        follow = tasks.follow("batch", lambda x: {"coef_": x[:n] if n > 1 else x.sum(keepdims=True)})
+        follow = tasks.follow(lambda x: {"coef_": x[:n] if n > 1 else x.sum(keepdims=True)})
         result = minimize(problem, callback=follow, **options.arguments())
         warn_if_interrupted([result])
         self.problem_, self.result_ = problem, result

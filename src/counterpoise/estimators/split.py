@@ -185,18 +185,13 @@ def balanced_split(
         None if strata is None else [str(names[code]) for code in codes],
     )
     if counted.any() and not split.is_better_than_random:
-        warn(no_better(split))
+        warn(
+            f"This split is NO BETTER THAN RANDOM: its largest standardised difference is {split.max_difference:.3g} "
+            f"and its objective {split.objective:.3g}, the medians of {RANDOM} random splits are {at_random[1]:.3g} "
+            f"and {at_random[0]:.3g}. Leave out covariates with many levels, or, if there are few units, ask for fewer "
+            "draws."
+        )
     return split
-
-
-def no_better(split: Split) -> str:
-    """Return a warning that a split is no better than random ones."""
-    return (
-        f"This split is NO BETTER THAN RANDOM: its largest standardised difference is {split.max_difference:.3g} and "
-        f"its objective {split.objective:.3g}, the medians of {RANDOM} random splits are {split.at_random[1]:.3g} and "
-        f"{split.at_random[0]:.3g}. Leave out covariates with many levels, or, if there are few units, ask for fewer "
-        "draws."
-    )
 
 
 def _at_random(groups: Groups, links: Links, parts: Covariates) -> tuple[float, float]:

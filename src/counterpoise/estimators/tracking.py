@@ -188,7 +188,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         size = whole_number(self.n_assets, "n_assets", 1)
         problem = task.problem(size)
         tasks = Tasks.of_fit(self, task.batches(size), returns, index, sample_weight)
-        result = task.solve(problem, callback=tasks.follow("batch", lambda x: {"coef_": x}))
+        result = task.solve(problem, callback=tasks.follow(lambda x: {"coef_": x}))
         task.warn(result.x)
         warn_if_interrupted([result])
         self.problem_ = problem
