@@ -22,7 +22,7 @@ from counterpoise.checks import (
     worker_count,
 )
 from counterpoise.sentences import require, some
-from counterpoise.tables.native import is_missing, is_pandas
+from counterpoise.tables.native import as_pandas, is_missing, is_pandas
 from counterpoise.tables.prices import from_objects
 
 if TYPE_CHECKING:
@@ -112,8 +112,9 @@ def refuse_non_finite(X: Any, name: str = "X") -> None:
     )
 
 
-def one_series(returns: Any, index: Any, sample_weight: Any) -> Any:
-    """Return the index as a Series or array; refuse dates that differ from those of the returns."""
+def on_same_dates(returns: Any, index: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Return all three in pandas, the index as one series; refuse dates that differ from those of the returns."""
+    returns, index, sample_weight = map(as_pandas, (returns, index, sample_weight))
     if is_pandas(index, "DataFrame"):
         if index.shape[1] != 1:
             raise ValueError(f"index has {index.shape[1]} columns, {some(index.columns)}; it must be one series.")
@@ -126,7 +127,7 @@ def one_series(returns: Any, index: Any, sample_weight: Any) -> Any:
             raise ValueError(
                 f"index is NaN on {some(map(_date, index.index[missing]), 3)}; drop these dates from both or fill them."
             )
-    return index
+    return returns, index, sample_weight
 
 
 def same_dates(returns: Any, other: Any, what: str) -> None:

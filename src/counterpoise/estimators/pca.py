@@ -26,7 +26,7 @@ from counterpoise.estimators.component_path import ComponentPath, default_sizes,
 from counterpoise.estimators.component_results import Found
 from counterpoise.estimators.components import Fit, fit_components
 from counterpoise.estimators.covariance import Matrix
-from counterpoise.estimators.options import refuse_unusable, warn_if_interrupted
+from counterpoise.estimators.options import warn_if_interrupted
 from counterpoise.estimators.pca_input import Source, plan_of, size_of, source_of, validated
 from counterpoise.interrupts import noting_interrupts
 
@@ -264,7 +264,6 @@ class SparsePCA(CallbackSupport, ClassNamePrefixFeaturesOutMixin, TransformerMix
         it to compare numbers of components and of loadings on held-out rows.
         """
         check_is_fitted(self)
-        refuse_unusable(X=X)
         X = validated(self, X, reset=False).astype(np.float64)  # sums of squares in single precision lose digits
         Z = self._scores(X)
         scale, mean = self.scale_.astype(np.float64), self.mean_.astype(np.float64)
@@ -284,7 +283,6 @@ class SparsePCA(CallbackSupport, ClassNamePrefixFeaturesOutMixin, TransformerMix
     def transform(self, X: Any) -> npt.NDArray[Any]:
         """Return the scores (X − mean_)/scale_·components_ᵀ; sparse X is not densified."""
         check_is_fitted(self)
-        refuse_unusable(X=X)
         return self._scores(validated(self, X, reset=False))
 
     def _scores(self, X: Any) -> npt.NDArray[Any]:

@@ -214,30 +214,28 @@ def source_of(estimator: Any, X: Any, covariance: Any) -> tuple[Source, Any]:
         given = "X and covariance are both" if X is not None else "Neither X nor covariance is"
         raise ValueError(f"{given} given; give one of them.")
     standardize = flag(estimator.standardize, "standardize")
-    name = "X" if covariance is None else "covariance"
-    values = X if covariance is None else covariance
-    refuse_unusable(**{name: values})
-    if covariance is not None:
-        if is_sparse(covariance):
-            raise TypeError("covariance is a sparse matrix; give a dense one, covariance.toarray().")
-        C = validate_data(estimator, covariance, dtype=[np.float64, np.float32], ensure_all_finite=False)
-        refuse_non_finite(C, name)
-        data: Source = Given(C, standardize)
-        values = C
-    else:
+    if covariance is None:
         values = validated(estimator, X, reset=True)
         refuse_extreme(values.data if is_sparse(values) else values, "X", smallest=SMALLEST)
-        data = Centred(values, standardize)
+        data: Source = Centred(values, standardize)
+    else:
+        refuse_unusable(covariance=covariance)
+        if is_sparse(covariance):
+            raise TypeError("covariance is a sparse matrix; give a dense one, covariance.toarray().")
+        values = validate_data(estimator, covariance, dtype=[np.float64, np.float32], ensure_all_finite=False)
+        refuse_non_finite(values, "covariance")
+        data = Given(values, standardize)
     if not len(data.varying):
-        over = f" over {values.shape[0]} samples" if covariance is None else ""
+        over = "" if data.m is None else f" over {data.m} samples"
         raise ValueError(
-            f"{name} is constant: none of its {data.n} columns varies{over}; principal components need variance."
+            f"{data.name} is constant: none of its {data.n} columns varies{over}; principal components need variance."
         )
     return data, values.dtype
 
 
 def validated(estimator: Any, X: Any, reset: bool) -> Any:
-    """Return X in single or double precision, dense, CSR or CSC; refuse non-finite entries."""
+    """Return X in single or double precision, dense, CSR or CSC; refuse masked, complex and non-finite entries."""
+    refuse_unusable(X=X)
     X = validate_data(
         estimator,
         X,

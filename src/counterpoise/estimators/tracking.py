@@ -21,7 +21,7 @@ from counterpoise.estimators.measures import as_measure
 from counterpoise.estimators.options import (
     RunOptions,
     check_frame,
-    one_series,
+    on_same_dates,
     refuse_non_finite,
     refuse_unusable,
     warn_if_interrupted,
@@ -216,14 +216,12 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
 
     def score(self, returns: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R² of the portfolio's returns: 1 − Σ (Rw − r)²/Σ (r − mean r)²."""
-        returns, y, sample_weight = map(as_pandas, (returns, y, sample_weight))
-        y = one_series(returns, y, sample_weight)
+        returns, y, sample_weight = on_same_dates(returns, y, sample_weight)
         return float(super().score(returns, y, sample_weight))
 
     def tracking_error(self, returns: Any, index: Any, sample_weight: Any = None) -> float:
         """Return the daily tracking error √(mean of (Rw − r)²) on new data, weighted by ``sample_weight`` if given."""
-        returns, index, sample_weight = map(as_pandas, (returns, index, sample_weight))
-        index = one_series(returns, index, sample_weight)
+        returns, index, sample_weight = on_same_dates(returns, index, sample_weight)
         difference = self.predict(returns) - column_or_1d(index, dtype=np.float64)
         weight = _check_sample_weight(sample_weight, difference, dtype=np.float64, ensure_non_negative=True)
         return math.sqrt(float(weight @ difference**2) / float(weight.sum()))
@@ -282,9 +280,8 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         """Check the data and the rules and return them."""
         options, measure = RunOptions.of(self, METHODS), as_measure(self.measure, self.huber)
         returns, native = to_pandas(returns, dated=True)
-        index, sample_weight = as_pandas(index), as_pandas(sample_weight)
         refuse_unusable(returns=returns, index=index, sample_weight=sample_weight)
-        index = one_series(returns, index, sample_weight)
+        returns, index, sample_weight = on_same_dates(returns, index, sample_weight)
         frame = is_pandas(returns, "DataFrame")
         if frame:
             check_frame(returns)
