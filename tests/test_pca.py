@@ -19,11 +19,10 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 import counterpoise as cp
 from conftest import scaled
 from counterpoise.estimators import components as module
-from counterpoise.estimators.component_plan import METHODS
 from counterpoise.estimators.component_results import pair_gap
 from counterpoise.estimators.covariance import Covariance, truncated
 from counterpoise.estimators.pca import NonnegativeSparsePCA
-from counterpoise.estimators.pca_input import refuse_non_finite
+from counterpoise.estimators.pca_input import METHODS, refuse_non_finite
 from naive import sparse_pca_optimum
 
 

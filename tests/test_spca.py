@@ -20,7 +20,7 @@ from conftest import scaled
 from counterpoise import NonnegativeSparsePCA, SparsePCA
 from counterpoise.estimators import components as module
 from counterpoise.estimators.component_path import default_sizes, elbow
-from counterpoise.estimators.deflation import KINDS, deflate_by, deflation
+from counterpoise.estimators.covariance import KINDS, deflate_by, deflation
 from counterpoise.experiments import published
 from counterpoise.findings import component_claims
 from naive import deflated, optimum_over_signs, signed_component_optimum, sparse_pca_optimum

@@ -10,9 +10,9 @@ import pytest
 
 from conftest import scaled
 from counterpoise.estimators.exchanges import NEAR, Groups
-from counterpoise.estimators.links import random_split, read_links
 from counterpoise.estimators.randomisation import interval, mean_differences
 from counterpoise.estimators.split import Split, balanced_split
+from counterpoise.estimators.split_input import random_split, read_links
 
 pandas = pytest.importorskip("pandas")
 unsurprising = pytest.mark.filterwarnings("ignore:This split is NO BETTER THAN RANDOM")

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import math
 import os
-import warnings
 from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from counterpoise.checks import Vector, callback_function, number, worker_count
-from counterpoise.estimators.options import warn_of_prices
+from counterpoise.estimators.options import warn, warn_of_prices
 from counterpoise.findings import rhythm_of
 from counterpoise.interrupts import noting_interrupts
 from counterpoise.tables.native import Native, is_pandas
@@ -25,8 +24,8 @@ from counterpoise.windows import (
     Split,
     cut_short,
     fits_of,
-    has_previous_weights,
     own_weights,
+    previous_key,
     splits_of,
     weights_after,
 )
@@ -268,18 +267,18 @@ def backtest(
     """
     n_jobs, callback = worker_count(n_jobs), callback_function(callback)
     data = Data(returns, index)
-    warn_of_prices(data.R, range(data.n) if data.names is None else data.names, data.y, 2)
+    warn_of_prices(data.R, range(data.n) if data.names is None else data.names, data.y)
     splits = splits_of(data, window, step, expanding, splitter)
     cost = number(cost, "cost", 0.0)
     held, sold = own_weights(tracker, data)
-    handed = has_previous_weights(tracker) if hand_over is None else bool(hand_over)
-    if handed and not has_previous_weights(tracker):
+    can_hand = previous_key(tracker) is not None
+    handed = can_hand if hand_over is None else bool(hand_over)
+    if handed and not can_hand:
         raise ValueError(
             f"hand_over is True, but {type(tracker).__name__} has no parameter {PREVIOUS}; leave it out, or use a "
             "tracker that has one."
         )
     path = _Path(data, cost, held, sold)
-    complete, interrupted = True, False
     try:
         fits = fits_of(tracker, data, splits, (lambda: path.held) if handed else None, n_jobs)
         with noting_interrupts() as pressed, contextlib.closing(fits):
@@ -287,20 +286,14 @@ def backtest(
                 if pressed or cut_short(fitted):
                     raise KeyboardInterrupt
                 path.hold(split, fitted)
-                if callback is not None and callback(len(path.done), len(splits)) and len(path.done) < len(splits):
-                    complete = False
+                if callback is not None and callback(len(path.done), len(splits)):
                     break
     except KeyboardInterrupt:
         if not path.done:
             raise
-        complete, interrupted = len(path.done) == len(splits), True
-    if interrupted and not complete:
-        warnings.warn(
-            f"The backtest was interrupted after {len(path.done)} of {len(splits)} windows; these are returned.",
-            UserWarning,
-            stacklevel=2,
-        )
-    return path.result(complete)
+        if len(path.done) < len(splits):
+            warn(f"The backtest was interrupted after {len(path.done)} of {len(splits)} windows; these are returned.")
+    return path.result(complete=len(path.done) == len(splits))
 
 
 class _Period(NamedTuple):

@@ -8,17 +8,15 @@ most cases; otherwise an integer program finds one or proves that there is none.
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Iterator
-from concurrent.futures import Future, wait
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from counterpoise.checks import Vector
-from counterpoise.kernels.separable import Separable
 from counterpoise.sentences import counted
+from counterpoise.supervision import supervised
 from counterpoise.terms.constraint import Sum
 
 # Tolerance of limits for rounding, relative to the size of x.
@@ -64,8 +62,7 @@ class Rules(NamedTuple):
 
     def all_sets(self) -> Iterator[list[int]]:
         """Yield every set of coordinates, the smallest first."""
-        must = [int(i) for i in np.flatnonzero(self.must)]
-        others = [int(i) for i in np.flatnonzero(self._open & ~self.must)]
+        must, others = np.flatnonzero(self.must).tolist(), np.flatnonzero(self._open & ~self.must).tolist()
         for k in range(self.s - len(must) + 1):
             for more in itertools.combinations(others, k):
                 yield [*must, *more]
@@ -89,10 +86,8 @@ class Rules(NamedTuple):
 
     def _choose(self, order: Any, x: Vector) -> list[int] | None:
         """Hold up to s coordinates: those that must be held, then those that groups need, then others in order."""
-        held = [int(i) for i in np.flatnonzero(self.must)]
-        taken = set(held)
-        free = self._open & ~self.must
-        order = order[free[order]].tolist()
+        held: list[int] = []
+        order = order[(self._open & ~self.must)[order]].tolist()
         tree = self.u.tree(self.n)
         most = np.append(tree.most[:-1], self.u.c)
         low, high = np.zeros(len(most)), np.zeros(len(most))
@@ -101,30 +96,27 @@ class Rules(NamedTuple):
             return tree.chain(int(tree.leaf[i]))
 
         def take(i: int) -> None:
+            held.append(i)
             for k in chain(i):
                 low[k] += self.least[i]
                 high[k] += self.most[i]
 
         def fits(i: int) -> bool:
-            return all(low[k] + self.least[i] <= most[k] + ROUNDING * self.size for k in chain(i))
+            return i not in held and all(low[k] + self.least[i] <= most[k] + ROUNDING * self.size for k in chain(i))
 
-        for i in held:
+        for i in np.flatnonzero(self.must).tolist():
             take(i)
         for k, group in enumerate(self.u.groups):
             for i in order:
                 if high[k] >= group.least or len(held) >= self.s:
                     break
-                if i not in taken and k in chain(i) and fits(i):
-                    held.append(i)
-                    taken.add(i)
+                if k in chain(i) and fits(i):
                     take(i)
         enough = self.can_hold(held)
         for i in order:
             if len(held) >= self.s or (enough and x[i] == 0.0):
                 break
-            if i not in taken and fits(i):
-                held.append(i)
-                taken.add(i)
+            if fits(i):
                 take(i)
                 enough = self.can_hold(held)
         return held if enough else None
@@ -134,19 +126,16 @@ class Rules(NamedTuple):
         sets = list(itertools.islice(self.all_sets(), FEW_SETS + 1))
         if len(sets) <= FEW_SETS:
             return next((held for held in sets if self.can_hold(held)), None)
-        return _IntegerProgram(self).names(seconds)
+        return _by_integer_program(self, seconds)
 
     def in_the_way(self) -> str:
         """Say which kind of rule, if dropped alone, would make the problem feasible."""
-        n, nothing = self.n, np.zeros(self.n)
+        nothing, no_floors = np.zeros(self.n), np.minimum(self.least, 0.0)
         for what, other in (
             ("without the limits of the groups", self._replace(u=Sum(self.u.c)) if self.u.groups else None),
-            (
-                "without the least values",
-                self._replace(least=np.where(self.must, self.least, np.minimum(nothing, self.least))),
-            ),
+            ("without the least values", self._replace(least=np.where(self.must, self.least, no_floors))),
             ("without the largest values", self._replace(most=np.where(self._open, max(self.size, 0.0), 0.0))),
-            ("with more non-zeros", self._replace(s=n)),
+            ("with more non-zeros", self._replace(s=self.n)),
         ):
             try:
                 if other is not None and (other.names_near(nothing) or other.any_names(REASON_SECONDS)):
@@ -172,118 +161,73 @@ def rules_of(problem: Any) -> Rules:
     return Rules(least, np.asarray(h.hi), must, problem.most_nonzeros, problem.u, problem.scale)
 
 
-def held_only(h: Separable, held: Any) -> Separable:
-    """Return h with the given coordinates at or above their floors and all others at 0."""
-    least, most = np.zeros(len(h.lo)), np.zeros(len(h.lo))
-    least[held], most[held] = h.floor[held], h.hi[held]
-    return h._replace(lo=least, hi=most, floor=least)
-
-
 def near_point(problem: Any, x: Vector) -> Vector:
     """Return a feasible point near x; raise :class:`InfeasibleError` if there is none."""
-    if not problem.u.is_line:
-        return sparse_unit(problem, x)
-    rules = rules_of(problem)
-    held = rules.names_near(x) or rules.any_names(PROOF_SECONDS)
-    if held is None:
-        raise InfeasibleError(rules.point, rules.in_the_way())
-    point: Vector = problem.u.project(x, held_only(problem.separable, held))
+    h, at = problem.separable, np.zeros(len(x))
+    if problem.u.is_line:
+        rules = rules_of(problem)
+        held = rules.names_near(x) or rules.any_names(PROOF_SECONDS)
+        if held is None:
+            raise InfeasibleError(rules.point, rules.in_the_way())
+        # Held coordinates stay at or above their floors, and all others at 0.
+        least, most = np.zeros(len(x)), np.zeros(len(x))
+        least[held], most[held] = h.floor[held], h.hi[held]
+        h, at = h._replace(lo=least, hi=most, floor=least), x
+    else:
+        few = np.argsort(-np.abs(x), kind="stable")[: problem.most_nonzeros]
+        at[few] = x[few]
+    point: Vector = problem.u.project(at, h)
     return point
 
 
-def sparse_unit(problem: Any, x: Vector) -> Vector:
-    """Return the s largest |xᵢ|, projected onto the sphere."""
-    few = np.argsort(-np.abs(x), kind="stable")[: problem.most_nonzeros]
-    at = np.zeros(len(x))
-    at[few] = x[few]
-    point: Vector = problem.u.project(at, problem.separable)
-    return point
+def _by_integer_program(rules: Rules, seconds: float) -> list[int] | None:
+    """Return a held set that allows a feasible point, None if there is none; raise an error if time runs out.
 
-
-class _IntegerProgram:
-    """Find x and binary z with leastᵢzᵢ ≤ xᵢ ≤ mostᵢzᵢ, Σz ≤ s, Σx = c and the groups' limits, by HiGHS.
-
-    HiGHS has wider tolerances than ours: a proposed set that misses a rule by less than they allow is cut off, and the
-    program is solved again.
+    Finds x and binary z with leastᵢzᵢ ≤ xᵢ ≤ mostᵢzᵢ, Σz ≤ s, Σx = c and the groups' limits, by HiGHS. Its tolerances
+    are wider than ours: a proposed set that misses a rule by less than they allow is cut off by
+    Σ_{i∈held} zᵢ − Σ_{i∉held} zᵢ ≤ |held| − 1, and the program is solved again.
     """
+    import scipy.sparse as sp
+    from scipy.optimize import Bounds, LinearConstraint, milp
 
-    def __init__(self, rules: Rules) -> None:
-        import scipy.sparse as sp
-        from scipy.optimize import Bounds, LinearConstraint
+    n, zeros, ones = rules.n, np.zeros(rules.n), np.ones(rules.n)
+    scale = PROGRAM_SCALE / max(rules.size, 1e-300)
+    least, most, total = scale * rules.least, scale * np.minimum(rules.most, rules.size), scale * rules.u.c
 
-        self.rules, n, c = rules, rules.n, rules.u.c
-        scale = PROGRAM_SCALE / max(rules.size, 1e-300)
-        most = np.minimum(rules.most, rules.size)
-        nothing, some = sp.csr_array((1, n)), sp.csr_array(np.ones((1, n)))
-        self.constraints = [
-            LinearConstraint(sp.hstack([sp.eye_array(n), sp.diags_array(-scale * rules.least)]), 0.0, np.inf),
-            LinearConstraint(sp.hstack([sp.eye_array(n), sp.diags_array(-scale * most)]), -np.inf, 0.0),
-            LinearConstraint(sp.hstack([some, nothing]), scale * c, scale * c),
-            LinearConstraint(sp.hstack([nothing, some]), -np.inf, float(rules.s)),
-        ]
-        for group in rules.u.groups:
-            inside = np.zeros((1, n))
-            inside[0, group.members] = 1.0
-            row = sp.hstack([sp.csr_array(inside), nothing])
-            self.constraints.append(LinearConstraint(row, scale * group.least, scale * group.most))
-        self.bounds = Bounds(
-            np.concatenate([scale * np.minimum(rules.least, 0.0), rules.must.astype(np.float64)]),
-            np.concatenate([scale * np.maximum(most, 0.0), np.ones(n)]),
-        )
+    def one_row(of_x: Vector, of_z: Vector, low: float, high: float) -> LinearConstraint:
+        return LinearConstraint(sp.csr_array(np.concatenate([of_x, of_z])[None, :]), low, high)
 
-    def names(self, seconds: float) -> list[int] | None:
-        """Return a held set that allows a feasible point, None if there is none."""
-        for _ in range(NEAR_MISSES):
-            found = _in_a_thread(self._solve, seconds)
-            if found.status == 2:
-                return None
-            if found.x is None:
-                raise ValueError(
-                    f"{seconds:.3g} seconds neither found a {self.rules.point} that keeps all bounds and limits nor "
-                    "proved that there is none; loosen them."
-                )
-            held = [int(i) for i in np.flatnonzero(found.x[self.rules.n :] > 0.5)]
-            if self.rules.can_hold(held):
-                return held
-            self._cut_off(held)
-        raise ValueError(
-            f"every {self.rules.point} that was found misses the bounds or limits, though by less than 1e-6; "
-            "loosen them a little."
-        )
-
-    def _solve(self, seconds: float) -> Any:
-        from scipy.optimize import milp
-
-        n = self.rules.n
-        return milp(
+    constraints = [
+        LinearConstraint(sp.hstack([sp.eye_array(n), sp.diags_array(-least)]), 0.0, np.inf),
+        LinearConstraint(sp.hstack([sp.eye_array(n), sp.diags_array(-most)]), -np.inf, 0.0),
+        one_row(ones, zeros, total, total),
+        one_row(zeros, ones, -np.inf, rules.s),
+    ]
+    for group in rules.u.groups:
+        inside = np.isin(np.arange(n), group.members).astype(np.float64)
+        constraints.append(one_row(inside, zeros, scale * group.least, scale * group.most))
+    bounds = Bounds(np.concatenate([np.minimum(least, 0.0), rules.must]), np.concatenate([np.maximum(most, 0.0), ones]))
+    for _ in range(NEAR_MISSES):
+        # Supervised, because HiGHS does not react to Ctrl-C.
+        found = supervised(milp)(
             np.zeros(2 * n),
             integrality=np.repeat([0, 1], n),
-            bounds=self.bounds,
-            constraints=self.constraints,
+            bounds=bounds,
+            constraints=constraints,
             options={"time_limit": seconds},
         )
-
-    def _cut_off(self, held: list[int]) -> None:
-        """Exclude this set by Σ_{i∈held} zᵢ − Σ_{i∉held} zᵢ ≤ |held| − 1."""
-        from scipy.optimize import LinearConstraint
-
-        signs = np.full(self.rules.n, -1.0)
-        signs[held] = 1.0
-        row = np.concatenate([np.zeros(self.rules.n), signs])[None, :]
-        self.constraints.append(LinearConstraint(row, -np.inf, len(held) - 1.0))
-
-
-def _in_a_thread(solve: Any, seconds: float) -> Any:
-    """Return ``solve(seconds)``, run in a thread so that Ctrl-C takes effect while a C library is busy."""
-    found: Future[Any] = Future()
-
-    def work() -> None:
-        try:
-            found.set_result(solve(seconds))
-        except BaseException as error:
-            found.set_exception(error)
-
-    threading.Thread(target=work, daemon=True).start()
-    while not found.done():
-        wait([found], 0.1)
-    return found.result()
+        if found.status == 2:
+            return None
+        if found.x is None:
+            raise ValueError(
+                f"{seconds:.3g} seconds neither found a {rules.point} that keeps all bounds and limits nor proved that "
+                "there is none; loosen them."
+            )
+        held = np.flatnonzero(found.x[n:] > 0.5)
+        if rules.can_hold(held):
+            return [int(i) for i in held]
+        constraints.append(one_row(zeros, np.where(np.isin(np.arange(n), held), 1.0, -1.0), -np.inf, len(held) - 1.0))
+    raise ValueError(
+        f"every {rules.point} that was found misses the bounds or limits, though by less than 1e-6; loosen them a "
+        "little."
+    )

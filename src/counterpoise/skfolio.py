@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from counterpoise.checks import Vector
 from counterpoise.sentences import lacking
 from counterpoise.tables.native import is_pandas
-from counterpoise.windows import PREVIOUS, has_previous_weights, weights_after, weights_of
+from counterpoise.windows import PREVIOUS, previous_key, weights_after, weights_of
 
 try:
     from skfolio.optimization import BaseOptimization
@@ -87,8 +87,9 @@ class SkfolioTracker(BaseOptimization):  # type: ignore[misc]
             raise ValueError("y is missing; give the returns of the benchmark to follow, one per row of X.")
         validate_data(self, X, reset=True, skip_check_array=True)
         tracker = clone(self.tracker)
-        if self.previous_weights is not None and has_previous_weights(tracker):
-            tracker.set_params(**{PREVIOUS: self._held(X)})
+        key = previous_key(tracker)
+        if self.previous_weights is not None and key is not None:
+            tracker.set_params(**{key: self._held(X)})
         tracker.fit(X, _one_column(y), **fit_params)
         self.tracker_ = tracker
         self.weights_ = weights_after(tracker, self._names(X), self.n_features_in_)
@@ -106,7 +107,7 @@ class SkfolioTracker(BaseOptimization):  # type: ignore[misc]
     def needs_previous_weights(self) -> bool:
         """Whether the weights of one window must be passed to the next."""
         return bool(super().needs_previous_weights) or (
-            has_previous_weights(self.tracker) and _positive(getattr(self.tracker, "transaction_cost", 0.0))
+            previous_key(self.tracker) is not None and _positive(getattr(self.tracker, "transaction_cost", 0.0))
         )
 
     def _held(self, X: Any) -> Any:

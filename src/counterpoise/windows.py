@@ -10,8 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.checks import Vector, float_array, whole_number
-from counterpoise.estimators.frames import same_dates
-from counterpoise.estimators.options import refuse_unusable
+from counterpoise.estimators.options import refuse_unusable, same_dates
 from counterpoise.sentences import day_label, some
 from counterpoise.tables.native import as_pandas, by_name, is_pandas, to_pandas
 from counterpoise.tables.prices import check_labels, only_column
@@ -55,7 +54,7 @@ class Data:
             self._check_values(values, name)
 
     def _numbers(self, values: Any, name: str, dimensions: int) -> Vector:
-        refuse_unusable(name, values)
+        refuse_unusable(**{name: values})
         if is_pandas(values, "DataFrame") or is_pandas(values, "Series"):
             # Keep missing values, which are reported with their row; nullable dtypes become objects.
             numeric = all(getattr(kind, "kind", "O") in "biuf" for kind in np.atleast_1d(values.dtypes))
@@ -174,13 +173,8 @@ def _given_splits(data: Data, splitter: Any) -> list[Split]:
     return splits
 
 
-def has_previous_weights(tracker: Any) -> bool:
-    """Whether an estimator, or the one that a search fits, has the parameter ``previous_weights``."""
-    return _previous_key(tracker) is not None
-
-
-def _previous_key(tracker: Any) -> str | None:
-    """Return the name of the parameter, ``estimator__previous_weights`` for a search over parameters."""
+def previous_key(tracker: Any) -> str | None:
+    """Return the parameter for the previous weights, ``estimator__previous_weights`` of a search, None without any."""
     known = tracker.get_params() if hasattr(tracker, "get_params") else {}
     return next((key for key in (PREVIOUS, f"estimator__{PREVIOUS}") if key in known), None)
 
@@ -189,7 +183,7 @@ def own_weights(tracker: Any, data: Data) -> tuple[Vector, float]:
     """Return the tracker's previous weights, and the total weight of names without returns."""
     if not hasattr(tracker, "fit"):
         raise TypeError(f"tracker is {tracker!r}; it must be an estimator with fit(returns, index).")
-    key = _previous_key(tracker)
+    key = previous_key(tracker)
     values: Any = None if key is None else by_name(tracker.get_params()[key])
     sold = 0.0
     if data.names is not None and (isinstance(values, Mapping) or is_pandas(values, "Series")):
@@ -210,16 +204,13 @@ def weights_of(values: Any, names: Any, n: int, what: str) -> Vector:
     if isinstance(values, Mapping):
         if names is None:
             raise ValueError(f"{what} are given by name, but the returns have no names; give an array of {n}.")
-        known = {name: k for k, name in enumerate(names)}
+        known = set(names)
         strange = [name for name in values if name not in known]
         if strange:
             raise ValueError(f"{what} name {some(strange, 3)}, of which there are no returns; there are {some(names)}.")
-        weights = np.zeros(n)
-        for name, weight in values.items():
-            weights[known[name]] = weight
-    else:
-        weights = np.asarray(values, dtype=np.float64)
-        weights = np.full(n, float(weights)) if weights.ndim == 0 else weights.ravel()
+        values = [values.get(name, 0.0) for name in names]
+    weights = np.asarray(values, dtype=np.float64)
+    weights = np.full(n, float(weights)) if weights.ndim == 0 else weights.ravel()
     if weights.shape != (n,):
         raise ValueError(f"{what} are {len(weights)} numbers for {n} names; they must be one a name.")
     bad = np.flatnonzero(~np.isfinite(weights))
@@ -252,10 +243,9 @@ def fits_of(
 
     if held is not None or joblib.effective_n_jobs(n_jobs) == 1 or len(splits) == 1:
         for k, split in enumerate(splits):
-            handed = {} if held is None or k == 0 else {PREVIOUS: data.labelled(held().copy())}
-            yield _fit(tracker, data, split, handed)
+            yield _fit(tracker, data, split, None if held is None or k == 0 else data.labelled(held().copy()))
         return
-    jobs = [joblib.delayed(_fit)(tracker, data, split, {}) for split in splits]
+    jobs = [joblib.delayed(_fit)(tracker, data, split) for split in splits]
     try:
         arriving = joblib.Parallel(n_jobs=n_jobs, prefer="threads", return_as="generator", batch_size=1)
     except ValueError:  # a backend that returns all at once
@@ -272,12 +262,12 @@ def fits_of(
                 results.close()
 
 
-def _fit(tracker: Any, data: Data, split: Split, parameters: dict[str, Any]) -> Any:
+def _fit(tracker: Any, data: Data, split: Split, previous: Any = None) -> Any:
     from sklearn.base import clone  # slow to import, and only fits need it
 
     fitted = clone(tracker)
-    if parameters:
-        fitted.set_params(**{str(_previous_key(tracker)): parameters[PREVIOUS]})
+    if previous is not None:
+        fitted.set_params(**{str(previous_key(tracker)): previous})
     try:
         # Do not use the return value: fit of some estimators returns None.
         fitted.fit(*data.part(split.train))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from sklearn.utils.validation import _check_sample_weight, check_is_fitted, vali
 from counterpoise.certificates import certify
 from counterpoise.checks import Vector, is_sparse, whole_number
 from counterpoise.clock import working_seconds
-from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, with_callbacks
+from counterpoise.estimators.callbacks import CallbackSupport, Tasks, with_callbacks
 from counterpoise.estimators.options import RunOptions, refuse_unusable, warn_if_interrupted
 from counterpoise.interrupts import noting_interrupts
 from counterpoise.problem import Problem, Result, Status
@@ -34,6 +35,7 @@ ABOVE_THRESHOLD = 1.01
 SAME = 1e-9
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Minimise ½‖Ax − y‖² over x ∈ {−1, 1}ⁿ, with 1ᵀx = total if a total is given.
 
@@ -80,22 +82,13 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
     [1.0, -1.0, -1.0, 1.0, 1.0, -1.0]
     """
 
-    def __init__(
-        self,
-        total: int | None = None,
-        *,
-        method: str = "search",
-        work: int | None = None,
-        max_time: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.total = total
-        self.method = method
-        self.work = work
-        self.max_time = max_time
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    total: int | None = None
+    _: dataclasses.KW_ONLY
+    method: str = "search"
+    work: int | None = None
+    max_time: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     @with_callbacks
     def fit(self, A: Any, y: Any, sample_weight: Any = None) -> BinaryLeastSquares:
@@ -109,8 +102,7 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
             Weights w ≥ 0 of the rows: the objective is then ½Σ wₖ(Ax − y)ₖ².
         """
         given = A, y, sample_weight
-        for name, values in (("A", A), ("y", y), ("sample_weight", sample_weight)):
-            refuse_unusable(name, values)
+        refuse_unusable(A=A, y=y, sample_weight=sample_weight)
         A, y = validate_data(self, A, y, accept_sparse=("csc", "csr"), dtype=np.float64, y_numeric=True)
         options, n = RunOptions.of(self, METHODS), A.shape[1]
         total = None if self.total is None else _check_total(self.total, n)
@@ -122,7 +114,8 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
             )
         if sample_weight is not None:
             weight = _check_sample_weight(sample_weight, A, dtype=np.float64, ensure_non_negative=True)
-            A, y = _scale_rows(A, np.sqrt(weight)), np.sqrt(weight) * y
+            root = np.sqrt(weight)
+            A, y = sp.diags_array(root) @ sp.csc_array(A) if is_sparse(A) else A * root[:, None], root * y
         if total is None and self.method == "exact" and n > 1:
             tasks = Tasks.of_fit(self, n + 1, *given)
             with noting_interrupts() as pressed:
@@ -130,10 +123,10 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
         else:
             tasks = Tasks.of_fit(self, options.batches(Binary.plan), *given)
             problem = _free_sum(A, y) if total is None else DCPB1(A, y, total, _lam(A))
-            follow = tasks.follow("batch", lambda x: {"coef_": np.where(x[:n] > 0.0, 1.0, -1.0)})
+            follow = tasks.follow(lambda x: {"coef_": np.where(x[:n] > 0.0, 1.0, -1.0)})
             self.result_ = _minimize(problem, options, follow)
             self.result_["x"] = self.result_.x[:n]
-        warn_if_interrupted([self.result_], 2 + FRAMES)
+        warn_if_interrupted([self.result_])
         self.coef_ = self.result_.x
         self.cws_gap_ = float(self.result_.cws_gap)
         tasks.finish(fitted=True)
@@ -142,7 +135,7 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
     def predict(self, A: Any) -> Vector:
         """Return A times the coefficients."""
         check_is_fitted(self)
-        refuse_unusable("A", A)
+        refuse_unusable(A=A)
         A = validate_data(self, A, accept_sparse=("csc", "csr"), dtype=np.float64, reset=False)
         return np.asarray(A @ self.coef_, dtype=np.float64)
 
@@ -167,6 +160,16 @@ def _minimize(problem: Problem, options: RunOptions, callback: Callable[[Progres
     x = np.full(problem.n, -1.0)
     x[np.argsort(-result.x, kind="stable")[:ones]] = 1.0
     return _moved(result, x, problem.f.value(x))
+
+
+def _moved(result: Result, x: Vector, objective: float) -> Result:
+    """Return the result at a binary x, without its claims if x differs from the point that they are about."""
+    if float(np.abs(x - result.x).max()) > SAME:
+        status = Status.STATIONARY if result.status in CLAIMS else result.status
+        result.update(status=status, message=status.value, success=False, cws_gap=math.nan)
+    earlier = result.history[result.history[:, 2] >= objective]
+    result.update(x=x, objective=objective, history=np.vstack([earlier, [result.nit, result.time, objective]]))
+    return result
 
 
 def _prove_every_total(A: Any, y: Vector, options: RunOptions, tasks: Tasks, pressed: list[int]) -> Result:
@@ -204,17 +207,6 @@ def _prove_every_total(A: Any, y: Vector, options: RunOptions, tasks: Tasks, pre
     return best
 
 
-def _moved(result: Result, x: Vector, objective: float) -> Result:
-    """Return the result at a binary x, without its claims if x differs from the point that they are about."""
-    if float(np.abs(x - result.x).max()) > SAME:
-        status = Status.STATIONARY if result.status in CLAIMS else result.status
-        result.update(status=status, message=status.value, success=False, cws_gap=math.nan)
-    earlier = result.history[result.history[:, 2] >= objective]
-    history = np.vstack([earlier, [result.nit, result.time, objective]])
-    result.update(x=x, objective=objective, history=history)
-    return result
-
-
 def _check_total(given: Any, n: int) -> int:
     total = whole_number(given, "total", -(10**18))
     if abs(total) > n:
@@ -238,7 +230,3 @@ def _free_sum(A: Any, y: Vector) -> DCPB1:
     sparse: Any = sp
     wide = sparse.hstack([A, sp.csc_array(A.shape)]) if is_sparse(A) else np.hstack([A, np.zeros(A.shape)])
     return DCPB1(wide, y, 0, _lam(A))
-
-
-def _scale_rows(A: Any, factors: Vector) -> Any:
-    return sp.csr_array(A).multiply(factors[:, None]).tocsc() if is_sparse(A) else A * factors[:, None]

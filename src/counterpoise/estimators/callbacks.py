@@ -53,9 +53,6 @@ except ImportError:  # scikit-learn < 1.9
 else:
     CallbackSupport, _with_callbacks = sklearn.callback.CallbackSupportMixin, sklearn.callback.with_callbacks
 
-# Frames that with_callbacks puts between a method and its caller, for the stacklevel of warnings.
-FRAMES = 0 if _with_callbacks is None else 1
-
 
 def with_callbacks(method: Method) -> Method:
     """Decorate a method so that callbacks are torn down even if it raises."""
@@ -82,15 +79,8 @@ def tell(progress: Progress, share: float | None) -> None:
 class Tasks:
     """A task of a fit and its subtasks, one after the other.
 
-    Parameters
-    ----------
-    estimator : estimator with CallbackSupport
-    context : CallbackContext
-        The context of the task.
-    total : int or None
-        Maximum number of subtasks, if known; further ones are not reported.
-    data : dict
-        X, y and metadata, for callbacks that use them.
+    ``total`` is the maximum number of subtasks, if known; further ones are not reported. ``data`` holds X, y and
+    metadata, for callbacks that use them.
     """
 
     def __init__(self, estimator: Any, context: Any, total: int | None, data: dict[str, Any]) -> None:
@@ -142,22 +132,15 @@ class Tasks:
     def _end(self, context: Any, attributes: Callable[[], dict[str, Any]] | None) -> Any:
         return context.call_on_fit_task_end(estimator=self.estimator, reconstruction_attributes=attributes, **self.data)
 
-    def follow(
-        self, name: str, attributes: Callable[[Vector], dict[str, Any]] | None = None
-    ) -> Callable[[Progress], bool] | None:
-        """Return a run's callback that ends a subtask with each report, or None without listeners.
+    def follow(self, attributes: Callable[[Vector], dict[str, Any]]) -> Callable[[Progress], bool] | None:
+        """Return a run's callback that ends a subtask, a batch, with each report, or None without listeners.
 
-        Parameters
-        ----------
-        name : str
-            The name of the subtasks.
-        attributes : callable, optional
-            Maps the best point so far to the attributes of a fitted estimator.
+        ``attributes`` maps the best point so far to the attributes of a fitted estimator.
         """
         listener = _listener.get()
         if listener is None and not getattr(self.estimator, "_skl_callbacks", None):
             return None
-        self.begin(name)
+        self.begin("batch")
         last, stop = time.perf_counter(), False
 
         def report(progress: Progress) -> bool:
@@ -168,11 +151,11 @@ class Tasks:
                 if time.perf_counter() - last < PAUSE:
                     return False
                 last = time.perf_counter()
-            stop = self.end(None if attributes is None else lambda: attributes(progress.x))
+            stop = self.end(lambda: attributes(progress.x))
             if listener is not None:
                 listener(progress, None if self.total is None else self.done / self.total)
             if not stop:
-                self.begin(name)
+                self.begin("batch")
             return stop
 
         return report

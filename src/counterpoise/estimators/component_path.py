@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.checks import Vector
-from counterpoise.estimators.component_plan import Found
-from counterpoise.estimators.deflation import Matrix
+from counterpoise.estimators.component_results import Found
+from counterpoise.estimators.covariance import Matrix
+from counterpoise.estimators.options import warn
 from counterpoise.problem import Result, Status
 from counterpoise.sentences import require
 
@@ -126,11 +126,7 @@ def find_path(sizes: Sequence[int], fit: Callable[[int, Matrix | None], Found], 
         if _interrupted(runs):
             break
     if len(found) < len(set(sizes)):
-        warnings.warn(
-            f"The path was interrupted; it covers {len(found)} of {len(set(sizes))} numbers of loadings.",
-            UserWarning,
-            stacklevel=3,
-        )
+        warn(f"The path was interrupted; it covers {len(found)} of {len(set(sizes))} numbers of loadings.")
     sizes = [size for size in sizes if size in found]
     chosen = [found[size] for size in sizes]
     return ComponentPath(
@@ -145,14 +141,10 @@ def _interrupted(runs: Sequence[Found]) -> bool:
     return any(result.status is Status.INTERRUPTED for run in runs for result in run.results)
 
 
-def warn_if_exhausted(asked: int, found: Iterable[int], stacklevel: int) -> None:
+def warn_if_exhausted(asked: int, found: Iterable[int]) -> None:
     """Warn that fewer components than asked for explain all variance; ``found`` holds the number of each fit."""
     counts = sorted({count for count in found if count < asked})
     if counts:
         number = " or ".join(map(str, counts))
         explain, these = ("component explains", "this one is") if counts == [1] else ("components explain", "these are")
-        warnings.warn(
-            f"n_components is {asked}, but {number} {explain} all variance; only {these} returned.",
-            UserWarning,
-            stacklevel=stacklevel + 1,
-        )
+        warn(f"n_components is {asked}, but {number} {explain} all variance; only {these} returned.")

@@ -1,12 +1,13 @@
-"""Results of single components, with or without steps of a method."""
+"""Results of components, with or without steps of a method."""
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
-from counterpoise.estimators.deflation import Indices, Matrix
+from counterpoise.estimators.covariance import Indices, Matrix, embedded
 from counterpoise.kernels import sweep
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers.run import CLAIMS
@@ -19,12 +20,23 @@ TOLERANCE = 1e-9
 CHANGED = "other components moved after this one, and a change of two loadings would raise its variance"
 
 
+class Found(NamedTuple):
+    """Components as columns of V, on all features; scores RV, where RᵀR is the covariance; upper bounds."""
+
+    V: Matrix
+    variances: Matrix
+    scores: Matrix
+    bounds: Matrix
+    results: list[Result]
+    rounds: int
+    sizes: list[int]
+
+
 def kept(problem: Problem, result: Result, x: Matrix) -> Result:
     """Return the result at x, which has at most s loadings, without its claims if they are about another point."""
     if float(np.abs(x - result.x).max()) > SAME:
         status = Status.STATIONARY if result.status in CLAIMS else result.status
-        objective = problem.objective(x)
-        return Result(**{**no_step(x, objective, status, status.value, math.nan, result.seed), "time": result.time})
+        return Result(**{**no_step(x, problem.objective(x), status, result.seed), "time": result.time})
     result["x"] = x
     return result
 
@@ -35,7 +47,7 @@ def certified(problem: Problem, x: Matrix, seed: int) -> Result | None:
     tolerance = TOLERANCE * abs(objective) + 64.0 * resolution
     if not (gap <= tolerance and problem.is_feasible(x)):
         return None
-    result = no_step(x, objective, Status.CERTIFIED, Status.CERTIFIED.value, gap, seed)
+    result = no_step(x, objective, Status.CERTIFIED, seed, gap=gap)
     result.update(success=True, tolerance=tolerance)
     return result
 
@@ -43,7 +55,7 @@ def certified(problem: Problem, x: Matrix, seed: int) -> Result | None:
 def as_it_is(problem: Problem, x: Matrix, seed: int) -> Result:
     """Return the uncertified result at x without a step, with its gap."""
     message = "raising this component's own variance would lower the total of all; it is left as it is"
-    return no_step(x, problem.objective(x), Status.STATIONARY, message, pair_gap(problem, x), seed)
+    return no_step(x, problem.objective(x), Status.STATIONARY, seed, message, pair_gap(problem, x))
 
 
 def examined(problem: Problem, result: Result) -> Result:
@@ -64,14 +76,16 @@ def pair_gap(problem: Problem, x: Matrix) -> float:
     return float(sweep.scan(terms, at, 0.0, np.inf)[0])
 
 
-def no_step(x: Matrix, objective: float, status: Status, message: str, gap: float, seed: int | None) -> Result:
-    """Return a result at x without steps or claims."""
+def no_step(
+    x: Matrix, objective: float, status: Status, seed: int | None, message: str | None = None, gap: float = math.nan
+) -> Result:
+    """Return a result at x without steps or claims; its message is that of the status by default."""
     return Result(
         x=x,
         objective=objective,
         status=status,
         success=False,
-        message=message,
+        message=message or status.value,
         nit=0,
         nacc=0,
         time=0.0,
@@ -91,10 +105,3 @@ def orientation(v: Matrix) -> float:
 def moved(result: Result, places: Indices, length: int, sign: float = 1.0) -> Result:
     """Return a result whose point is multiplied by ``sign`` and scattered into zeros."""
     return Result(**{**result, "x": embedded(sign * result.x + 0.0, places, length)})
-
-
-def embedded(values: Matrix, places: Indices, length: int) -> Matrix:
-    """Scatter values into an array of zeros at these places."""
-    out = np.zeros((length, *values.shape[1:]))
-    out[places] = values[: len(places)]
-    return out

@@ -8,13 +8,11 @@ from contextlib import AbstractContextManager, nullcontext
 import numpy as np
 
 from counterpoise.clock import paused, working_seconds
-from counterpoise.estimators.blas import single_thread
 from counterpoise.estimators.callbacks import Tasks, tell
-from counterpoise.estimators.component_plan import Found, Plan, Seen
 from counterpoise.estimators.component_results import (
+    Found,
     as_it_is,
     certified,
-    embedded,
     examined,
     kept,
     moved,
@@ -23,16 +21,23 @@ from counterpoise.estimators.component_results import (
 )
 from counterpoise.estimators.covariance import (
     Covariance,
+    Deflation,
     ExhaustedError,
+    Indices,
+    Matrix,
+    adjusted_variances,
+    deflate_by,
+    embedded,
     gaining,
     left_out,
+    schur,
     truncated,
     upper_bounds,
 )
-from counterpoise.estimators.deflation import Deflation, Indices, Matrix, adjusted_variances, deflate_by, schur_rows
-from counterpoise.estimators.sources import Source
+from counterpoise.estimators.options import single_thread
+from counterpoise.estimators.pca_input import Plan, Source
 from counterpoise.kernels import swap_arc
-from counterpoise.problem import Problem, Result, Status
+from counterpoise.problem import Result, Status
 from counterpoise.solvers import minimize
 from counterpoise.solvers.run import Progress
 from counterpoise.solvers.sparse_arc import MOST_SWAPS, TOLERANCE
@@ -99,19 +104,19 @@ class Fit:
             try:
                 C.refuse_exhausted(V)
                 if self.plan.is_quick:
-                    result = self._quick(C, G, V, s)
+                    result = self._quick(C, G, s)
                 else:
                     result = self._next(C, V, s, None if warm is None else warm[:, k])
                 if result.objective >= 0.0:
-                    raise ExhaustedError(V)
+                    raise ExhaustedError
             except ExhaustedError as exhausted:
-                exhausted.results = results
+                exhausted.V, exhausted.results = V, results
                 raise
             results.append(result)
             V = np.column_stack([V, result.x])
             self.tasks.end()
-            self._tell(results[-1].objective, V[:, -1], results[-1].cws_gap)
-            if results[-1].status is Status.INTERRUPTED or self.pressed:
+            self._tell(result.objective, result.x, result.cws_gap)
+            if result.status is Status.INTERRUPTED or self.pressed:
                 if warm is not None and k + 1 < len(self.plan.sizes):
                     raise KeyboardInterrupt  # those to start from are complete, and kept
                 self.interrupted, self.plan = True, self.plan._replace(sizes=self.plan.sizes[: k + 1])
@@ -126,7 +131,7 @@ class Fit:
             left = (FIRST_SHARE if self.plan.joint else 1.0) * limit - (before - self.clock)
             seconds = left / (len(self.plan.sizes) - V.shape[1]) - self.setup
             if seconds <= 0.0 or self.expired():
-                return no_step(*first, Status.TIME_LIMIT, Status.TIME_LIMIT.value, math.nan, self.plan.run.seed)
+                return no_step(*first, Status.TIME_LIMIT, self.plan.run.seed)
             x0 = first[0] if x0 is None else x0
         problem = C.problem(V, s)
         with _thread(C):
@@ -135,15 +140,15 @@ class Fit:
             self.setup = max(0.0, working_seconds() - before - seconds)
         return kept(problem, result, truncated(result.x, s))
 
-    def _quick(self, C: Covariance, G: Matrix, V: Matrix, s: int) -> Result:
-        """Return the best of several descents from the longest columns of G, C deflated by V; then deflate G.
+    def _quick(self, C: Covariance, G: Matrix, s: int) -> Result:
+        """Return the best of several descents from the longest columns of G, the deflated C; then deflate G.
 
         The result carries no claim. The first descent starts with many entries and drops the smallest ones step by
         step: it finds large groups of columns that are short individually.
         """
-        C.refuse_nothing_left(G, V)
+        C.refuse_nothing_left(np.diag(G))
         lengths = np.einsum("ij,ij->i", G, G)
-        best, most = V[:, :0], -math.inf
+        best, most = G[0], -math.inf
         for k, column in enumerate(np.argsort(-lengths, kind="stable")[: self.plan.run.work]):
             x = C.allowed(G[column]).copy()
             if k == 0:
@@ -157,21 +162,21 @@ class Fit:
             if self.expired():
                 break
         deflate_by(G, best)
-        return no_step(best, -0.5 * most, Status.STATIONARY, Status.STATIONARY.value, math.nan, self.plan.run.seed)
+        return no_step(best, -0.5 * most, Status.STATIONARY, self.plan.run.seed)
 
     def together(self, C: Covariance, V: Matrix, kicks: bool) -> Matrix:
         """Backfit until the total stops rising, then kick or stop; return the best components."""
         if self.backfitting is None:
             self.backfitting = self.tasks.nested("backfit")
         best, best_total = V, -math.inf
-        total, seen = self._total(C, V), Seen(V.shape[1])
+        total, due = self._total(C.root @ V), np.ones(V.shape[1], dtype=bool)
         try:
             for _ in range(self.plan.backfit):
                 if self.expired(1.0 - LAST_SHARE):
                     break
                 before = total
                 self.backfitting.begin("round")
-                V, total = self._round(C, V, total, seen)
+                V, total = self._round(C, V, total, due)
                 stop = self.backfitting.end()
                 self.rounds += 1
                 self._tell(-0.5 * total, V[:, -1], math.nan)
@@ -184,7 +189,7 @@ class Fit:
                     if not kicks:
                         break
                     V = self._kicked(C, best)
-                    total, seen = self._total(C, V), Seen(V.shape[1])
+                    total, due = self._total(C.root @ V), np.ones(V.shape[1], dtype=bool)
         except KeyboardInterrupt:
             self.interrupted = True
         return best
@@ -194,14 +199,14 @@ class Fit:
         results: list[Result] = []
         last = 0
         V, (Z, P) = V.copy(), C.products(V)
-        total = float(adjusted_variances(Z, self.plan.by_size)[0].sum())
+        total = self._total(Z)
         for k, s in enumerate(self.plan.sizes):
             if self.expired():
                 results.append(self._uncertified(C, V, k))
                 continue
             try:
                 here, polished, held = V[:, k].copy(), V[:, k].copy(), np.flatnonzero(V[:, k])
-                problem = C.problem_on(_others(Z, P, k), held, s)
+                problem = C.problem_on(schur(Z, P, without=k), held, s)
                 weights = here[held]
                 swap_arc.polish(-problem.f.Q[np.ix_(held, held)], weights, C.signed)
                 polished[held] = weights
@@ -210,7 +215,8 @@ class Fit:
                     result = certified(problem, polished, self.plan.run.seed)
                     if result is None:
                         problem = C.problem(np.delete(V, k, axis=1), s)
-                        result = self._near(C, problem, here)
+                        with _thread(C):  # take pair steps
+                            result = minimize(problem, here, seed=self.plan.run.seed, max_time=self._left())
                     self.interrupted = result.status is Status.INTERRUPTED or bool(self.pressed)
                     x = truncated(result.x, s)
                     scores, changed = self._with(C, Z, k, x)
@@ -225,38 +231,37 @@ class Fit:
             results.append(result)
         # Components before the last change were certified against others that have moved since: examine them again.
         for k, s in enumerate(self.plan.sizes[:last]):
-            problem = C.problem_on(_others(Z, P, k), np.flatnonzero(V[:, k]), s)
+            problem = C.problem_on(schur(Z, P, without=k), np.flatnonzero(V[:, k]), s)
             results[k] = examined(problem, results[k])
         if self.backfitting is not None:
             self.backfitting.finish()
         return V, results
 
-    def _near(self, C: Covariance, problem: Problem, x: Matrix) -> Result:
-        """Take pair steps from x."""
-        with _thread(C):
-            return minimize(problem, x, seed=self.plan.run.seed, max_time=self._left())
-
     def _uncertified(self, C: Covariance, V: Matrix, k: int) -> Result:
         """Return a result without claims, after the time limit or Ctrl-C."""
         status = Status.INTERRUPTED if self.interrupted else Status.TIME_LIMIT
         added = adjusted_variances(C.root @ np.column_stack([np.delete(V, k, axis=1), V[:, k]]), False)[0][-1]
-        return no_step(V[:, k].copy(), -0.5 * float(added), status, status.value, math.nan, self.plan.run.seed)
+        return no_step(V[:, k].copy(), -0.5 * float(added), status, self.plan.run.seed)
 
-    def _round(self, C: Covariance, V: Matrix, total: float, seen: Seen) -> tuple[Matrix, float]:
-        """Exchange loadings of each component in turn, given all others; keep changes that raise the total."""
+    def _round(self, C: Covariance, V: Matrix, total: float, due: Matrix) -> tuple[Matrix, float]:
+        """Exchange loadings of each component in turn, given all others; keep changes that raise the total.
+
+        ``due`` says which components to examine: those of which another one has changed since they were examined.
+        """
         V, (Z, P) = V.copy(), C.products(V)
         for k, s in enumerate(self.plan.sizes):
             if self.expired(1.0 - LAST_SHARE):
                 break
-            if not seen.look(k):
+            if not due[k]:
                 continue
-            x = self._exchanged(C, _others(Z, P, k), V[:, k], P[:, k], s)
+            due[k] = False
+            x = self._exchanged(C, schur(Z, P, without=k), V[:, k], P[:, k], s)
             if np.array_equal(x, V[:, k]):
                 continue
             scores, changed = self._with(C, Z, k, x)
             if changed > total * (1.0 + RISES):
                 V[:, k], P[:, k], Z, total = x, C.root.T @ scores[:, k], scores, changed
-                seen.change(k)
+                due[np.arange(len(due)) != k] = True
         return V, total
 
     def _exchanged(self, C: Covariance, by: Deflation, v: Matrix, product: Matrix, s: int) -> Matrix:
@@ -283,19 +288,19 @@ class Fit:
 
     def _tell(self, objective: float, x: Matrix, gap: float) -> None:
         """Report a component, or all of them after a round, to the listener."""
-        count = len(self.plan.sizes)
         self.told += 1
-        share = None if self.plan.joint else min(self.told / count, 1.0)
+        share = None if self.plan.joint else min(self.told / len(self.plan.sizes), 1.0)
         tell(Progress(self.told, working_seconds() - self.clock, objective, x, gap), share)
 
-    def _total(self, C: Covariance, V: Matrix) -> float:
-        return float(C.adjusted(V, self.plan.by_size)[0].sum())
+    def _total(self, Z: Matrix) -> float:
+        """Return the total adjusted variance of scores Z."""
+        return float(adjusted_variances(Z, self.plan.by_size)[0].sum())
 
     def _with(self, C: Covariance, Z: Matrix, k: int, x: Matrix) -> tuple[Matrix, float]:
         """Return the scores with x as component k, and their total adjusted variance."""
         held, scores = np.flatnonzero(x), Z.copy()
         scores[:, k] = C.root[:, held] @ x[held]
-        return scores, float(adjusted_variances(scores, self.plan.by_size)[0].sum())
+        return scores, self._total(scores)
 
     def _left(self) -> float | None:
         # A method needs a positive limit to return any point.
@@ -307,12 +312,6 @@ class Fit:
         limit = self.plan.run.max_time
         self.interrupted = self.interrupted or bool(self.pressed)
         return self.interrupted or (limit is not None and working_seconds() - self.clock >= share * limit)
-
-
-def _others(Z: Matrix, P: Matrix, k: int) -> Deflation:
-    """Return the Schur complement by all components but k, from Z = RV and P = CV."""
-    B = schur_rows(Z, P, without=k)
-    return Deflation(B, B)
 
 
 def _thread(C: Covariance) -> AbstractContextManager[None]:
@@ -384,7 +383,7 @@ def _finished(data: Source, pool: Indices, C: Covariance, V: Matrix, results: li
     elif fit.interrupted:
         ended = {"status": Status.INTERRUPTED, "message": Status.INTERRUPTED.value, "success": False}
         results = [Result(**{**result, **ended}) for result in results]
-    variances, order = C.adjusted(V, plan.by_size)
+    variances, order = adjusted_variances(C.root @ V, plan.by_size)
     V = V[:, order]
     signs = np.array([orientation(v) for v in V.T])
     results = [moved(results[k], pool, data.n, sign) for k, sign in zip(order, signs, strict=True)]

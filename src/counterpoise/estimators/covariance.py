@@ -1,22 +1,19 @@
-"""The covariance of a pool of columns, its deflation by components, and the problem of the next component."""
+"""The covariance of a pool of columns, its deflation by components, and the problem of the next component.
+
+Kinds of deflation have the names of Mackey (2008). The columns of V are components, and P = CV. Every kind has the form
+G = C − LᵀR, where L and R have one or two rows per component, so that it applies to all features as well as to a pool.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import scipy.linalg as sl
 
-from counterpoise.estimators.deflation import (
-    EXHAUSTED,
-    Deflation,
-    Indices,
-    Matrix,
-    adjusted_variances,
-    deflation,
-    schur_rows,
-)
-from counterpoise.estimators.sources import Source
+from counterpoise.checks import choice
 from counterpoise.kernels import look_arc
 from counterpoise.problem import Problem, Result
 from counterpoise.solvers.components import component_bound
@@ -27,8 +24,139 @@ from counterpoise.terms.constraint import Sphere
 from counterpoise.terms.separable import AbsoluteDeviation, Bounds, Linear
 from counterpoise.terms.smooth import Quadratic
 
+if TYPE_CHECKING:
+    from counterpoise.estimators.pca_input import Source
+
+Matrix = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.intp]
+
+KINDS = ("schur", "hotelling", "projection", "orthogonal")
+# A variance below this share of the total is rounding error.
+EXHAUSTED = 1e-12
 # A column enters the pool only if it raises a component's variance by this share.
 GAIN = 1e-9
+
+
+class Deflation(NamedTuple):
+    """G = C − leftᵀ·right, which is symmetric."""
+
+    left: Matrix
+    right: Matrix
+
+    @property
+    def rows(self) -> Matrix:
+        """T with G = C − TTᵀ, for the Schur complement only."""
+        return np.ascontiguousarray(self.left.T)
+
+    def diagonal(self, variance: Matrix) -> Matrix:
+        """Return the diagonal of G from that of C."""
+        return np.asarray(variance - np.einsum("kj,kj->j", self.left, self.right))
+
+    def block(self, C: Matrix, rows: Indices | slice, columns: Indices | slice) -> Matrix:
+        """Return G on rows × columns from the same block of C."""
+        return np.asarray(C - self.left[:, rows].T @ self.right[:, columns])
+
+
+def deflation(kind: str, V: Matrix, P: Matrix, Z: Matrix) -> Deflation:
+    """Return the deflation of C by components V, from P = CV and, for the Schur complement, Z = RV.
+
+    ``kind`` is "schur", C − CV(VᵀCV)⁻¹VᵀC; or, for each v in turn, "hotelling", C − (vᵀCv)vvᵀ, which may leave negative
+    eigenvalues, "projection", (I − vvᵀ)C(I − vvᵀ), or "orthogonal", the same with v made orthogonal to the previous
+    components. R is any matrix with RᵀR = C on the support of V.
+    """
+    if V.shape[1] == 0:
+        return Deflation(np.zeros((0, len(P))), np.zeros((0, len(P))))
+    if kind == "schur":
+        return schur(Z, P)
+    if kind == "hotelling":
+        theta: list[float] = []
+        for v, p in zip(V.T, P.T, strict=True):
+            seen = V[:, : len(theta)].T @ v
+            theta.append(float(v @ p) - float(np.sum(np.array(theta) * seen**2)))
+        return Deflation(np.array(theta)[:, None] * V.T, V.T)
+    choice(kind, "deflation", KINDS)
+    if kind == "orthogonal":
+        Q, T, order = sl.qr(V, mode="economic", pivoting=True, check_finite=False)
+        rank = _rank(np.asarray(T))
+        CQ = sl.solve_triangular(T[:rank, :rank], P[:, order[:rank]].T, trans="T", check_finite=False).T
+        return _projected(np.asarray(Q[:, :rank]), np.asarray(CQ), np.eye(rank))
+    K = np.zeros((0, 0))
+    for k in range(V.shape[1]):
+        # The K of (I − VKVᵀ)(I − vvᵀ) has one more row and column.
+        K = np.block([[K, -K @ (V[:, :k].T @ V[:, k : k + 1])], [np.zeros((1, k)), np.ones((1, 1))]])
+    return _projected(V, P, K)
+
+
+def _projected(V: Matrix, P: Matrix, K: Matrix) -> Deflation:
+    """Return TᵀCT for T = I − VKVᵀ."""
+    left = P @ K
+    return Deflation(np.vstack([left.T, V.T]), np.vstack([V.T, K.T @ (P.T - (V.T @ left) @ V.T)]))
+
+
+def deflate_by(G: Matrix, v: Matrix) -> None:
+    """Replace a symmetric G by its Schur complement G − Gv(vᵀGv)⁻¹vᵀG in place, if vᵀGv > 0."""
+    held = np.flatnonzero(v)
+    g = v[held] @ G[held]
+    value = float(g[held] @ v[held])
+    if value > 0.0:
+        # BLAS needs Fortran order; G equals its transpose.
+        sl.blas.dger(-1.0 / value, g, g, a=G.T, overwrite_a=True)
+
+
+def schur(Z: Matrix, P: Matrix, without: int | None = None) -> Deflation:
+    """Return the Schur complement from Z = RV and P = CV, by all components but ``without``: C − BᵀB.
+
+    With Z = QT, B = T⁻ᵀPᵀ = QᵀR. Components that others explain, up to rounding, are left out.
+    """
+    chosen, B = np.flatnonzero(np.arange(Z.shape[1]) != without), np.zeros((0, len(P)))
+    if len(chosen):
+        T, order = pivoted(Z[:, chosen])
+        rank = _rank(T)
+        right = P[:, chosen[order[:rank]]].T
+        B = np.asarray(sl.lapack.dtrtrs(T[:rank, :rank], right, lower=0, trans=1, overwrite_b=1)[0])
+    return Deflation(B, B)
+
+
+def pivoted(Z: Matrix) -> tuple[Matrix, Indices]:
+    """Return T and the column order of a pivoted QR factorisation; entries of T below its diagonal are arbitrary.
+
+    LAPACK is called directly, because with few columns SciPy's checks would take most of the time.
+    """
+    factor, order = sl.lapack.dgeqp3(Z)[:2]
+    return factor[: Z.shape[1]], order - 1
+
+
+def _rank(T: Matrix) -> int:
+    diagonal = np.abs(T.diagonal())
+    return int(np.count_nonzero(diagonal > math.sqrt(EXHAUSTED) * diagonal[0]))
+
+
+def adjusted_variances(Z: Matrix, by_size: bool) -> tuple[Matrix, Indices]:
+    """Return T_kk² of the scores Z = QT and the order of the columns; ``by_size`` orders them by pivoted QR.
+
+    A score that previous ones explain, up to rounding, adds 0 and is left out of the QR: its direction there would be
+    arbitrary, and would take variance from later scores.
+    """
+    variances = np.zeros(Z.shape[1])  # scores beyond the rank add nothing
+    if by_size:
+        T, order = pivoted(Z)
+        variances[: min(Z.shape)] = T.diagonal() ** 2
+        return variances, np.asarray(order, dtype=np.intp)
+    lengths, kept = np.einsum("ij,ij->j", Z, Z), np.arange(Z.shape[1])
+    while True:
+        added = np.asarray(np.linalg.qr(Z[:, kept], mode="r")).diagonal() ** 2
+        explained = np.flatnonzero(added <= EXHAUSTED * lengths[kept[: len(added)]])
+        if not len(explained):
+            variances[kept[: len(added)]] = added
+            return variances, np.arange(Z.shape[1])
+        kept = np.delete(kept, explained[0])
+
+
+def embedded(values: Matrix, places: Indices, length: int) -> Matrix:
+    """Scatter values into an array of zeros at these places."""
+    out = np.zeros((length, *values.shape[1:]))
+    out[places] = values[: len(places)]
+    return out
 
 
 class Covariance:
@@ -68,16 +196,10 @@ class Covariance:
             sl.blas.dgemm(-1.0, by.left, by.right, 1.0, G.T, trans_a=True, overwrite_c=True)
         return G
 
-    def left_by(self, W: Matrix) -> Matrix:
-        """Return G = C deflated by W, see :meth:`deflated`; raise an error if nothing is left."""
-        G = self.deflated(self.deflation(W))
-        self.refuse_nothing_left(G, W)
-        return G
-
-    def refuse_nothing_left(self, G: Matrix, W: Matrix) -> None:
-        """Raise an error if G, C deflated by W, has no variance left."""
-        if not self.may_be_indefinite and float(np.diag(G).max()) <= EXHAUSTED * self.total:
-            raise ExhaustedError(W)
+    def refuse_nothing_left(self, left: Matrix) -> None:
+        """Raise an error if no variance is left; ``left`` is the diagonal of C deflated by some components."""
+        if not self.may_be_indefinite and float(left.max()) <= EXHAUSTED * self.total:
+            raise ExhaustedError
 
     def promising(self, by: Deflation, x: Matrix, product: Matrix, s: int, most: int) -> Indices:
         """Return the support of x and the ``most`` columns that promise most in exchange for its smallest loading.
@@ -97,7 +219,8 @@ class Covariance:
 
     def problem(self, W: Matrix, s: int) -> Problem:
         """Return max ½vᵀGv, G = C deflated by W, with λ above the exactness threshold, which is at most 2·max‖Gx‖∞."""
-        G = self.left_by(W)
+        G = self.deflated(self.deflation(W))
+        self.refuse_nothing_left(np.diag(G))
         lam = 2.5 * math.sqrt(float(np.einsum("ij,ij->i", G, G).max()))
         if self.may_be_indefinite:
             f: Quadratic = Quadratic(-0.5 * (G + G.T))
@@ -131,11 +254,9 @@ class Covariance:
         by, every = self.deflation(W), slice(None)
         left = by.diagonal(self.variance)
         most = np.array([np.argmax(left)])
-        least = EXHAUSTED * self.total
-        if not self.may_be_indefinite and float(left[most[0]]) <= least:
-            raise ExhaustedError(W)
+        self.refuse_nothing_left(left)
         column = by.block(self.C[:, most], every, most)[:, 0]
-        column[most] = max(float(column[most[0]]), least)
+        column[most] = max(float(column[most[0]]), EXHAUSTED * self.total)
         x = truncated(self.allowed(column), s)
         places = np.flatnonzero(x)
         G = by.block(self.C[np.ix_(places, places)], places, places)
@@ -149,16 +270,11 @@ class Covariance:
         """Return x, with negative entries set to 0 unless components are signed."""
         return x if self.signed else np.maximum(x, 0.0)
 
-    def adjusted(self, V: Matrix, by_size: bool) -> tuple[Matrix, Indices]:
-        """Return the adjusted variances and the order of the components: as in V, or by size if ``by_size``."""
-        return adjusted_variances(self.root @ V, by_size)
-
     def refuse_exhausted(self, W: Matrix) -> None:
         """Raise an error if components W explain all variance, even if their deflation leaves some of C."""
         if self.kind != "schur" and W.shape[1]:
-            B = schur_rows(*self.products(W))
-            if float(Deflation(B, B).diagonal(self.variance).max()) <= EXHAUSTED * self.total:
-                raise ExhaustedError(W)
+            if float(schur(*self.products(W)).diagonal(self.variance).max()) <= EXHAUSTED * self.total:
+                raise ExhaustedError
 
 
 @supervised
@@ -171,12 +287,10 @@ def _root(C: Matrix) -> Matrix:
 
 
 class ExhaustedError(Exception):
-    """The components V explain all variance of the pool."""
+    """The components V, which have these results, explain all variance of the pool."""
 
-    def __init__(self, V: Matrix) -> None:
-        super().__init__()
-        self.V = V
-        self.results: list[Result] = []
+    V: Matrix
+    results: list[Result]
 
 
 def truncated(x: Matrix, s: int) -> Matrix:
@@ -205,9 +319,7 @@ def upper_bounds(data: Source, C: Covariance, sizes: list[int]) -> Matrix:
 
 def _all_features(data: Source, pool: Indices, C: Covariance, V: Matrix) -> tuple[Matrix, Matrix, Matrix]:
     """Return V and CV on all features, and the scores RV, from V with one row per column of the pool."""
-    whole = np.zeros((data.n, V.shape[1]))
-    whole[pool] = V[: len(pool)]
-    return whole, data.products(pool, V[: len(pool)]), C.root @ V
+    return embedded(V, pool, data.n), data.products(pool, V[: len(pool)]), C.root @ V
 
 
 def left_out(data: Source, pool: Indices, C: Covariance, V: Matrix, most: int) -> Indices:

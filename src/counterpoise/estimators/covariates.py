@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from counterpoise.checks import Vector, choice, real_array
+from counterpoise.estimators.options import hashable
 from counterpoise.sentences import some, suggest
 from counterpoise.tables.days import DAY, as_days
 from counterpoise.tables.native import is_pandas
@@ -48,7 +50,6 @@ class Covariates(NamedTuple):
 class _Column(NamedTuple):
     """A number and its moments, each with the full weight, or the levels of a category, which share its weight."""
 
-    label: Any
     names: list[str]
     values: list[Vector]
     scores: list[Vector]
@@ -63,22 +64,10 @@ def read_covariates(
     dates: Mapping[Any, str] | None = None,
     moments: int = 1,
 ) -> Covariates:
-    """Read covariates from a DataFrame or a numeric array.
+    """Read covariates from a DataFrame or a numeric array; ``left_out`` lists columns that are no covariates.
 
-    Parameters
-    ----------
-    table : DataFrame or array, units × covariates
-        Numbers and booleans are numbers; other columns of a DataFrame are categories, with one indicator per level.
-    weights : mapping, Series or array, optional
-        Weights of the covariates, at least 0; 1 for names missing from a mapping.
-    categorical : name, position or several, optional
-        Numeric columns to treat as categories. Columns of an array are named by their positions.
-    left_out : names
-        Columns of a DataFrame that are not covariates.
-    dates : mapping, optional
-        Maps columns of dates to one of DATE_UNITS.
-    moments : int
-        The largest power of centred numbers that is a covariate as well.
+    Numbers and booleans are numbers; other columns of a DataFrame are categories, with one indicator per level. The
+    other parameters are those of :func:`counterpoise.balanced_split`.
     """
     frame = is_pandas(table, "DataFrame")
     labels = list(table.columns) if frame else list(range(_array(table).shape[1]))
@@ -97,7 +86,7 @@ def read_covariates(
         columns = [
             _levels(label, f"x{label}", *np.unique(array[:, label], return_inverse=True))
             if label in categories
-            else _number(label, f"x{label}", array[:, label], moments)
+            else _number(f"x{label}", array[:, label], moments)
             for label in chosen
         ]
     each = _weights(weights, chosen)
@@ -123,6 +112,12 @@ def aligned(values: Any, index: Any, length: int, name: str) -> Any:
     return values
 
 
+def keys_of(values: Any, index: Any, length: int, name: str, hint: str) -> list[Any]:
+    """Return one plain value per unit that can be a key, None where it is missing; errors end with ``hint``."""
+    plain = (getattr(value, "item", lambda value=value: value)() for value in aligned(values, index, length, name))
+    return hashable(plain, name, hint)
+
+
 def unknown_name(name: Any, known: Iterable[Any], what: str) -> str:
     """Return an error message about an unknown name that suggests similar ones."""
     return f"{what} {name!r} is not a covariate; {suggest(name, known)}"
@@ -140,11 +135,9 @@ def _check_shape(units: int, labels: list[Any]) -> None:
         raise ValueError(f"covariates has {units} row(s); a split needs at least two units, one per row.")
     if not labels:
         raise ValueError("covariates has no columns; there is nothing to balance.")
-    seen: set[Any] = set()
-    for label in labels:
-        if label in seen:
+    for label, count in Counter(labels).items():
+        if count > 1:
             raise ValueError(f"covariates has more than one column {label!r}; names must be unique.")
-        seen.add(label)
 
 
 def _categories(categorical: Any, labels: list[Any]) -> list[Any]:
@@ -185,7 +178,7 @@ def _frame_column(column: Any, label: Any, is_category: bool, unit: str | None, 
             lambda row: f"Column {label!r} of covariates at index {column.index[row]}",
         )
         if unit == "day":
-            return _number(label, f"{label} in days", np.asarray((days - days.min()).days, dtype=np.float64), moments)
+            return _number(f"{label} in days", np.asarray((days - days.min()).days, dtype=np.float64), moments)
         column = pandas.Series(_binned(days, unit), index=column.index, dtype=object)
     elif kind in DATES or (not is_category and kind == "string" and all(map(DAY.match, column))):
         raise TypeError(
@@ -195,7 +188,7 @@ def _frame_column(column: Any, label: Any, is_category: bool, unit: str | None, 
     elif not is_category and (types.is_numeric_dtype(column.dtype) or kind == "decimal"):
         numbers = column.to_numpy(dtype=np.float64)
         _refuse_places(~np.isfinite(numbers), column.index, label, "is infinite")
-        return _number(label, str(label), numbers, moments)
+        return _number(str(label), numbers, moments)
     try:
         category = column.astype("category").cat.remove_unused_categories()
     except TypeError:
@@ -205,17 +198,14 @@ def _frame_column(column: Any, label: Any, is_category: bool, unit: str | None, 
 
 def _binned(days: Any, unit: str) -> list[str]:
     """Return the week, month, quarter or year of days."""
-    if unit == "week":
-        years = days.isocalendar()
-        return [f"{year}-W{week:02d}" for year, week in zip(years["year"], years["week"], strict=True)]
     if unit == "quarter":
         return [f"{day.year}-Q{day.quarter}" for day in days]
-    return list(days.strftime("%Y-%m" if unit == "month" else "%Y"))
+    return list(days.strftime({"week": "%G-W%V", "month": "%Y-%m", "year": "%Y"}[unit]))
 
 
-def _number(label: Any, name: str, values: Vector, moments: int) -> _Column:
+def _number(name: str, values: Vector, moments: int) -> _Column:
     """Return a number and its moments; a number with only two values has none, as they would be redundant."""
-    column = _Column(label, [name], [values], [_standardise(values)])
+    column = _Column([name], [values], [_standardise(values)])
     if len(np.unique(values)) < 3:
         return column
     for power in range(2, moments + 1):
@@ -236,7 +226,7 @@ def _levels(label: Any, name: str, levels: Any, codes: Any) -> _Column:
     names = [f"{name} = {level:g}" if isinstance(level, float) else f"{name} = {level}" for level in levels]
     first = int(len(levels) == 2)
     values = [(codes == k).astype(np.float64) for k in range(first, len(levels))]
-    return _Column(label, names[first:], values, [_standardise(part) for part in values], 1.0 / len(values))
+    return _Column(names[first:], values, [_standardise(part) for part in values], 1.0 / len(values))
 
 
 def _refuse_places(bad: Any, index: Any, label: Any, what: str) -> None:

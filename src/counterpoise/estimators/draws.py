@@ -14,8 +14,8 @@ import numpy as np
 from counterpoise.checks import Vector, choice, float_array, number, real_array
 from counterpoise.estimators import randomisation
 from counterpoise.estimators.covariates import Covariates, aligned
-from counterpoise.estimators.links import Labels
 from counterpoise.estimators.randomisation import ALTERNATIVES, RandomisationTest, Statistic
+from counterpoise.estimators.split_input import Labels
 from counterpoise.output import csv_text, write_text
 from counterpoise.sentences import counted, require, some
 from counterpoise.tables.native import Native, as_pandas
@@ -279,36 +279,30 @@ class Split:
         choice(alternative, "alternative", ALTERNATIVES, quoted=False)
         self._check_level(confidence, "confidence")
         y, labels, reference = self._observed(outcome, missing)
+        splits, limits = np.vstack([labels, reference]), None
         if callable(statistic):
-            observed = float(statistic(y, labels))
-            null = np.array([float(statistic(y, each)) for each in reference])
-            return RandomisationTest(randomisation.p_value(observed, null, alternative), observed, null)
-        if statistic == "between groups":
-            both = randomisation.between_groups(np.vstack([labels, reference]), y, len(self.groups))
-            return RandomisationTest(randomisation.p_value(both[0], both[1:], "greater"), float(both[0]), both[1:])
-        if statistic != "mean difference":
+            values = np.array([float(statistic(y, each)) for each in splits])
+        elif statistic == "between groups":
+            values, alternative = randomisation.between_groups(splits, y, len(self.groups)), "greater"
+        elif statistic != "mean difference":
             raise ValueError(
                 f'statistic is {statistic!r}; it must be "mean difference", "between groups" or a function of two '
                 "arrays."
             )
-        if len(self.group_sizes) != 2:
+        elif len(self.group_sizes) != 2:
             raise ValueError(
                 f"The mean difference needs two groups, but there are {len(self.group_sizes)}; "
                 'give statistic as "between groups" or as a function of (outcome, labels).'
             )
-        observed = float(randomisation.mean_differences(labels[None, :], y)[0])
-        null = randomisation.mean_differences(reference, y)
-        limits = randomisation.interval(labels, reference, y, confidence, alternative)
-        p_value = randomisation.p_value(observed, null, alternative)
+        else:
+            values = randomisation.mean_differences(splits, y)
+            limits = randomisation.interval(labels, reference, y, confidence, alternative)
+        observed, null = float(values[0]), values[1:]
+        p_value = float(randomisation.p_value(observed, null, alternative))
         return RandomisationTest(p_value, observed, null, limits, confidence)
 
     def power(
-        self,
-        effect: float,
-        outcome: Any,
-        alpha: float = 0.05,
-        alternative: str = "two-sided",
-        missing: str = "refuse",
+        self, effect: float, outcome: Any, alpha: float = 0.05, alternative: str = "two-sided", missing: str = "refuse"
     ) -> float:
         """Return the power of the test of the mean difference: the probability that it detects an effect.
 

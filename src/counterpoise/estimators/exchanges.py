@@ -20,16 +20,16 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
+from joblib import parallel_config
 
 from counterpoise.checks import Vector
 from counterpoise.clock import working_seconds
-from counterpoise.estimators.blas import single_thread
 from counterpoise.estimators.callbacks import tell
-from counterpoise.estimators.links import Labels, Links, random_split
+from counterpoise.estimators.options import single_thread
+from counterpoise.estimators.split_input import Labels, Links, random_split
 from counterpoise.kernels import exchange
 from counterpoise.problem import Status
 from counterpoise.solvers.population import Window
@@ -78,22 +78,16 @@ class _Gram(NamedTuple):
 
 
 class Groups:
-    """Splits of units into groups of given sizes in every stratum.
+    """Splits of units with weighted centred scores Z into groups of given sizes in every stratum.
 
-    Parameters
-    ----------
-    Z : array, units × covariates
-        Weighted centred scores.
-    sizes : array, strata × groups
-    strata : array of units
-        The number of each unit's stratum.
-    links : Links, optional
-        Rules for units together and apart. A "unit" is then a block of units that stay together, with summed scores.
+    ``sizes`` has a row per stratum and a column per group, ``strata`` holds the number of each unit's stratum. With
+    ``links``, a "unit" is a block of units that stay together, with summed scores.
     """
 
     def __init__(self, Z: Vector, sizes: Labels, strata: Labels, links: Links | None = None) -> None:
         self.Z, self.sizes, self.drawn, self.links = np.ascontiguousarray(Z), sizes, strata, links
         self.n, self.count = len(Z), sizes.shape[1]
+        self.pairs = list(itertools.combinations(range(self.count), 2))
         self.group_sizes = sizes.sum(axis=0).astype(np.float64)
         # Exchanges are between blocks of the same stratum and size.
         self.strata = strata
@@ -116,7 +110,7 @@ class Groups:
     def imbalance(self, labels: Labels) -> float:
         """Return F."""
         means = self.means(labels)
-        return float(sum(((means[g] - means[h]) ** 2).sum() for g, h in self._pairs()))
+        return float(sum(((means[g] - means[h]) ** 2).sum() for g, h in self.pairs))
 
     def largest_difference(self, labels: Labels) -> float:
         """Return the largest √w|SMD| over covariates and pairs of groups."""
@@ -149,7 +143,7 @@ class Groups:
 
         ``over()`` is called after every block; if it returns True, the split reached so far is returned.
         """
-        labels, pairs = labels.copy(), self._pairs()
+        labels, pairs = labels.copy(), self.pairs
         idle, turn = 0, 0
         most = SWEEPS * len(pairs) if self.n > BLOCK else None
         while idle < len(pairs) and turn != most and not (turn and over()):
@@ -185,9 +179,6 @@ class Groups:
             moved = labels.copy()
             moved[i], moved[j] = labels[j], labels[i]
             yield Found(found.imbalance + float(change.flat[k]), moved)
-
-    def _pairs(self) -> list[tuple[int, int]]:
-        return list(itertools.combinations(range(self.count), 2))
 
     def _gram(self, units: Labels) -> _Gram:
         Z, strata = self.Z[units], self.strata[units]
@@ -367,7 +358,8 @@ def _batches(job: Callable[[int], Found], budget: Budget, size: int) -> Iterator
         begun = True
         return job(k)
 
-    with single_thread(), _threads(budget.n_jobs):
+    # Threads whatever joblib's configuration, because jobs share the splits found.
+    with single_thread(), parallel_config(backend="threading"):
         window = Window(size, perform, budget.n_jobs, lambda: begun and budget.is_over())
         try:
             for first in range(0, budget.work, size):
@@ -388,12 +380,3 @@ def _batches(job: Callable[[int], Found], budget: Budget, size: int) -> Iterator
                 raise
         finally:
             window.close()
-
-
-def _threads(n_jobs: int | None) -> AbstractContextManager[Any]:
-    """Make joblib use threads whatever its configuration, because jobs share the splits found."""
-    if n_jobs is None:
-        return nullcontext()
-    from joblib import parallel_config
-
-    return cast(AbstractContextManager[Any], parallel_config(backend="threading"))

@@ -7,6 +7,7 @@ deflated C.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,26 +17,22 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
 from sklearn.utils import check_array
+from sklearn.utils.sparsefuncs import mean_variance_axis
 from sklearn.utils.validation import check_is_fitted
 
 from counterpoise.checks import is_sparse
-from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, with_callbacks
+from counterpoise.estimators.callbacks import CallbackSupport, Tasks, with_callbacks
 from counterpoise.estimators.component_path import ComponentPath, default_sizes, find_path, warn_if_exhausted
-from counterpoise.estimators.component_plan import Found, plan_of
+from counterpoise.estimators.component_results import Found
 from counterpoise.estimators.components import Fit, fit_components
-from counterpoise.estimators.deflation import Matrix
-from counterpoise.estimators.options import refuse_unusable, warn_if_interrupted
-from counterpoise.estimators.pca_input import size_of, source_of, validated
-from counterpoise.estimators.sources import Source
+from counterpoise.estimators.covariance import Matrix
+from counterpoise.estimators.options import warn_if_interrupted
+from counterpoise.estimators.pca_input import Source, plan_of, size_of, source_of, validated
 from counterpoise.interrupts import noting_interrupts
 
 
-class SparsePCA(
-    CallbackSupport,  # type: ignore[misc]
-    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
-    TransformerMixin,  # type: ignore[misc]
-    BaseEstimator,  # type: ignore[misc]
-):
+@dataclasses.dataclass(eq=False, repr=False)
+class SparsePCA(CallbackSupport, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     r"""Sparse principal components: principal components with few non-zero loadings.
 
     A component is a vector v of loadings with ‖v‖ = 1 and at most ``n_nonzero`` non-zeros, none of them negative if
@@ -158,32 +155,18 @@ class SparsePCA(
     [[0.6, 0.6, -0.6, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.9, -0.4, 0.0]]
     """
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        n_nonzero: int | Sequence[int] | None = None,
-        *,
-        nonnegative: bool = False,
-        standardize: bool = False,
-        deflation: str = "schur",
-        backfit: int | None = None,
-        method: str = "search",
-        work: int | None = None,
-        max_time: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_components = n_components
-        self.n_nonzero = n_nonzero
-        self.nonnegative = nonnegative
-        self.standardize = standardize
-        self.deflation = deflation
-        self.backfit = backfit
-        self.method = method
-        self.work = work
-        self.max_time = max_time
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_components: int = 1
+    n_nonzero: int | Sequence[int] | None = None
+    _: dataclasses.KW_ONLY
+    nonnegative: bool = False
+    standardize: bool = False
+    deflation: str = "schur"
+    backfit: int | None = None
+    method: str = "search"
+    work: int | None = None
+    max_time: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     @with_callbacks
     def fit(self, X: Any = None, y: Any = None, *, covariance: Any = None) -> SparsePCA:
@@ -202,11 +185,11 @@ class SparsePCA(
         fit = Fit(plan, tasks)
         with noting_interrupts() as fit.pressed:
             found = fit_components(data, fit)
-        warn_if_interrupted(found.results, 2 + FRAMES)
+        warn_if_interrupted(found.results)
         self._keep(found, data, dtype)
         tasks.finish(fitted=True)
         if not fit.interrupted:
-            warn_if_exhausted(len(plan.sizes), [len(found.sizes)], 2 + FRAMES)
+            warn_if_exhausted(len(plan.sizes), [len(found.sizes)])
         return self
 
     def _keep(self, found: Found, data: Source, dtype: Any) -> None:
@@ -257,7 +240,7 @@ class SparsePCA(
         sizes = [size_of(size, f"n_nonzero[{k}]", data) for k, size in enumerate(asked)]
         total = float(data.variance.sum())
         path = find_path(sizes, lambda size, warm: model.set_params(n_nonzero=size)._found(data, warm), total)
-        warn_if_exhausted(int(self.n_components), map(len, path.components), 2)
+        warn_if_exhausted(int(self.n_components), map(len, path.components))
         return path
 
     def _found(self, data: Source, warm: Matrix | None) -> Found:
@@ -281,15 +264,11 @@ class SparsePCA(
         it to compare numbers of components and of loadings on held-out rows.
         """
         check_is_fitted(self)
-        refuse_unusable("X", X)
         X = validated(self, X, reset=False).astype(np.float64)  # sums of squares in single precision lose digits
         Z = self._scores(X)
         scale, mean = self.scale_.astype(np.float64), self.mean_.astype(np.float64)
-        if is_sparse(X):
-            squares = np.asarray(X.multiply(X).sum(axis=0)).ravel() - 2.0 * mean * np.asarray(X.sum(axis=0)).ravel()
-            total = float(np.sum((squares + X.shape[0] * mean**2) / scale**2))
-        else:
-            total = float(np.sum(((X - mean) / scale) ** 2))
+        own, variance = mean_variance_axis(X, axis=0) if is_sparse(X) else (X.mean(axis=0), X.var(axis=0))
+        total = X.shape[0] * float(np.sum((variance + (own - mean) ** 2) / scale**2))
         # With V = QR, the projection of a row onto the span has coordinates zR⁻¹ in the basis Q.
         inside = float(np.sum((Z @ np.linalg.pinv(np.linalg.qr(self.components_.T.astype(np.float64))[1])) ** 2))
         return inside / total if total > 0.0 else 0.0
@@ -304,7 +283,6 @@ class SparsePCA(
     def transform(self, X: Any) -> npt.NDArray[Any]:
         """Return the scores (X − mean_)/scale_·components_ᵀ; sparse X is not densified."""
         check_is_fitted(self)
-        refuse_unusable("X", X)
         return self._scores(validated(self, X, reset=False))
 
     def _scores(self, X: Any) -> npt.NDArray[Any]:
@@ -345,6 +323,7 @@ class SparsePCA(
         return len(self.components_)
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class NonnegativeSparsePCA(SparsePCA):
     """Sparse principal components with non-negative loadings: :class:`SparsePCA` with ``nonnegative=True``.
 
@@ -362,30 +341,4 @@ class NonnegativeSparsePCA(SparsePCA):
     [[0.6, 0.6, 0.6, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.7, 0.7, 0.0]]
     """
 
-    def __init__(
-        self,
-        n_components: int = 1,
-        n_nonzero: int | Sequence[int] | None = None,
-        *,
-        standardize: bool = False,
-        deflation: str = "schur",
-        backfit: int | None = None,
-        method: str = "search",
-        work: int | None = None,
-        max_time: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        super().__init__(
-            n_components,
-            n_nonzero,
-            nonnegative=True,
-            standardize=standardize,
-            deflation=deflation,
-            backfit=backfit,
-            method=method,
-            work=work,
-            max_time=max_time,
-            random_state=random_state,
-            n_jobs=n_jobs,
-        )
+    nonnegative: bool = dataclasses.field(default=True, init=False)

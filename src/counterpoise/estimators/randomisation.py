@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from counterpoise.checks import Vector
-from counterpoise.estimators.links import Labels
+from counterpoise.estimators.split_input import Labels
 
 Statistic = str | Callable[[Vector, Labels], float]
 
@@ -80,10 +80,10 @@ def between_groups(reference: Labels, y: Vector, count: int) -> Vector:
     return total
 
 
-def p_value(observed: float, null: Vector, alternative: str) -> float:
-    """Return the share of the null distribution that is at least as extreme as the observed statistic."""
-    signed, slack = SIDES[alternative], TIE * float(np.abs(null).max())
-    return float(np.mean(signed(null) >= signed(observed) - slack))
+def p_value(observed: Any, null: Vector, alternative: str) -> Any:
+    """Return the share of the null distribution, in each column, at least as extreme as the observed statistic."""
+    signed, slack = SIDES[alternative], TIE * np.abs(null).max(axis=0)
+    return (signed(null) >= signed(observed) - slack).mean(axis=0)
 
 
 def interval(labels: Labels, reference: Labels, y: Vector, confidence: float, alternative: str) -> tuple[float, float]:
@@ -108,12 +108,10 @@ def power(
     truths = reference
     if len(reference) > MOST_TRUTHS:
         truths = reference[np.sort(rng.choice(len(reference), MOST_TRUTHS, replace=False))]
-    without, found, signed = mean_differences(reference, y), 0, SIDES[alternative]
+    without, found = mean_differences(reference, y), 0
     for first in range(0, len(truths), BLOCK):
         some = truths[first : first + BLOCK]
         null = without[:, None] + effect * mean_differences(reference, some.T.astype(np.float64))
-        observed = mean_differences(some, y) + effect
-        slack = TIE * np.abs(null).max(axis=0)
-        p = (signed(null) >= signed(observed) - slack).mean(axis=0)
+        p = p_value(mean_differences(some, y) + effect, null, alternative)
         found += int((p <= alpha + 1e-12).sum())
     return found / len(truths)

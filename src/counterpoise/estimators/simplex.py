@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from counterpoise.checks import SMALLEST, Vector, flag, is_sparse, number, refuse_extreme, whole_number
-from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, with_callbacks
+from counterpoise.estimators.callbacks import CallbackSupport, Tasks, with_callbacks
 from counterpoise.estimators.options import RunOptions, refuse_non_finite, refuse_unusable, warn_if_interrupted
 from counterpoise.problem import Problem
 from counterpoise.solvers import minimize
@@ -27,6 +28,7 @@ METHODS = ("search", "swap", "exact", "bcd-g")
 KINDS: dict[str, Any] = {"accept_sparse": ("csc", "csr"), "dtype": np.float64, "ensure_all_finite": False}
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class SimplexRegression(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """Minimise ½‖Xw + b − y‖² over w ≥ 0 with Σw = total and at most ``n_nonzero`` non-zeros.
 
@@ -80,26 +82,15 @@ class SimplexRegression(CallbackSupport, RegressorMixin, BaseEstimator):  # type
     ([0.5, 0.0, 0.3, 0.0, 0.2, 0.0], 'OPTIMAL')
     """
 
-    def __init__(
-        self,
-        n_nonzero: int | None = None,
-        intercept: bool = False,
-        total: float = 1.0,
-        *,
-        method: str = "search",
-        work: int | None = None,
-        max_time: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_nonzero = n_nonzero
-        self.intercept = intercept
-        self.total = total
-        self.method = method
-        self.work = work
-        self.max_time = max_time
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_nonzero: int | None = None
+    intercept: bool = False
+    total: float = 1.0
+    _: dataclasses.KW_ONLY
+    method: str = "search"
+    work: int | None = None
+    max_time: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     @with_callbacks
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SimplexRegression:
@@ -114,8 +105,7 @@ class SimplexRegression(CallbackSupport, RegressorMixin, BaseEstimator):  # type
             Weights v ≥ 0 of the samples: the objective is then ½Σ vₖ(Xw + b − y)ₖ².
         """
         given = X, y, sample_weight
-        for name, values in (("X", X), ("y", y), ("sample_weight", sample_weight)):
-            refuse_unusable(name, values)
+        refuse_unusable(X=X, y=y, sample_weight=sample_weight)
         X, y = validate_data(self, X, y, y_numeric=True, **KINDS)
         refuse_non_finite(X)
         refuse_extreme(X.data if is_sparse(X) else X, "X", smallest=SMALLEST)
@@ -137,9 +127,9 @@ class SimplexRegression(CallbackSupport, RegressorMixin, BaseEstimator):  # type
         f = LeastSquares(X, y, weights=None if sample_weight is None else weight)
         problem = Problem(f, Bounds(0.0, total), AtMost(size), Sum(total), name="SimplexRegression")
         tasks = Tasks.of_fit(self, options.batches(plan_of(size, X.shape[1])), *given)
-        follow = tasks.follow("batch", lambda x: {"coef_": x[:n] if n > 1 else x.sum(keepdims=True)})
+        follow = tasks.follow(lambda x: {"coef_": x[:n] if n > 1 else x.sum(keepdims=True)})
         result = minimize(problem, callback=follow, **options.arguments())
-        warn_if_interrupted([result], 2 + FRAMES)
+        warn_if_interrupted([result])
         self.problem_, self.result_ = problem, result
         self.coef_ = result.x if n > 1 else result.x.sum(keepdims=True)
         self.intercept_ = float(middle - offset @ self.coef_)
@@ -150,7 +140,7 @@ class SimplexRegression(CallbackSupport, RegressorMixin, BaseEstimator):  # type
     def predict(self, X: Any) -> Vector:
         """Return Xw + b."""
         check_is_fitted(self)
-        refuse_unusable("X", X)
+        refuse_unusable(X=X)
         X = validate_data(self, X, reset=False, **KINDS)
         refuse_non_finite(X)
         return np.asarray(X @ self.coef_ + self.intercept_, dtype=np.float64)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import secrets
-import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,9 +15,9 @@ from counterpoise.clock import working_seconds
 from counterpoise.estimators.covariates import POWERS, Covariates, read_covariates
 from counterpoise.estimators.draws import Split
 from counterpoise.estimators.exchanges import Budget, Groups, gather_groups, search_groups
-from counterpoise.estimators.group_sizes import read_sizes, read_strata
-from counterpoise.estimators.links import Links, read_links
+from counterpoise.estimators.options import warn
 from counterpoise.estimators.randomisation import RandomisationTest
+from counterpoise.estimators.split_input import Links, read_links, read_sizes, read_strata
 from counterpoise.sentences import require
 from counterpoise.tables.native import as_pandas, is_pandas, to_pandas
 
@@ -158,7 +158,7 @@ def balanced_split(
         near = search_groups(groups, budget)
         found = [min(near, key=lambda each: groups.largest_difference(each.labels))]
     if budget.limits.stopped is not None:
-        warnings.warn("The search was interrupted; what it found so far is returned.", UserWarning, stacklevel=2)
+        warn("The search was interrupted; what it found so far is returned.")
     drawn = int(rng.integers(len(found)))
     labels: Any = found[drawn].labels[links.blocks]
     if groups.mirrored and rng.random() < 0.5:
@@ -185,18 +185,13 @@ def balanced_split(
         None if strata is None else [str(names[code]) for code in codes],
     )
     if counted.any() and not split.is_better_than_random:
-        warnings.warn(no_better(split), UserWarning, stacklevel=2)
+        warn(
+            f"This split is NO BETTER THAN RANDOM: its largest standardised difference is {split.max_difference:.3g} "
+            f"and its objective {split.objective:.3g}, the medians of {RANDOM} random splits are {at_random[1]:.3g} "
+            f"and {at_random[0]:.3g}. Leave out covariates with many levels, or, if there are few units, ask for fewer "
+            "draws."
+        )
     return split
-
-
-def no_better(split: Split) -> str:
-    """Return a warning that a split is no better than random ones."""
-    return (
-        f"This split is NO BETTER THAN RANDOM: its largest standardised difference is {split.max_difference:.3g} and "
-        f"its objective {split.objective:.3g}, the medians of {RANDOM} random splits are {split.at_random[1]:.3g} and "
-        f"{split.at_random[0]:.3g}. Leave out covariates with many levels, or, if there are few units, ask for fewer "
-        "draws."
-    )
 
 
 def _at_random(groups: Groups, links: Links, parts: Covariates) -> tuple[float, float]:
@@ -243,12 +238,8 @@ def _names_a_column(covariates: Any, given: Any, name: str) -> bool:
 
 def _check_draws(n_draws: int, groups: Groups) -> None:
     """Refuse more draws than there are splits."""
-    count = 1
-    for sizes in groups.sizes:
-        left = int(sizes.sum())
-        for size in sizes:
-            count *= math.comb(left, int(size))
-            left -= int(size)
+    each = ((sum(sizes[: g + 1]), size) for sizes in groups.sizes.tolist() for g, size in enumerate(sizes))
+    count = math.prod(itertools.starmap(math.comb, each))
     apart = ", not counting mirror images" if groups.mirrored else ""
     count = count // 2 if groups.mirrored else count
     if n_draws > count:

@@ -11,15 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, RegressorMixin, clone
+from sklearn.utils import column_or_1d
 from sklearn.utils.metadata_routing import UNUSED
 from sklearn.utils.validation import _check_sample_weight, check_is_fitted, validate_data
 
 from counterpoise.checks import SMALLEST, Vector, refuse_extreme, whole_number
-from counterpoise.estimators.callbacks import FRAMES, CallbackSupport, Tasks, with_callbacks
-from counterpoise.estimators.frames import check_frame, column_of, one_series
+from counterpoise.estimators.callbacks import CallbackSupport, Tasks, with_callbacks
 from counterpoise.estimators.measures import as_measure
 from counterpoise.estimators.options import (
     RunOptions,
+    check_frame,
+    on_same_dates,
     refuse_non_finite,
     refuse_unusable,
     warn_if_interrupted,
@@ -37,6 +39,7 @@ if TYPE_CHECKING:
 METHODS = ("search", "swap", "bcd-g")
 
 
+@dataclasses.dataclass(eq=False, repr=False)
 class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ignore[misc]
     """A portfolio of at most ``n_assets`` names whose returns follow those of an index.
 
@@ -147,42 +150,23 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
     __metadata_request__score = {"returns": UNUSED}  # noqa: RUF012
     __metadata_request__predict = {"returns": UNUSED}  # noqa: RUF012
 
-    def __init__(
-        self,
-        n_assets: int = 30,
-        *,
-        max_weight: Any = 1.0,
-        min_weight: Any = 0.0,
-        groups: Any = None,
-        group_limits: Any = None,
-        previous_weights: Any = None,
-        transaction_cost: Any = 0.0,
-        include: Any = None,
-        exclude: Any = None,
-        measure: str = "ete",
-        huber: float | None = None,
-        method: str = "search",
-        work: int | None = None,
-        max_time: float | None = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.n_assets = n_assets
-        self.max_weight = max_weight
-        self.min_weight = min_weight
-        self.groups = groups
-        self.group_limits = group_limits
-        self.previous_weights = previous_weights
-        self.transaction_cost = transaction_cost
-        self.include = include
-        self.exclude = exclude
-        self.measure = measure
-        self.huber = huber
-        self.method = method
-        self.work = work
-        self.max_time = max_time
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    n_assets: int = 30
+    _: dataclasses.KW_ONLY
+    max_weight: Any = 1.0
+    min_weight: Any = 0.0
+    groups: Any = None
+    group_limits: Any = None
+    previous_weights: Any = None
+    transaction_cost: Any = 0.0
+    include: Any = None
+    exclude: Any = None
+    measure: str = "ete"
+    huber: float | None = None
+    method: str = "search"
+    work: int | None = None
+    max_time: float | None = None
+    random_state: Any = None
+    n_jobs: int | None = None
 
     @with_callbacks
     def fit(self, returns: Any, y: Any = None, sample_weight: Any = None, *, index: Any = None) -> IndexTracker:
@@ -200,13 +184,13 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
             Alias for ``y``.
         """
         index = y if index is None else index
-        task = self._task(returns, index, sample_weight, 3 + FRAMES)
+        task = self._task(returns, index, sample_weight)
         size = whole_number(self.n_assets, "n_assets", 1)
         problem = task.problem(size)
         tasks = Tasks.of_fit(self, task.batches(size), returns, index, sample_weight)
-        result = task.solve(problem, callback=tasks.follow("batch", lambda x: {"coef_": x}))
+        result = task.solve(problem, callback=tasks.follow(lambda x: {"coef_": x}))
         task.warn(result.x)
-        warn_if_interrupted([result], 2 + FRAMES)
+        warn_if_interrupted([result])
         self.problem_ = problem
         self.result_ = result
         self.coef_ = result.x
@@ -223,7 +207,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         """Return the portfolio's returns Rw at constant weights."""
         check_is_fitted(self)
         returns = as_pandas(returns)
-        refuse_unusable("returns", returns)
+        refuse_unusable(returns=returns)
         if is_pandas(returns, "DataFrame"):
             check_frame(returns)
         X = validate_data(self, returns, reset=False, dtype=np.float64, ensure_all_finite=False)
@@ -232,27 +216,20 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
 
     def score(self, returns: Any, y: Any, sample_weight: Any = None) -> float:
         """Return R² of the portfolio's returns: 1 − Σ (Rw − r)²/Σ (r − mean r)²."""
-        returns, y, sample_weight = map(as_pandas, (returns, y, sample_weight))
-        y = one_series(returns, y, sample_weight)
+        returns, y, sample_weight = on_same_dates(returns, y, sample_weight)
         return float(super().score(returns, y, sample_weight))
 
     def tracking_error(self, returns: Any, index: Any, sample_weight: Any = None) -> float:
         """Return the daily tracking error √(mean of (Rw − r)²) on new data, weighted by ``sample_weight`` if given."""
-        returns, index, sample_weight = map(as_pandas, (returns, index, sample_weight))
-        index = one_series(returns, index, sample_weight)
-        difference = self.predict(returns) - column_of(index)
+        returns, index, sample_weight = on_same_dates(returns, index, sample_weight)
+        difference = self.predict(returns) - column_or_1d(index, dtype=np.float64)
         weight = _check_sample_weight(sample_weight, difference, dtype=np.float64, ensure_non_negative=True)
         return math.sqrt(float(weight @ difference**2) / float(weight.sum()))
 
     def report(self, path: str | os.PathLike[str], returns: Any = None, index: Any = None, **options: Any) -> Path:
-        """Write a report on the fitted portfolio as one self-contained HTML file.
+        """Write a self-contained HTML report, by default on the rows of the fit.
 
-        Parameters
-        ----------
-        path : path
-            Such as ``report.html``.
-        returns, index, **options
-            Passed to :func:`counterpoise.report.tracking_report`; by default the report covers the rows of the fit.
+        See :func:`counterpoise.report.tracking_report` for the other arguments.
         """
         from counterpoise.report import tracking_report
 
@@ -279,7 +256,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         asked = [whole_number(size, f"s[{k}]", 1) for k, size in enumerate(sizes)]
         if not asked:
             raise ValueError("s is empty; give at least one number of names.")
-        task = clone(self)._task(returns, index, sample_weight, 3)
+        task = clone(self)._task(returns, index, sample_weight)
         found: dict[int, Result] = {}
         best: Result | None = None
         for size in sorted(set(asked)):
@@ -299,14 +276,12 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
             results,
         )
 
-    def _task(self, returns: Any, index: Any, sample_weight: Any, stacklevel: int) -> Task:
-        """Check the data and the rules and return them; ``stacklevel`` is for warnings about prices."""
+    def _task(self, returns: Any, index: Any, sample_weight: Any) -> Task:
+        """Check the data and the rules and return them."""
         options, measure = RunOptions.of(self, METHODS), as_measure(self.measure, self.huber)
         returns, native = to_pandas(returns, dated=True)
-        index, sample_weight = as_pandas(index), as_pandas(sample_weight)
-        for name, values in (("returns", returns), ("index", index), ("sample_weight", sample_weight)):
-            refuse_unusable(name, values)
-        index = one_series(returns, index, sample_weight)
+        refuse_unusable(returns=returns, index=index, sample_weight=sample_weight)
+        returns, index, sample_weight = on_same_dates(returns, index, sample_weight)
         frame = is_pandas(returns, "DataFrame")
         if frame:
             check_frame(returns)
@@ -318,7 +293,7 @@ class IndexTracker(CallbackSupport, RegressorMixin, BaseEstimator):  # type: ign
         rules, root = rules_of(self, names), np.sqrt(weight)
         refuse_extreme(X * root[:, None], "returns", smallest=SMALLEST)
         refuse_extreme(y * root, "index")
-        warn_of_prices(X, labels, y, stacklevel)
+        warn_of_prices(X, labels, y)
         return Task(names, frame, native, X, np.asarray(y, dtype=np.float64), weight, rules, measure, options)
 
     def __sklearn_tags__(self) -> Any:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from counterpoise.checks import Vector, float_array, number, whole_number
-from counterpoise.estimators.options import refuse_unusable
+from counterpoise.estimators.options import hashable, refuse_unusable
 from counterpoise.sentences import counted, some, suggest
-from counterpoise.tables.native import by_name, is_missing, is_pandas
+from counterpoise.tables.native import by_name, is_pandas
 
 if TYPE_CHECKING:
     from counterpoise.estimators.tracking import IndexTracker
@@ -93,22 +93,19 @@ def rules_of(tracker: IndexTracker, names: Names) -> Rules:
     must = np.zeros(n, dtype=np.bool_)
     must[include] = True
     lo[include] = np.maximum(lo[include], np.minimum(hi[include], LEAST_HELD))
-    previous = tracker.previous_weights
+    previous: Any = {} if tracker.previous_weights is None else tracker.previous_weights
     table = _mapping(previous, "previous_weights")
-    sold = {} if table is None else {name: value for name, value in table.items() if name not in names.places}
-    for name, value in sold.items():
-        _between(np.atleast_1d(_numbers(value, "previous_weights")), "previous_weights", [name])
-    if previous is None:
-        centre = np.zeros(n)
-    else:
-        kept = previous if table is None else {name: table[name] for name in table if name not in sold}
-        centre = _each(names, kept, "previous_weights", 0.0)
+    sold: dict[Any, float] = {}
+    if table is not None:
+        previous = {name: value for name, value in table.items() if name in names.places}
+        rest = [name for name in table if name not in names.places]
+        sold = {name: float(_numbers(table[name], "previous_weights")) for name in rest}
+        _between(np.array(list(sold.values())), "previous_weights", rest)
+    centre = _each(names, previous, "previous_weights", 0.0)
     cost = _each(names, tracker.transaction_cost, "transaction_cost", 0.0, math.inf, sold)
-    sold_cost = sum(_cost_of(tracker.transaction_cost, name) * float(value) for name, value in sold.items())
-    group, least, most, group_names = _groups(names, tracker.groups, tracker.group_limits)
-    return Rules(
-        lo, hi, must, group, least, most, group_names, centre, cost, float(sum(map(float, sold.values()))), sold_cost
-    )
+    sold_cost = sum(_cost_of(tracker.transaction_cost, name) * value for name, value in sold.items())
+    groups = _groups(names, tracker.groups, tracker.group_limits)
+    return Rules(lo, hi, must, *groups, centre, cost, float(sum(sold.values())), sold_cost)
 
 
 _ORDER = "the first must not exceed the second."
@@ -155,10 +152,7 @@ def _members(names: Names, groups: Any) -> list[Any]:
             raise ValueError(
                 f"groups has {len(members)} entries; give one for each of {len(names.labels)} names, or a mapping."
             )
-    for member in members:
-        if not isinstance(member, Hashable):
-            raise TypeError(f"groups holds {member!r}, which cannot name a group; give a word or a number.")
-    return [None if is_missing(member) else member for member in members]
+    return hashable(members, "groups", ", which cannot name a group; give a word or a number.")
 
 
 def _limits(key: Any, value: Any) -> tuple[float, float]:
@@ -244,7 +238,7 @@ def _mapping(given: Any, what: str) -> dict[Any, Any] | None:
 
 
 def _numbers(given: Any, what: str) -> Vector:
-    refuse_unusable(what, given)
+    refuse_unusable(**{what: given})
     try:
         return np.array(float_array(given, what))
     except (TypeError, ValueError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -11,9 +10,8 @@ import numpy as np
 
 from counterpoise.checks import Vector
 from counterpoise.clock import working_seconds
-from counterpoise.estimators.callbacks import FRAMES
 from counterpoise.estimators.measures import Measure
-from counterpoise.estimators.options import RunOptions
+from counterpoise.estimators.options import RunOptions, warn
 from counterpoise.estimators.tracking_rules import Names, Rules, feasible
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.rules import InfeasibleError
@@ -145,8 +143,7 @@ class Task(NamedTuple):
             still = [k for k in np.flatnonzero(x) if np.ptp(self.A[:, k]) == 0.0]
             if still:
                 have, are = ("has", "is") if len(still) == 1 else ("have", "are")
-                warnings.warn(
+                warn(
                     f"{some(self.names.of(still))} {have} the same return on every day and {are} held; exclude names "
-                    "whose prices are missing or were carried forward.",
-                    stacklevel=3 + FRAMES,
+                    "whose prices are missing or were carried forward."
                 )
