@@ -175,9 +175,7 @@ class Listing(NamedTuple):
 
 
 def holdings_table(
-    tracker: IndexTracker,
-    groups: Mapping[Any, Any] | None = None,
-    index_weights: Mapping[Any, float] | None = None,
+    tracker: IndexTracker, groups: Mapping[Any, Any] | None = None, index_weights: Mapping[Any, float] | None = None
 ) -> Listing:
     """Return the holdings of a fitted tracker; sold names come last.
 

@@ -174,12 +174,7 @@ def plot_balance(split: Any, ax: Axes | None = None) -> Axes:
 
 
 def plot_tracking(
-    portfolio: Any,
-    index: Any,
-    *,
-    out_of_sample: Any = None,
-    rebalances: Any = None,
-    ax: Axes | None = None,
+    portfolio: Any, index: Any, *, out_of_sample: Any = None, rebalances: Any = None, ax: Axes | None = None
 ) -> Axes:
     """Plot the growth of a portfolio and of its index, and below it the difference between their returns.
 

@@ -37,11 +37,9 @@ def tracking_report(
     *,
     backtest: Backtest | None = None,
     title: str = "Index tracking",
-    command: str = "",
-    settings: Mapping[str, Any] | None = None,
-    notes: Sequence[str] = (),
     groups: Mapping[Any, Any] | None = None,
     index_weights: Mapping[Any, float] | None = None,
+    **page: Any,
 ) -> Report:
     """Report a fitted tracker.
 
@@ -53,14 +51,12 @@ def tracking_report(
         Rows to show the portfolio on; by default those of the fit.
     backtest : Backtest, optional
         Shown first, because it predicts future performance better than the fit.
-    title, command, settings
-        Passed to :class:`Report`.
-    notes : sequence of str
-        Sentences about the data.
     groups : mapping, optional
         Maps names to groups; by default the tracker's own.
     index_weights : mapping, optional
         Maps names to their weights in the index, for comparison.
+    title, **page
+        Passed to :class:`Report`.
     """
     holdings = holdings_table(tracker, groups, index_weights)
     backtest = backtest if backtest is None else backtest.in_pandas or backtest
@@ -70,7 +66,7 @@ def tracking_report(
         target = np.asarray(index, dtype=np.float64).ravel()
     rhythm, error = rhythm_of(labels), float(tracker.tracking_error_)
     along, axis, row_names = _along(labels, len(fitted))
-    report = Report(title, command, settings if settings is not None else tracker.get_params())
+    report = Report(title, **{"settings": tracker.get_params(), **page})
     report.headline("certificate", *_certificate(tracker))
     if backtest is not None:
         _add_error(report, "tracking error out of sample", float(backtest.tracking_error), rhythm)
@@ -81,7 +77,6 @@ def tracking_report(
         report.headline("largest weight", as_text(largest[holdings.at], "percent"), str(largest[0]))
     if tracker.previous_weights is not None:
         report.headline("turnover", as_text(float(tracker.turnover_), "percent"), "bought and sold, of the portfolio")
-    add_notes(report, notes)
     if backtest is not None:
         add_backtest(report, backtest, rhythm)
     report.heading("Weights")
@@ -102,25 +97,17 @@ def tracking_report(
     return report
 
 
-def backtest_report(
-    backtest: Backtest,
-    *,
-    title: str = "Backtest",
-    command: str = "",
-    settings: Mapping[str, Any] | None = None,
-    notes: Sequence[str] = (),
-) -> Report:
-    """Report a backtest; parameters as in :func:`tracking_report`."""
+def backtest_report(backtest: Backtest, *, title: str = "Backtest", **page: Any) -> Report:
+    """Report a backtest; ``title`` and ``page`` are passed to :class:`Report`."""
     backtest = backtest.in_pandas or backtest
     rhythm = rhythm_of(_labels(backtest.portfolio))
-    report = Report(title, command, settings)
+    report = Report(title, **page)
     _add_error(report, "tracking error out of sample", float(backtest.tracking_error), rhythm)
     grown = np.asarray(backtest.cumulative)[-1] - 1.0
     report.headline("growth", as_text(grown[0], "percent"), f"index: {as_text(grown[1], 'percent')}")
     report.headline("names held", f"{float(np.mean(np.asarray(backtest.names_held))):.3g}", "on average")
     costs = float(np.sum(np.asarray(backtest.costs)))
     report.headline("rebalances", str(len(backtest.rebalances)), f"costs of {percent(costs)} in all")
-    add_notes(report, notes)
     add_backtest(report, backtest, rhythm)
     report.paragraphs(*_convention(rhythm))
     return report
@@ -166,13 +153,6 @@ def _along(labels: Any, count: int) -> tuple[Sequence[Any], Axis, list[str]]:
     return list(range(1, count + 1)), Axis("row"), [str(k) for k in (range(1, count + 1) if labels is None else labels)]
 
 
-def add_notes(report: Report, notes: Sequence[str]) -> None:
-    """Add notes about the data, if there are any."""
-    if notes:
-        report.heading("The data")
-        report.paragraphs(*notes)
-
-
 def _add_weights(report: Report, holdings: Listing) -> None:
     rows = holdings.rows[:MOST_BARS]
     note = "" if len(rows) == len(holdings.rows) else f"The first {len(rows)} of {len(holdings.rows)}."
@@ -215,12 +195,10 @@ def _add_growth(
 
 
 def _add_scatter(report: Report, name: str, row_names: Sequence[str], portfolio: Any, index: Any) -> None:
-    count = len(portfolio)
-    if count > MOST_POINTS:
-        row_names, portfolio, index = row_names[-MOST_POINTS:], portfolio[-MOST_POINTS:], index[-MOST_POINTS:]
+    count, last = len(portfolio), slice(-MOST_POINTS, None)
     note = f"The last {MOST_POINTS:,} of {count:,} rows." if count > MOST_POINTS else ""
     axes = Axis("index", "percent"), Axis("portfolio", "percent")
-    series = [Series("rows", index, portfolio, row_names)]
+    series = [Series("rows", index[last], portfolio[last], row_names[last])]
     report.chart(name, "Returns of the portfolio against those of the index", "scatter", *axes, series, note=note)
 
 
@@ -249,20 +227,15 @@ def add_backtest(report: Report, backtest: Backtest, rhythm: Rhythm) -> None:
         [[name.replace("_", " "), Cell(float(value), _figure_format(name))] for name, value in figures.items()],
         note=f"Tracking errors and differences are per {rhythm.unit}, except the annual one.",
     )
-    if len(backtest.rebalances) > 1:
+    if several:
         parts = (backtest.names_held, backtest.turnover, backtest.costs, backtest.in_sample_error)
-        kinds = {
-            "from": "day",
-            "names": "whole",
-            "turnover": "percent",
-            "cost": "percent",
-            "error of the fit": "percent",
-        }
+        heads = ("from", "names", "turnover", "cost", "error of the fit")
+        columns = list(map(Column, heads, ("day", "whole", "percent", "percent", "percent")))
         rows = [
             [str(plain(start)), *(float(value) for value in values)]
             for start, *values in zip(backtest.rebalances, *(np.asarray(part) for part in parts), strict=True)
         ]
-        report.table("rebalances", "Rebalances", [Column(*pair) for pair in kinds.items()], rows)
+        report.table("rebalances", "Rebalances", columns, rows)
 
 
 def _figure_format(name: str) -> str:
