@@ -13,7 +13,7 @@ from counterpoise.experiments import compare, figures
 from counterpoise.experiments.plan import LETTERS, TARGETS, Target
 from counterpoise.experiments.sets import Data, catalogue, paper_names, where_from
 from counterpoise.experiments.store import Record
-from counterpoise.experiments.tables import Cell, Table
+from counterpoise.experiments.tables import Cell, Table, show
 from counterpoise.figures.describe import FLOOR, Axis, Chart, Panel, Series
 from counterpoise.figures.drawing import draw_grid, has_matplotlib, save_figure
 from counterpoise.figures.page import Cell as Shown
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SECTION = ".section.json"
 # Version of a section's file; files of other versions are ignored until their target is run again.
-LAYOUT = 2
+LAYOUT = 3
 TITLE = "The paper's tables and figures, rerun"
 # Panels per row of a figure, as in the paper.
 PER_ROW = 5
@@ -253,10 +253,8 @@ def _format(table: Table, column: int) -> str:
 
 
 def _shown(value: Cell, strong: bool, format: str) -> Any:
-    if value is None:
-        return None
-    if format == "text":
-        return value if isinstance(value, str) else f"{value:.5g}"
+    if value is None or format == "text":
+        return value if value is None else show(value)
     if isinstance(value, str):
         number = float(value.removesuffix("%")) / (100.0 if value.endswith("%") else 1.0)
         return Shown(number, format, value, strong)
@@ -264,20 +262,13 @@ def _shown(value: Cell, strong: bool, format: str) -> Any:
 
 
 def _packed(chapter: Chapter) -> str:
-    """Return as JSON the parts of a chapter that the page needs; figures are separate files."""
-    kept: dict[str, Any] = {"layout": LAYOUT}
-    kept |= {name: getattr(chapter, name) for name in ("name", "title", "command", "settings")}
-    kept["lines"] = list(chapter.lines)
-    kept["tally"] = dataclasses.asdict(chapter.tally)
-    kept["tables"] = [{**dataclasses.asdict(table), "bold": sorted(table.bold)} for table in chapter.tables]
-    kept["charts"] = [
-        {**vars(chart), "panels": [_packed_panel(panel) for panel in chart.panels]} for chart in chapter.charts
-    ]
-    return json.dumps(kept, ensure_ascii=False, separators=(",", ":"), default=lambda array: array.tolist()) + "\n"
+    """Return a chapter without its figures, which are separate files, as JSON."""
+    kept = {"layout": LAYOUT, **dataclasses.asdict(dataclasses.replace(chapter, figures={}))}
+    return json.dumps(kept, ensure_ascii=False, separators=(",", ":"), default=_as_list) + "\n"
 
 
-def _packed_panel(panel: Panel) -> dict[str, Any]:
-    return {**panel._asdict(), "series": [series._replace(look=None)._asdict() for series in panel.series]}
+def _as_list(values: Any) -> list[Any]:
+    return sorted(values) if isinstance(values, set) else values.tolist()
 
 
 def _unpacked(text: str) -> Chapter | None:
@@ -288,14 +279,13 @@ def _unpacked(text: str) -> Chapter | None:
         return None
     if kept.pop("layout", None) != LAYOUT:
         return None
-    tables = [Table(**{**table, "bold": {(r, c) for r, c in table["bold"]}}) for table in kept.pop("tables")]
-    charts = [
-        Chart(**{**chart, "panels": [_unpacked_panel(panel) for panel in chart["panels"]]})
-        for chart in kept.pop("charts")
-    ]
-    return Chapter(**{**kept, "tally": Tally(**kept["tally"])}, tables=tables, figures={}, charts=charts)
+    for table in kept["tables"]:
+        table["bold"] = {(row, column) for row, column in table["bold"]}
+    for chart in kept["charts"]:
+        chart["panels"] = [_panel(*parts) for parts in chart["panels"]]
+    tables, charts = [Table(**table) for table in kept["tables"]], [Chart(**chart) for chart in kept["charts"]]
+    return Chapter(**{**kept, "tally": Tally(**kept["tally"]), "tables": tables, "charts": charts})
 
 
-def _unpacked_panel(kept: dict[str, Any]) -> Panel:
-    axes = {"x": Axis(*kept["x"]), "y": Axis(*kept["y"])}
-    return Panel(**{**kept, **axes, "series": [Series(**series) for series in kept["series"]]})
+def _panel(label: str, x: list[Any], y: list[Any], series: list[list[Any]], *more: Any) -> Panel:
+    return Panel(label, Axis(*x), Axis(*y), [Series(*each) for each in series], *more)
