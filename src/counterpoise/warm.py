@@ -6,14 +6,14 @@ the types of users' data. Recipes share few kernels. Processes take them one by 
 
 from __future__ import annotations
 
-import json
+import multiprocessing
 import os
-import subprocess
+import signal
 import sys
 import time
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,8 +22,6 @@ import numpy as np
 
 import counterpoise as cp
 
-# Sent to a process instead of a recipe's name to ask for its report.
-REPORT = "report"
 RULES = ("hybrid", "cyclic", "random", "greedy", "semi-greedy")
 
 
@@ -208,24 +206,28 @@ def compile_kernels(jobs: int | None = None, progress: Callable[[str, int], obje
     """
     clock, todo, done = time.perf_counter(), list(reversed(RECIPES)), list[str]()
 
-    def work(worker: _Worker) -> None:
+    def work(worker: ProcessPoolExecutor) -> None:
         try:
             while todo:
                 name = todo.pop()
                 if progress is not None:
                     progress(name, len(done))
-                worker.ask(name)
+                worker.submit(_work, name).result()
                 done.append(name)
+        except Exception as error:
+            raise RuntimeError(f"The kernels of {name} could not be compiled: {error!r}") from error
         finally:
             todo.clear()
 
     count = min(jobs or os.cpu_count() or 1, len(RECIPES))
+    # Ctrl-C ends the processes at once; a method would catch it and go on.
+    spawn, at_once = multiprocessing.get_context("spawn"), (signal.SIGINT, signal.SIG_DFL)
     with ExitStack() as stack, ThreadPoolExecutor(count) as threads:
-        workers = [stack.enter_context(_Worker()) for _ in range(count)]
+        workers = [stack.enter_context(ProcessPoolExecutor(1, spawn, signal.signal, at_once)) for _ in range(count)]
         for each in [threads.submit(work, worker) for worker in workers]:
             each.result()
         # One after the other, because a report may write to the cache.
-        reports = [worker.ask(REPORT) for worker in workers]
+        reports = [worker.submit(_report).result() for worker in workers]
     ready = {kernel: False for report in reports for kernel in report["loaded"]}
     ready |= {kernel: True for report in reports for kernel in report["compiled"]}
     folder = next((Path(report["folder"]) for report in reports if report["folder"]), None)
@@ -233,36 +235,11 @@ def compile_kernels(jobs: int | None = None, progress: Callable[[str, int], obje
     return Prepared(len(ready), sum(ready.values()), time.perf_counter() - clock, folder, lost)
 
 
-class _Worker:
-    """A process that runs recipes one after the other."""
-
-    def __init__(self) -> None:
-        paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "counterpoise.warm"],
-            env=environment,
-            text=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-
-    def __enter__(self) -> _Worker:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.process.communicate()
-
-    def ask(self, name: str) -> Any:
-        """Make the process run a recipe or report, and return its answer."""
-        assert self.process.stdin is not None and self.process.stdout is not None
-        print(name, file=self.process.stdin, flush=True)
-        line = self.process.stdout.readline()
-        if not line:
-            said = (self.process.stderr.read() if self.process.stderr else "").strip().splitlines()
-            raise RuntimeError(f"The kernels of {name} could not be compiled: {said[-1] if said else 'killed'}")
-        return json.loads(line)
+def _work(name: str) -> None:
+    """Run a recipe in a process of its own; messages about compiling are for the main process."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        RECIPES[name]()
 
 
 def _report() -> dict[str, Any]:
@@ -297,19 +274,3 @@ def _is_kept(function: Any, types: Any) -> bool:
     """Return whether the index on disk has an entry for these types."""
     key = function._cache._index_key(types, function.targetctx.codegen())
     return key in function._cache._cache_file._load_index()
-
-
-def _serve() -> None:
-    """Run the recipes named on standard input and print their answers."""
-    from counterpoise import compiling
-
-    warnings.simplefilter("ignore")
-    with compiling.listening(lambda said: None):
-        for line in sys.stdin:
-            name = line.strip()
-            answer = _report() if name == REPORT else RECIPES[name]()
-            print(json.dumps(answer), flush=True)
-
-
-if __name__ == "__main__":
-    _serve()
