@@ -52,28 +52,9 @@ if TYPE_CHECKING:
 
     from counterpoise.problem import Result
 
-__all__ = [
-    "FLOOR",
-    "FORMATS",
-    "MARKERS",
-    "SPARE",
-    "STYLES",
-    "Style",
-    "has_matplotlib",
-    "plot_balance",
-    "plot_biplot",
-    "plot_gap",
-    "plot_loadings",
-    "plot_objective",
-    "plot_pair",
-    "plot_path",
-    "plot_tracking",
-    "plot_variance",
-    "plot_weights",
-    "require_matplotlib",
-    "save_objective",
-    "styles_of",
-]
+__all__ = ["FLOOR", "FORMATS", "MARKERS", "SPARE", "STYLES", "Style", "has_matplotlib", "plot_balance", "plot_biplot"]
+__all__ += ["plot_gap", "plot_loadings", "plot_objective", "plot_pair", "plot_path", "plot_tracking", "plot_variance"]
+__all__ += ["plot_weights", "require_matplotlib", "save_objective", "styles_of"]
 
 FORMATS = (".png", ".svg", ".pdf")
 # Space for the legend above the curve of differences, as a share of its range.

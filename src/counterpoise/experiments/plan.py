@@ -19,23 +19,11 @@ from counterpoise.experiments.sets import Data, is_tracking, load_present
 if TYPE_CHECKING:
     from counterpoise.problem import Problem
 
-TARGETS = (
-    "table-1",
-    "table-2",
-    "table-3",
-    "fig-s",
-    "fig-c",
-    "fig-time",
-    "fig-time-k",
-    "fig-hybrid",
-    "theory",
-    "sparse-pca",
-)
 # Targets that are measured again each time, with neither a file of settings nor records.
 MEASURED = ("theory", "sparse-pca")
+TARGETS = ("table-1", "table-2", "table-3", "fig-s", "fig-c", "fig-time", "fig-time-k", "fig-hybrid", *MEASURED)
 KINDS = ("sizes", "table", "curves", "histories")
 MEASURES = ("quality", "timing")
-PROBLEMS = ("SIT", "NNSPCA", "DCPB1", "DCPB2")
 # The parameter of each problem besides λ.
 LETTERS = {"SIT": "s", "NNSPCA": "s", "DCPB1": "c", "DCPB2": "c"}
 
@@ -166,7 +154,7 @@ def _target(name: str, asked: dict[str, Any], quick: bool, sets: list[str] | Non
 
 
 def _grid(asked: dict[str, Any], less: Mapping[str, Any], sets: list[str] | None, name: str) -> Grid:
-    problem = choice(asked.get("problem", ""), f"A problem of {name}", PROBLEMS, quoted=False)
+    problem = choice(asked.get("problem", ""), f"A problem of {name}", LETTERS, quoted=False)
     letter, wanted = LETTERS[problem], {**asked}
     for key in (letter, "lam"):
         if key not in asked or not asked[key]:
