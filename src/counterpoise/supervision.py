@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from counterpoise.clock import working_seconds
 from counterpoise.problem import Result, Status
@@ -32,16 +32,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _here = threading.local()
 _LOOK_AGAIN = object()
-
-
-class Supervised(Protocol):
-    """The part of a run that a supervisor uses."""
-
-    max_time: float | None
-    limits: Limits
-
-    def abandoned(self, status: Status) -> Result:
-        """Return the best point so far of a run that is still going."""
 
 
 class Limits:
@@ -106,13 +96,13 @@ class Supervisor:
 
     def __init__(self) -> None:
         self.limits = Limits()
-        self.run: Any = None  # the outermost run, a Supervised
+        self.run: Any = None  # the outermost run
         self.requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
         # True once the caller no longer waits for the method.
         self.gone = False
 
-    def attach(self, run: Supervised) -> None:
-        """Register the first run of the method; it contains all others, and its limits apply to them."""
+    def attach(self, run: Any) -> None:
+        """Register the first :class:`Run` of the method; it contains all others, and its limits apply to them."""
         if self.run is None:
             self.run, self.limits = run, run.limits
             self.requests.put(_LOOK_AGAIN)

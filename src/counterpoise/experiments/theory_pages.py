@@ -136,27 +136,15 @@ def _with_shares(counts: Counts) -> list[Cell]:
 
 def charts(findings: Findings) -> list[Chart]:
     """Return the measurements as charts, one panel per problem."""
+    needed = "Iterations until an ε-approximate CWS point, and their bound"
+    shares = "Share of CWS points that are s-sparse or binary, and their mean penalty"
+    levels = "Of the points that a method finds, how many are more than critical"
+    note = "Dotted lines are thresholds: the corrected one, and the paper's where it differs."
     return [
         Chart("rate", "How F falls to that of the CWS point reached", "line", _rate_panels(findings.rates)),
-        Chart(
-            "complexity",
-            "Iterations until an ε-approximate CWS point, and their bound",
-            "line",
-            _complexity_panels(findings.complexities),
-        ),
-        Chart(
-            "exactness",
-            "Share of CWS points that are s-sparse or binary, and their mean penalty",
-            "line",
-            _exactness_panels(findings.exactness),
-            "Dotted lines are thresholds: the corrected one, and the paper's where it differs.",
-        ),
-        Chart(
-            "hierarchy",
-            "Of the points that a method finds, how many are more than critical",
-            "bar",
-            _hierarchy_panels(findings.hierarchy),
-        ),
+        Chart("complexity", needed, "line", _complexity_panels(findings.complexities)),
+        Chart("exactness", shares, "line", _exactness_panels(findings.exactness), note),
+        Chart("hierarchy", levels, "bar", _hierarchy_panels(findings.hierarchy)),
     ]
 
 
@@ -181,10 +169,8 @@ def _rate_panels(rates: tuple[Rate, ...]) -> list[Panel]:
             look = Style(BLACK, "-") if rate.ratio > 1.0 else Style(BLUE, (0, (7, 2)))
             series.append(Series(f"λ = {rate.ratio:g} of the threshold", positive, rate.gap[positive], look=look))
             if rate.finite:
-                end = positive[-1:]
-                fits.append(
-                    Series("ended after finitely many steps", end, rate.gap[end], look=Style(BLACK, "", marker="s"))
-                )
+                end, square = positive[-1:], Style(BLACK, "", marker="s")
+                fits.append(Series("ended after finitely many steps", end, rate.gap[end], look=square))
             elif not math.isnan(rate.slope):
                 window = np.array(rate.window)
                 fit, look = np.exp(rate.intercept + rate.slope * window), Style(ORANGE, "-", 5.0, 0.4)

@@ -137,12 +137,8 @@ def _marker(style: Style) -> dict[str, Any]:
     if not style.marker:
         return {}
     size = (MARKER if style.dash == "" else ON_LINE) * style.width
-    return {
-        "marker": style.marker,
-        "ms": size,
-        "mew": min(style.width, 1.6),
-        **({} if style.filled else {"mfc": "white"}),
-    }
+    look = {"marker": style.marker, "ms": size, "mew": min(style.width, 1.6)}
+    return look if style.filled else {**look, "mfc": "white"}
 
 
 def _draw_dots(ax: Axes, panel: Panel, k: int, style: Style) -> None:
@@ -276,17 +272,13 @@ def draw_images(axes: Sequence[Axes], images: Sequence[Image], bar: str = "", **
 
     Negative pixels get a minus sign, so that they can be recognised in greyscale.
     """
-    from matplotlib.colors import LinearSegmentedColormap, LogNorm
+    from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 
     for ax, (label, pixels, reach, signed, floor) in zip(axes, images, strict=True):
-        scale: dict[str, Any] = {
-            "cmap": "PuOr_r" if signed else "Blues",
-            "vmin": -reach if signed else 0.0,
-            "vmax": reach,
-        }
-        if floor > 0.0:
-            scale = {"cmap": LinearSegmentedColormap.from_list("shades", SHADES), "norm": LogNorm(floor, reach)}
-        drawn = ax.imshow(pixels, interpolation="nearest", **scale)
+        norm = LogNorm(floor, reach) if floor > 0.0 else Normalize(-reach if signed else 0.0, reach)
+        shades = LinearSegmentedColormap.from_list("shades", SHADES)
+        colours = shades if floor > 0.0 else "PuOr_r" if signed else "Blues"
+        drawn = ax.imshow(pixels, interpolation="nearest", cmap=colours, norm=norm)
         faint = (pixels < 0.0) & (pixels >= -0.5 * reach)
         for chosen, colour in ((pixels < -0.5 * reach, "white"), (faint, "black")) if signed else ():
             rows, columns = np.nonzero(chosen)
