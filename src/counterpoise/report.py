@@ -220,16 +220,12 @@ def split_report(
     at_random = split._random_difference
     report = Report(title, **page)
     sizes = " + ".join(str(size) for size in split.group_sizes)
-    report.headline(
-        "largest difference", f"{split.max_difference:.2g}", f"standardised; {split.at_random[1]:.2g} at random"
-    )
+    usual = f"standardised; {split.at_random[1]:.2g} at random"
+    report.headline("largest difference", f"{split.max_difference:.2g}", usual)
     report.headline("groups", sizes, f"{sum(split.group_sizes)} units")
     report.headline("covariates", str(len(balance.rows)), "numbers, and levels of categories")
-    report.headline(
-        "draws",
-        f"{len(split.draws):,}",
-        f"{len(split.reference):,} splits to compare with" if len(split.draws) > 1 else "",
-    )
+    compared = f"{len(split.reference):,} splits to compare with" if len(split.draws) > 1 else ""
+    report.headline("draws", f"{len(split.draws):,}", compared)
     report.heading("Balance")
     order = sorted(balance.rows, key=lambda row: -abs(row[-1]))[:MOST_BARS]
     names = [row[0] for row in order]

@@ -220,13 +220,9 @@ def add_backtest(report: Report, backtest: Backtest, rhythm: Rhythm) -> None:
     marks = [plain(start) for start in starts] if axis.kind == "date" else []
     note = "Dashed lines are rebalances." if 1 < len(marks) else ""
     _add_growth(report, "out", along, axis, backtest.portfolio, backtest.index, marks if note else (), note)
-    report.table(
-        "summary",
-        "Out of sample",
-        [Column("figure"), Column("value", "long")],
-        [[name.replace("_", " "), Cell(float(value), _figure_format(name))] for name, value in figures.items()],
-        note=f"Tracking errors and differences are per {rhythm.unit}, except the annual one.",
-    )
+    rows = [[name.replace("_", " "), Cell(float(value), _figure_format(name))] for name, value in figures.items()]
+    note = f"Tracking errors and differences are per {rhythm.unit}, except the annual one."
+    report.table("summary", "Out of sample", [Column("figure"), Column("value", "long")], rows, note)
     if several:
         parts = (backtest.names_held, backtest.turnover, backtest.costs, backtest.in_sample_error)
         heads = ("from", "names", "turnover", "cost", "error of the fit")

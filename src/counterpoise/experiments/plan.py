@@ -135,21 +135,15 @@ def _target(name: str, asked: dict[str, Any], quick: bool, sets: list[str] | Non
     less = asked.get("quick", {}) if quick else {}
     kind = choice(asked.get("kind", "table"), f"The kind of {name}", KINDS, quoted=False)
     known = {**shared_methods(), **_methods(asked.get("own_methods", {}), name)}
-    for method in asked.get("methods", []):
-        choice(method, f"A method of {name}", known, quoted=False)
+    methods = [choice(method, f"A method of {name}", known, quoted=False) for method in asked.get("methods", [])]
     grids = tuple(_grid(grid, less, sets, name) for grid in asked.get("grids", []))
     starts = tuple(less.get("starts", asked.get("starts", [0])))
     if not starts or any(not isinstance(seed, int) or seed < 0 for seed in starts):
         raise ValueError(f"starts of {name} is {list(starts)}; give seeds, whole numbers from 0.")
+    measure = choice(asked.get("measure", "quality"), f"The measure of {name}", MEASURES, quoted=False)
+    run = tuple(known[method] for method in methods), tuple(grid for grid in grids if grid.sets)
     return Target(
-        name,
-        str(asked.get("title", name)),
-        kind,
-        choice(asked.get("measure", "quality"), f"The measure of {name}", MEASURES, quoted=False),
-        starts,
-        tuple(known[method] for method in asked.get("methods", [])),
-        tuple(grid for grid in grids if grid.sets),
-        float(asked.get("seconds_each", 0.0)),
+        name, str(asked.get("title", name)), kind, measure, starts, *run, float(asked.get("seconds_each", 0.0))
     )
 
 

@@ -133,9 +133,8 @@ def measure(quick: bool = False, seed: int = 0, progress: Callable[[str], None] 
     hierarchy = []
     for name in NAMES:
         say(f"hierarchy, {name}")
-        hierarchy.append(
-            measure_hierarchy([draw_instance(name, small, held, seed + 1 + k) for k in range(instances)], starts)
-        )
+        drawn = [draw_instance(name, small, held, seed + 1 + k) for k in range(instances)]
+        hierarchy.append(measure_hierarchy(drawn, starts))
     return Findings(tuple(rates), tuple(complexities), tuple(decreases), tuple(exactness), tuple(hierarchy))
 
 
