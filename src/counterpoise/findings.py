@@ -128,11 +128,11 @@ def split_claims(split: Split) -> list[str]:
     largest, at_random = split.max_difference, split.at_random[1]
     ratio = at_random / largest if largest > 1e-12 else math.inf
     times = f"{ratio:,.0f}" if ratio >= 10.0 else f"{ratio:.2g}"
-    better = (
-        "none at all" if math.isinf(ratio) else f"{times} times less than the median of random splits, {at_random:.2g}"
-    )
+    better = f"{times} times less than the median of random splits, {at_random:.2g}"
     if not split.is_better_than_random:
         better = f"NO BETTER THAN RANDOM, where the median is {at_random:.2g}"
+    elif math.isinf(ratio):
+        better = "none at all"
     sentences = [
         f"The largest standardised difference between groups is {largest if largest > 1e-12 else 0.0:.2g}: {better}.",
         "The search improves splits by exchanges of two units; that no other split is better is not proved.",

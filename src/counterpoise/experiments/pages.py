@@ -131,12 +131,11 @@ def chapter(target: Target, records: list[Record], wanted: int, absent: dict[str
 
 def _settings(target: Target) -> str:
     """Describe the problems, values and sets that were run."""
-    grids = [
-        f"{grid.problem} with {LETTERS[grid.problem]} = {_listed(grid.values)} and λ = {_listed(grid.lams)} on "
-        f"{', '.join(grid.sets)}"
-        for grid in target.grids
-    ]
-    return f"{'; '.join(grids)}; starts {_listed(target.starts)}"
+    parts = []
+    for grid in target.grids:
+        values = f"{LETTERS[grid.problem]} = {_listed(grid.values)} and λ = {_listed(grid.lams)}"
+        parts.append(f"{grid.problem} with {values} on {', '.join(grid.sets)}")
+    return "; ".join([*parts, f"starts {_listed(target.starts)}"])
 
 
 def _listed(values: Sequence[float]) -> str:
@@ -154,18 +153,14 @@ def _provenance(records: list[Record], wanted: int, command: str) -> str:
     codes = sorted({record.code for record in records})
     limited = sum(record.status == "TIME_LIMIT" for record in records)
     ended = f" {limited} runs ended at their time limit and depend on the machine." if limited else ""
-    return (
-        f"{len(records)} of {wanted} runs, made by `{command}` on {made}, counterpoise {', '.join(codes)}, "
-        f"{'; '.join(machines)}.{ended}"
-    )
+    how = f"made by `{command}` on {made}, counterpoise {', '.join(codes)}, {'; '.join(machines)}"
+    return f"{len(records)} of {wanted} runs, {how}.{ended}"
 
 
 def write(chapter: Chapter, output: Path) -> list[Path]:
     """Write a chapter as Markdown, CSV, LaTeX, SVG and PNG, and the page with all chapters so far."""
     output.mkdir(parents=True, exist_ok=True)
-    written = []
-    for table in chapter.tables:
-        written.append(write_text(output / f"{table.name}.csv", table.csv()))
+    written = [write_text(output / f"{table.name}.csv", table.csv()) for table in chapter.tables]
     if chapter.tables:
         tex = "\n\n".join(table.latex() for table in chapter.tables)
         written.append(write_text(output / f"{chapter.name}.tex", "% needs booktabs\n" + tex + "\n"))
@@ -203,9 +198,8 @@ def report(chapters: Sequence[Chapter]) -> Report:
     tally = sum((chapter.tally for chapter in chapters), Tally())
     ours = sum(chapter.name in TARGETS for chapter in chapters)
     own = len(chapters) - ours
-    page.headline(
-        "targets", f"{ours} of {len(TARGETS)}", f"and {own} of your own" if own else "of the paper and beside it"
-    )
+    beside = f"and {own} of your own" if own else "of the paper and beside it"
+    page.headline("targets", f"{ours} of {len(TARGETS)}", beside)
     if tally.wanted:
         page.headline("runs", f"{tally.runs:,}", f"of {tally.wanted:,}")
     if tally.cells:
