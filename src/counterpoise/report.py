@@ -152,10 +152,9 @@ def run_report(
     said = "" if math.isnan(gap) else f"gap {rounded_up(gap)}, tolerance {result.tolerance:.1e}"
     if gap <= result.tolerance:
         said = f"no gap above the tolerance, {result.tolerance:.1e}"
-    if result.success:
-        report.headline("certificate", spelled(result.status), said)
-    else:
-        report.headline("certificate", "none", "; ".join(filter(None, [spelled(result.status), said])))
+    status = spelled(result.status)
+    certificate = (status, said) if result.success else ("none", "; ".join(filter(None, [status, said])))
+    report.headline("certificate", *certificate)
     report.headline("objective", as_text(float(result.objective), "long"))
     report.headline("non-zeros", f"{np.count_nonzero(x):,}", f"of {len(x):,} coordinates")
     report.headline("time", as_seconds(float(result.time)), f"{result.nit:,} iterations")

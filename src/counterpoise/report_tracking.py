@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterpoise.figures.describe import Axis, Series, bars_panel, growth_panel
+from counterpoise.figures.describe import Axis, Panel, Series, bars_panel, growth_panel
 from counterpoise.figures.page import Cell, Column, Report, plain
 from counterpoise.findings import (
     Listing,
@@ -90,8 +90,8 @@ def tracking_report(
         "and show the rows that the portfolio was fitted to, so that it looks better here than it will on later rows.",
         *_convention(rhythm),
     )
-    _add_growth(report, "fit", along, axis, fitted, target)
-    _add_scatter(report, "fit-returns", row_names, fitted, target)
+    _add_growth(report, "fit", growth_panel(along, axis, fitted, target))
+    _add_scatter(report, row_names, fitted, target)
     report.heading("What is proved")
     report.paragraphs(*tracking_claims(tracker), ending(tracker.result_))
     return report
@@ -175,18 +175,8 @@ def _add_groups(report: Report, tracker: IndexTracker, holdings: Listing, member
     report.table("group-weights", "Weights of groups", groups.columns, groups.rows)
 
 
-def _add_growth(
-    report: Report,
-    name: str,
-    along: Sequence[Any],
-    axis: Axis,
-    portfolio: Any,
-    index: Any,
-    marks: Sequence[Any] = (),
-    note: str = "",
-) -> None:
-    """Add charts of the growth of portfolio and index, and of their relative difference."""
-    panel = growth_panel(along, axis, portfolio, index, marks)
+def _add_growth(report: Report, name: str, panel: Panel, note: str = "") -> None:
+    """Add a chart of the growth of portfolio and index, and one of their relative difference."""
     report.draw(f"{name}-growth", panel.label, "line", panel, note)
     theirs, ours = (np.asarray(series.y) for series in panel.series)
     line = Series("portfolio", panel.series[0].x, ours / theirs - 1.0)
@@ -194,12 +184,13 @@ def _add_growth(
     report.draw(f"{name}-ahead", "How far the portfolio is ahead of the index", "line", ahead)
 
 
-def _add_scatter(report: Report, name: str, row_names: Sequence[str], portfolio: Any, index: Any) -> None:
+def _add_scatter(report: Report, row_names: Sequence[str], portfolio: Any, index: Any) -> None:
     count, last = len(portfolio), slice(-MOST_POINTS, None)
     note = f"The last {MOST_POINTS:,} of {count:,} rows." if count > MOST_POINTS else ""
     axes = Axis("index", "percent"), Axis("portfolio", "percent")
     series = [Series("rows", index[last], portfolio[last], row_names[last])]
-    report.chart(name, "Returns of the portfolio against those of the index", "scatter", *axes, series, note=note)
+    title = "Returns of the portfolio against those of the index"
+    report.chart("fit-returns", title, "scatter", *axes, series, note=note)
 
 
 def add_backtest(report: Report, backtest: Backtest, rhythm: Rhythm) -> None:
@@ -219,7 +210,8 @@ def add_backtest(report: Report, backtest: Backtest, rhythm: Rhythm) -> None:
     starts = backtest.rebalances if labels is not None else backtest.rebalances - backtest.rebalances[0] + 1
     marks = [plain(start) for start in starts] if axis.kind == "date" else []
     note = "Dashed lines are rebalances." if 1 < len(marks) else ""
-    _add_growth(report, "out", along, axis, backtest.portfolio, backtest.index, marks if note else (), note)
+    panel = growth_panel(along, axis, backtest.portfolio, backtest.index, marks if note else ())
+    _add_growth(report, "out", panel, note)
     rows = [[name.replace("_", " "), Cell(float(value), _figure_format(name))] for name, value in figures.items()]
     note = f"Tracking errors and differences are per {rhythm.unit}, except the annual one."
     report.table("summary", "Out of sample", [Column("figure"), Column("value", "long")], rows, note)

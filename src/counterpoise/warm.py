@@ -32,8 +32,8 @@ def _table(columns: int = 30) -> tuple[Any, Any]:
     return A, A[:, :4].mean(axis=1) + 0.1 * rng.standard_normal(len(A))
 
 
-def _pairs(problem: cp.Problem) -> None:
-    """Run pair steps with all rules, all scans, and the single step that plots use."""
+def _methods(problem: cp.Problem, small: cp.Problem) -> None:
+    """Run all rules, all scans, the single step that plots use, and what goes beyond pairs; enumerate the small one."""
     from counterpoise.kernels import sweep
 
     for rule in RULES:
@@ -42,26 +42,20 @@ def _pairs(problem: cp.Problem) -> None:
     terms = problem.terms()
     sweep.start(terms, x)
     sweep.step(terms, x, 0, 1, 0.0)
-
-
-def _beyond_pairs(problem: cp.Problem) -> None:
-    """Run the methods and the certificate that go beyond pairs."""
     cp.minimize(problem, method="search")
     x = cp.minimize(problem, method="swap").x
     if problem.free is not None:
         cp.certify(problem, x, level="swap")
+        # Below the exactness threshold a search uses other kernels.
+        cp.minimize(problem.variant(lam=1e-3), method="search")
+    cp.minimize(small, method="exact")
 
 
 def _tracking() -> None:
     from counterpoise.problems import SIT
 
     A, y = _table()
-    problem = SIT(A, y, s=3, lam=1e3)
-    _pairs(problem)
-    _beyond_pairs(problem)
-    cp.minimize(SIT(*_table(8), s=3, lam=1e3), method="exact")
-    # Below the exactness threshold a search uses other kernels.
-    cp.minimize(problem.variant(lam=1e-3), method="search")
+    _methods(SIT(A, y, s=3, lam=1e3), SIT(*_table(8), s=3, lam=1e3))
     tracker = cp.IndexTracker(3, random_state=0).fit(A / 100.0, y / 100.0)
     cp.certify(tracker.problem_, tracker.coef_, level="swap")
 
@@ -78,20 +72,10 @@ def _weights() -> None:
 def _rules() -> None:
     """Fit portfolios with floors, groups and costs."""
     A, y = (values / 100.0 for values in _table())
-    even = np.full(30, 1.0 / 30.0)
-    groups, limits = ["a"] * 15 + ["b"] * 15, {"a": (0.2, 0.8)}
+    rules: dict[str, Any] = {"min_weight": 0.1, "max_weight": 0.6, "transaction_cost": 0.001}
+    rules |= {"groups": ["a"] * 15 + ["b"] * 15, "group_limits": {"a": (0.2, 0.8)}}
     for method in ("search", "swap", "bcd-g"):
-        cp.IndexTracker(
-            3,
-            min_weight=0.1,
-            max_weight=0.6,
-            groups=groups,
-            group_limits=limits,
-            previous_weights=even,
-            transaction_cost=0.001,
-            method=method,
-            random_state=0,
-        ).fit(A, y)
+        cp.IndexTracker(3, previous_weights=np.full(30, 1.0 / 30.0), method=method, random_state=0, **rules).fit(A, y)
 
 
 def _components() -> None:
@@ -100,11 +84,7 @@ def _components() -> None:
     from counterpoise.problems import NNSPCA
 
     A, _ = _table()
-    problem = NNSPCA(A, s=3, lam=1e3)
-    _pairs(problem)
-    _beyond_pairs(problem)
-    cp.minimize(NNSPCA(_table(8)[0], s=3, lam=1e3), method="exact")
-    cp.minimize(problem.variant(lam=1e-3), method="search")
+    _methods(NNSPCA(A, s=3, lam=1e3), NNSPCA(_table(8)[0], s=3, lam=1e3))
     for X in (A, csc_array(A)):
         for method in ("search", "swap"):
             cp.NonnegativeSparsePCA(2, 3, method=method, random_state=0).fit(X)
@@ -117,9 +97,7 @@ def _signs() -> None:
 
     A, y = _table()
     for kind in (DCPB1, DCPB2):
-        _beyond_pairs(kind(A, y, c=0, lam=1e3))
-        _pairs(kind(A, y, c=0, lam=1e3))
-        cp.minimize(kind(*_table(8), c=0, lam=1e3), method="exact")
+        _methods(kind(A, y, c=0, lam=1e3), kind(*_table(8), c=0, lam=1e3))
     cp.BinaryLeastSquares(random_state=0).fit(A, y)
     cp.balanced_split(A, 10, random_state=0)
     cp.balanced_split(A, (8, 6, 6), strata=[0, 1] * 10, random_state=0)

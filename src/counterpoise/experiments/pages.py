@@ -226,11 +226,10 @@ def _add(page: Report, chapter: Chapter) -> None:
         page.paragraphs(*table.notes)
         if table.rows:
             formats = [_format(table, column) for column in range(len(table.head))]
-            columns = [Column(head, format) for head, format in zip(table.head, formats, strict=True)]
             cells = table.cells(lambda value, bold: (value, bold))
             rows = [[_shown(value, bold, formats[c]) for c, (value, bold) in enumerate(row)] for row in cells]
             # The suffix avoids a clash with the name of the target.
-            page.table(f"{_as_name(table.name)}-table", table.caption, columns, rows)
+            page.table(f"{_as_name(table.name)}-table", table.caption, list(map(Column, table.head, formats)), rows)
 
 
 def _as_name(text: str) -> str:

@@ -118,19 +118,10 @@ def _draw_line(ax: Axes, series: Series, style: Style) -> None:
         look |= {"step": "post"} if "steps" in series.style else {}
         ax.fill_between(series.x, series.low, series.high, lw=0, label=label if alone else None, **look)
     if len(series.y):
-        ax.plot(
-            series.x,
-            series.y,
-            color=style.colour,
-            ls=style.dash,
-            lw=style.width,
-            alpha=style.opacity,
-            label=label,
-            drawstyle="steps-post" if "steps" in series.style else "default",
-            zorder=3.0 if points else 1.5 if style.opacity < 1.0 else 2.0,
-            clip_on=not points,
-            **_marker(style),
-        )
+        look = {"color": style.colour, "ls": style.dash, "lw": style.width, "alpha": style.opacity, **_marker(style)}
+        steps = "steps-post" if "steps" in series.style else "default"
+        order = 3.0 if points else 1.5 if style.opacity < 1.0 else 2.0
+        ax.plot(series.x, series.y, label=label, drawstyle=steps, zorder=order, clip_on=not points, **look)
 
 
 def _marker(style: Style) -> dict[str, Any]:
