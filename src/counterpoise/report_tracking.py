@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Maximum number of bars and of points on a page.
 MOST_BARS, MOST_POINTS = 120, 5000
+# Formats of a backtest's statistics that are not in percent.
+KINDS = {"rows": "whole", "rebalances": "whole", "correlation": "number", "names_held": "number"}
 
 
 def tracking_report(
@@ -81,7 +83,7 @@ def tracking_report(
         add_backtest(report, backtest, rhythm)
     report.heading("Weights")
     _add_weights(report, holdings)
-    if holdings.has_groups:
+    if Column("group") in holdings.columns:
         _add_groups(report, tracker, holdings, groups, index_weights)
     report.heading("The fit")
     first_and_last = f", {row_names[0]} to {row_names[-1]}" if labels is not None and len(row_names) else ""
@@ -212,7 +214,7 @@ def add_backtest(report: Report, backtest: Backtest, rhythm: Rhythm) -> None:
     note = "Dashed lines are rebalances." if 1 < len(marks) else ""
     panel = growth_panel(along, axis, backtest.portfolio, backtest.index, marks if note else ())
     _add_growth(report, "out", panel, note)
-    rows = [[name.replace("_", " "), Cell(float(value), _figure_format(name))] for name, value in figures.items()]
+    rows = [[name.replace("_", " "), Cell(float(value), KINDS.get(name, "percent"))] for name, value in figures.items()]
     note = f"Tracking errors and differences are per {rhythm.unit}, except the annual one."
     report.table("summary", "Out of sample", [Column("figure"), Column("value", "long")], rows, note)
     if several:
@@ -224,10 +226,3 @@ def add_backtest(report: Report, backtest: Backtest, rhythm: Rhythm) -> None:
             for start, *values in zip(backtest.rebalances, *(np.asarray(part) for part in parts), strict=True)
         ]
         report.table("rebalances", "Rebalances", columns, rows)
-
-
-def _figure_format(name: str) -> str:
-    """Return the format of a statistic of a backtest."""
-    if name in ("rows", "rebalances"):
-        return "whole"
-    return "number" if name in ("correlation", "names_held") else "percent"

@@ -153,7 +153,9 @@ class Report:
         )
 
     def html(self) -> str:
-        """Return the page."""
+        """Return the page; its date is today's, or that of SOURCE_DATE_EPOCH, which makes builds reproducible."""
+        moment = float(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
+        day = time.strftime("%Y-%m-%d", time.localtime(moment))
         style, script, body = _resource("page.css"), _resource("page.js"), "\n".join(self._body)
         # Allow only the page's own style and script, so that nothing in the data can be executed.
         policy = f"default-src 'none'; style-src 'sha256-{_digest(style)}'; script-src 'sha256-{_digest(script)}'"
@@ -163,7 +165,7 @@ class Report:
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f"<title>{html.escape(self.title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
             f"<header><div><h1>{html.escape(self.title)}</h1>"
-            f'<p class="made">{_today()}, counterpoise {cp.__version__}</p></div>'
+            f'<p class="made">{day}, counterpoise {cp.__version__}</p></div>'
             '<button id="theme" type="button" hidden>Dark</button></header>\n'
             f"<main>\n{self._headlines()}{self._contents()}{body}\n{self._repeat()}</main>\n"
             "<noscript><p>The charts need JavaScript; the tables do not.</p></noscript>\n"
@@ -298,9 +300,3 @@ def _resource(name: str) -> str:
 
 def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _today() -> str:
-    """Return today's date, or that of SOURCE_DATE_EPOCH, which makes builds reproducible."""
-    moment = float(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
-    return time.strftime("%Y-%m-%d", time.localtime(moment))
