@@ -127,11 +127,7 @@ def _gap(result: Result) -> float:
 
 
 def run_report(
-    result: Result,
-    *,
-    names: Sequence[Any] | None = None,
-    title: str = "A minimisation",
-    **page: Any,
+    result: Result, *, names: Sequence[Any] | None = None, title: str = "A minimisation", **page: Any
 ) -> Report:
     """Report a run of :func:`counterpoise.minimize`.
 
@@ -192,29 +188,16 @@ def _ordinary_shares(X: Any, scale: Any, count: int) -> npt.NDArray[np.float64] 
 
 def _stratum_counts(split: Split) -> tuple[list[Column], list[list[Any]]]:
     """Return the number of units by stratum and group, with totals."""
-    strata = np.asarray(split.strata)
     counted = [Column(head, "whole") for head in (*(f"group {name}" for name in split.groups), "units")]
-    rows = []
+    rows, strata = [], np.asarray(split.strata)
     for stratum in np.unique(strata):
-        counts = [int(((split.codes == g) & (strata == stratum)).sum()) for g in range(len(split.groups))]
+        counts = np.bincount(split.codes[strata == stratum], minlength=len(split.groups)).tolist()
         rows.append([str(stratum), *counts, sum(counts)])
     return [Column("stratum"), *counted], rows
 
 
-def split_report(
-    split: Split,
-    *,
-    title: str = "Balanced split",
-    **page: Any,
-) -> Report:
-    """Report a split.
-
-    Parameters
-    ----------
-    split : Split
-    title, **page
-        Passed to :class:`Report`.
-    """
+def split_report(split: Split, *, title: str = "Balanced split", **page: Any) -> Report:
+    """Report a split; ``title`` and ``page`` are passed to :class:`Report`."""
     balance = balance_table(split)
     at_random = split._random_difference
     report = Report(title, **page)

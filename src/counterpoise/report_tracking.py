@@ -126,11 +126,9 @@ def _certificate(tracker: IndexTracker) -> tuple[str, str]:
 
 
 def _add_error(report: Report, label: str, error: float, rhythm: Rhythm) -> None:
-    yearly = rhythm.yearly(error)
-    if yearly is None:
-        report.headline(label, f"{percent(error)} a {rhythm.unit}")
-    else:
-        report.headline(label, f"{percent(yearly, 2)} a year", f"{percent(error)} a {rhythm.unit}")
+    yearly, per_row = rhythm.yearly(error), f"{percent(error)} a {rhythm.unit}"
+    value, note = (per_row, "") if yearly is None else (f"{percent(yearly, 2)} a year", per_row)
+    report.headline(label, value, note)
 
 
 def _convention(rhythm: Rhythm) -> list[str]:

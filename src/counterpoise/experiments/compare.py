@@ -61,11 +61,10 @@ def group(records: Iterable[Record], methods: Sequence[Method]) -> list[Cell]:
         by_start[record.start] = record.objective
     cells = []
     for place, by_method in found.items():
-        if set(by_method) != {method.name for method in methods}:
-            continue
-        starts = sorted(set.intersection(*(set(values) for values in by_method.values())))
+        runs = {method.name: by_method.get(method.name, {}) for method in methods}
+        starts = sorted(set.intersection(*map(set, runs.values())))
         if starts:
-            finals = {m.name: np.array([by_method[m.name][k] for k in starts]) for m in methods}
+            finals = {name: np.array([by_start[k] for k in starts]) for name, by_start in runs.items()}
             cells.append(Cell(*place, finals, tuple(starts)))
     return cells
 
