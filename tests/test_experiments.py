@@ -493,7 +493,9 @@ def test_the_page_gathers_all_targets_and_adds_up_their_counts(tmp_path):
     # What another version wrote, or a killed process, is left out.
     whole = (tmp_path / f"table-3{pages.SECTION}").read_text("utf-8")
     (tmp_path / f"fig-s{pages.SECTION}").write_text(whole[:-100], encoding="utf-8")
-    (tmp_path / f"fig-c{pages.SECTION}").write_text(whole.replace('"layout":2', '"layout":0'), encoding="utf-8")
+    (tmp_path / f"fig-c{pages.SECTION}").write_text(
+        whole.replace(f'"layout":{pages.LAYOUT}', '"layout":0'), encoding="utf-8"
+    )
     assert pages.write_index(tmp_path).read_text("utf-8") == page
     headlines = {label: (value, note) for label, value, note in _report(tmp_path).headlines}
     assert headlines["targets"] == ("1 of 10", "and 1 of your own")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -128,11 +129,11 @@ def split_claims(split: Split) -> list[str]:
     largest, at_random = split.max_difference, split.at_random[1]
     ratio = at_random / largest if largest > 1e-12 else math.inf
     times = f"{ratio:,.0f}" if ratio >= 10.0 else f"{ratio:.2g}"
-    better = (
-        "none at all" if math.isinf(ratio) else f"{times} times less than the median of random splits, {at_random:.2g}"
-    )
+    better = f"{times} times less than the median of random splits, {at_random:.2g}"
     if not split.is_better_than_random:
         better = f"NO BETTER THAN RANDOM, where the median is {at_random:.2g}"
+    elif math.isinf(ratio):
+        better = "none at all"
     sentences = [
         f"The largest standardised difference between groups is {largest if largest > 1e-12 else 0.0:.2g}: {better}.",
         "The search improves splits by exchanges of two units; that no other split is better is not proved.",
@@ -162,11 +163,6 @@ class Listing(NamedTuple):
     rows: list[list[Any]]
     at: int = 0
 
-    @property
-    def has_groups(self) -> bool:
-        """Whether rows contain the group of a name."""
-        return self.at == 2
-
     def series(self, rows: list[list[Any]]) -> dict[str, list[float]]:
         """Return the weights in these rows (held, index, previous), keyed by column head."""
         places = {column.head: k for k, column in enumerate(self.columns)}
@@ -175,9 +171,7 @@ class Listing(NamedTuple):
 
 
 def holdings_table(
-    tracker: IndexTracker,
-    groups: Mapping[Any, Any] | None = None,
-    index_weights: Mapping[Any, float] | None = None,
+    tracker: IndexTracker, groups: Mapping[Any, Any] | None = None, index_weights: Mapping[Any, float] | None = None
 ) -> Listing:
     """Return the holdings of a fitted tracker; sold names come last.
 
@@ -211,13 +205,16 @@ def group_rows(
     groups: Mapping[Any, Any] | None = None,
     index_weights: Mapping[Any, float] | None = None,
 ) -> Listing:
-    """Return the total weight of held names per group, with its limits; index weights include names not held."""
+    """Return the total weight of held names per group, with its limits; index weights include names not held.
+
+    A single number is both limits of a group.
+    """
     groups = groups if groups is not None else _by_name(tracker.groups, _names_of(tracker)) or {}
-    limits = {_group_name(key): _both(value) for key, value in (_by_name(tracker.group_limits, ()) or {}).items()}
-    of_index: dict[str, float] = {}
+    given = _by_name(tracker.group_limits, ()) or {}
+    limits = {_group_name(group): ends if np.ndim(ends) else (ends, ends) for group, ends in given.items()}
+    of_index: collections.defaultdict[str, float] = collections.defaultdict(float)
     for name, weight in (index_weights or {}).items():
-        group = _group_name(groups.get(name))
-        of_index[group] = of_index.get(group, 0.0) + float(weight)
+        of_index[_group_name(groups.get(name))] += float(weight)
     columns = [Column("group"), *holdings.columns[holdings.at :]]
     sums: dict[str, list[float]] = {group: [0.0] * (len(columns) - 1) for group in (*limits, *of_index)}
     for row in holdings.rows:
@@ -227,7 +224,7 @@ def group_rows(
     for group in sorted(sums, key=lambda name: -sums[name][0]):
         values = sums[group]
         if index_weights is not None:
-            values = [values[0], of_index.get(group, 0.0), *values[2:]]
+            values = [values[0], of_index[group], *values[2:]]
         rows.append([group, *values, *limits.get(group, (None, None))])
     return Listing([*columns, Column("low", "percent"), Column("high", "percent")], rows, 1)
 
@@ -236,12 +233,6 @@ def _names_of(tracker: IndexTracker) -> list[Any]:
     """Return the names of a fitted tracker's weights, or their positions."""
     known = getattr(tracker, "feature_names_in_", range(len(tracker.coef_)))
     return list(getattr(tracker.weights_, "index", known))
-
-
-def _both(limits: Any) -> tuple[float | None, float | None]:
-    """Return the low and high limits of a group; a single number is both."""
-    low, high = limits if np.ndim(limits) else (limits, limits)
-    return low, high
 
 
 def _group_name(group: Any) -> str:

@@ -52,28 +52,9 @@ if TYPE_CHECKING:
 
     from counterpoise.problem import Result
 
-__all__ = [
-    "FLOOR",
-    "FORMATS",
-    "MARKERS",
-    "SPARE",
-    "STYLES",
-    "Style",
-    "has_matplotlib",
-    "plot_balance",
-    "plot_biplot",
-    "plot_gap",
-    "plot_loadings",
-    "plot_objective",
-    "plot_pair",
-    "plot_path",
-    "plot_tracking",
-    "plot_variance",
-    "plot_weights",
-    "require_matplotlib",
-    "save_objective",
-    "styles_of",
-]
+__all__ = ["FLOOR", "FORMATS", "MARKERS", "SPARE", "STYLES", "Style", "has_matplotlib", "plot_balance", "plot_biplot"]
+__all__ += ["plot_gap", "plot_loadings", "plot_objective", "plot_pair", "plot_path", "plot_tracking", "plot_variance"]
+__all__ += ["plot_weights", "require_matplotlib", "save_objective", "styles_of"]
 
 FORMATS = (".png", ".svg", ".pdf")
 # Space for the legend above the curve of differences, as a share of its range.
@@ -125,11 +106,8 @@ def plot_objective(
             mark = Style(style.colour, "", 1.6 if len(above) == 1 else 1.2, marker=MARKERS[run.status.name])
             series.append(Series("", along[-1:], values[-1:], look=mark))
             statuses.append(run.status.name)
-    axes = (
-        Axis("time (s)" if x == "time" else "iterations", "log"),
-        Axis(f"best objective so far − best known ({known:.6g})", "log"),
-    )
-    draw(ax, "line", Panel("", *axes, series))
+    along_x = Axis("time (s)" if x == "time" else "iterations", "log")
+    draw(ax, "line", Panel("", along_x, Axis(f"best objective so far − best known ({known:.6g})", "log"), series))
     ax.axhline(known - shift, color="0.5", lw=0.9, ls=(0, (1, 2)), zorder=1, label="best known (log axes have no 0)")
     add_legend(ax, "right", {spelled(name): Style("0.3", "", marker=MARKERS[name]) for name in dict.fromkeys(statuses)})
     return ax
@@ -174,12 +152,7 @@ def plot_balance(split: Any, ax: Axes | None = None) -> Axes:
 
 
 def plot_tracking(
-    portfolio: Any,
-    index: Any,
-    *,
-    out_of_sample: Any = None,
-    rebalances: Any = None,
-    ax: Axes | None = None,
+    portfolio: Any, index: Any, *, out_of_sample: Any = None, rebalances: Any = None, ax: Axes | None = None
 ) -> Axes:
     """Plot the growth of a portfolio and of its index, and below it the difference between their returns.
 
@@ -313,8 +286,10 @@ def plot_loadings(
     if table.ndim != 2 or not table.size:
         raise ValueError(f"components has shape {table.shape}; it must be components × features.")
     count, n = table.shape
-    if shape is not None:
-        _check_image(shape, names, n)
+    if shape is not None and names is not None:
+        raise ValueError("shape and names are both given; give shape for images, or names for bars.")
+    if shape is not None and (len(shape) != 2 or shape[0] * shape[1] != n):
+        raise ValueError(f"shape is {tuple(shape)}, but a component has {n} loadings; give rows and columns of these.")
     labels = [str(name) for name in (getattr(components, "columns", range(n)) if names is None else names)]
     if len(labels) != n:
         raise ValueError(f"names has {len(labels)} names, but a component has {n} loadings.")
@@ -350,14 +325,6 @@ def _part_of(given: Any, *names: str) -> Any:
     if found is None:
         raise ValueError(f"{type(given).__name__} has no {' or '.join(names)}; fit it first.")
     return found
-
-
-def _check_image(shape: tuple[int, int], names: Any, n: int) -> None:
-    """Refuse a shape that does not match the number of loadings, and names, which an image cannot show."""
-    if names is not None:
-        raise ValueError("shape and names are both given; give shape for images, or names for bars.")
-    if len(shape) != 2 or shape[0] * shape[1] != n:
-        raise ValueError(f"shape is {tuple(shape)}, but a component has {n} loadings; give rows and columns of these.")
 
 
 def _places(count: int, most: int, shape: tuple[int, int] | None) -> list[Axes]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from counterpoise.findings import (
     split_claims,
     tracking_claims,
 )
-from counterpoise.report_tracking import MOST_BARS, MOST_POINTS, add_notes, tracking_report
+from counterpoise.report_tracking import MOST_BARS, MOST_POINTS, tracking_report
 from counterpoise.sentences import as_seconds, as_text, rounded_up, spelled
 
 if TYPE_CHECKING:
@@ -46,9 +46,7 @@ def components_report(
     names: Sequence[str] | None = None,
     rows: Sequence[str] | None = None,
     title: str = "Sparse principal components",
-    command: str = "",
-    settings: Mapping[str, Any] | None = None,
-    notes: Sequence[str] = (),
+    **page: Any,
 ) -> Report:
     """Report fitted components.
 
@@ -62,13 +60,13 @@ def components_report(
         Names of the features; by default those of the fit.
     rows : sequence of str, optional
         Names of the rows of X.
-    title, command, settings, notes
-        As in :func:`tracking_report`.
+    title, **page
+        Passed to :class:`Report`.
     """
     loadings = loadings_table(pca, names)
     shares = np.asarray(pca.explained_variance_ratio_, dtype=np.float64)
     count = len(shares)
-    report = Report(title, command, settings if settings is not None else pca.get_params())
+    report = Report(title, **{"settings": pca.get_params(), **page})
     ordinary = _ordinary_shares(X, pca.scale_, count)
     kind = "dense and signed" if pca.nonnegative else "dense"
     against = "" if ordinary is None else f"ordinary components, {kind}: {as_text(ordinary.sum(), 'percent')}"
@@ -78,7 +76,6 @@ def components_report(
     report.headline("components", str(count))
     used = len({row[1] for row in loadings.rows})
     report.headline("features used", f"{used:,}", f"of {pca.n_features_in_:,}")
-    add_notes(report, notes)
     report.heading("Variance explained")
     series = [Series("this component", shares)]
     if ordinary is not None:
@@ -106,22 +103,15 @@ def components_report(
         report.chart("scores", "Scores of the first two components", "scatter", *axes, series)
     report.heading("What is proved")
     report.paragraphs(*component_claims(pca))
-    kinds = {
-        "component": "whole",
-        "share": "percent",
-        "non-zeros": "whole",
-        "variance": "number",
-        "upper bound": "number",
-        "ended as": "text",
-        "gap": "number",
-    }
+    heads = ("component", "share", "non-zeros", "variance", "upper bound", "ended as", "gap")
+    columns = list(map(Column, heads, ("whole", "percent", "whole", "number", "number", "text", "number")))
     parts = shares, pca.components_, pca.score_variance_, pca.upper_bound_, pca.results_
     ends = [
         [k, share, int(np.count_nonzero(row)), float(own), float(bound), spelled(result.status), _gap(result)]
         for k, (share, row, own, bound, result) in enumerate(zip(*parts, strict=True), 1)
     ]
     note = "The variance is that of the score alone; no component with as many loadings exceeds the upper bound."
-    report.table("components", "Components", [Column(*pair) for pair in kinds.items()], ends, note)
+    report.table("components", "Components", columns, ends, note)
     if count > 1:
         columns = [Column("component", "whole"), *(Column(f"with {k}", "number") for k in range(1, count + 1))]
         rows_of = [[k, *(float(value) for value in row)] for k, row in enumerate(pca.score_correlation_, 1)]
@@ -137,13 +127,7 @@ def _gap(result: Result) -> float:
 
 
 def run_report(
-    result: Result,
-    *,
-    names: Sequence[Any] | None = None,
-    title: str = "A minimisation",
-    command: str = "",
-    settings: Mapping[str, Any] | None = None,
-    notes: Sequence[str] = (),
+    result: Result, *, names: Sequence[Any] | None = None, title: str = "A minimisation", **page: Any
 ) -> Report:
     """Report a run of :func:`counterpoise.minimize`.
 
@@ -152,26 +136,24 @@ def run_report(
     result : Result
     names : sequence, optional
         Names of the coordinates; by default their positions.
-    title, command, settings, notes
-        As in :func:`tracking_report`.
+    title, **page
+        Passed to :class:`Report`.
     """
     x = np.asarray(result.x, dtype=np.float64)
     labels = [str(name) for name in (range(len(x)) if names is None else names)]
     if len(labels) != len(x):
         raise ValueError(f"names has {len(labels)} names, but x has {len(x)} coordinates.")
     gap = float(result.cws_gap)
-    report = Report(title, command, settings)
+    report = Report(title, **page)
     said = "" if math.isnan(gap) else f"gap {rounded_up(gap)}, tolerance {result.tolerance:.1e}"
     if gap <= result.tolerance:
         said = f"no gap above the tolerance, {result.tolerance:.1e}"
-    if result.success:
-        report.headline("certificate", spelled(result.status), said)
-    else:
-        report.headline("certificate", "none", "; ".join(filter(None, [spelled(result.status), said])))
+    status = spelled(result.status)
+    certificate = (status, said) if result.success else ("none", "; ".join(filter(None, [status, said])))
+    report.headline("certificate", *certificate)
     report.headline("objective", as_text(float(result.objective), "long"))
     report.headline("non-zeros", f"{np.count_nonzero(x):,}", f"of {len(x):,} coordinates")
     report.headline("time", as_seconds(float(result.time)), f"{result.nit:,} iterations")
-    add_notes(report, notes)
     report.heading("The run")
     report.paragraphs(ending(result))
     history = np.asarray(result.history, dtype=np.float64)
@@ -206,46 +188,26 @@ def _ordinary_shares(X: Any, scale: Any, count: int) -> npt.NDArray[np.float64] 
 
 def _stratum_counts(split: Split) -> tuple[list[Column], list[list[Any]]]:
     """Return the number of units by stratum and group, with totals."""
-    strata = np.asarray(split.strata)
     counted = [Column(head, "whole") for head in (*(f"group {name}" for name in split.groups), "units")]
-    rows = []
+    rows, strata = [], np.asarray(split.strata)
     for stratum in np.unique(strata):
-        counts = [int(((split.codes == g) & (strata == stratum)).sum()) for g in range(len(split.groups))]
+        counts = np.bincount(split.codes[strata == stratum], minlength=len(split.groups)).tolist()
         rows.append([str(stratum), *counts, sum(counts)])
     return [Column("stratum"), *counted], rows
 
 
-def split_report(
-    split: Split,
-    *,
-    title: str = "Balanced split",
-    command: str = "",
-    settings: Mapping[str, Any] | None = None,
-    notes: Sequence[str] = (),
-) -> Report:
-    """Report a split.
-
-    Parameters
-    ----------
-    split : Split
-    title, command, settings, notes
-        As in :func:`tracking_report`.
-    """
+def split_report(split: Split, *, title: str = "Balanced split", **page: Any) -> Report:
+    """Report a split; ``title`` and ``page`` are passed to :class:`Report`."""
     balance = balance_table(split)
     at_random = split._random_difference
-    report = Report(title, command, settings)
+    report = Report(title, **page)
     sizes = " + ".join(str(size) for size in split.group_sizes)
-    report.headline(
-        "largest difference", f"{split.max_difference:.2g}", f"standardised; {split.at_random[1]:.2g} at random"
-    )
+    usual = f"standardised; {split.at_random[1]:.2g} at random"
+    report.headline("largest difference", f"{split.max_difference:.2g}", usual)
     report.headline("groups", sizes, f"{sum(split.group_sizes)} units")
     report.headline("covariates", str(len(balance.rows)), "numbers, and levels of categories")
-    report.headline(
-        "draws",
-        f"{len(split.draws):,}",
-        f"{len(split.reference):,} splits to compare with" if len(split.draws) > 1 else "",
-    )
-    add_notes(report, notes)
+    compared = f"{len(split.reference):,} splits to compare with" if len(split.draws) > 1 else ""
+    report.headline("draws", f"{len(split.draws):,}", compared)
     report.heading("Balance")
     order = sorted(balance.rows, key=lambda row: -abs(row[-1]))[:MOST_BARS]
     names = [row[0] for row in order]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from counterpoise.figures.describe import Axis, Series, bars_panel, growth_panel
+from counterpoise.figures.describe import Axis, Panel, Series, bars_panel, growth_panel
 from counterpoise.figures.page import Cell, Column, Report, plain
 from counterpoise.findings import (
     Listing,
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 # Maximum number of bars and of points on a page.
 MOST_BARS, MOST_POINTS = 120, 5000
+# Formats of a backtest's statistics that are not in percent.
+KINDS = {"rows": "whole", "rebalances": "whole", "correlation": "number", "names_held": "number"}
 
 
 def tracking_report(
@@ -37,11 +39,9 @@ def tracking_report(
     *,
     backtest: Backtest | None = None,
     title: str = "Index tracking",
-    command: str = "",
-    settings: Mapping[str, Any] | None = None,
-    notes: Sequence[str] = (),
     groups: Mapping[Any, Any] | None = None,
     index_weights: Mapping[Any, float] | None = None,
+    **page: Any,
 ) -> Report:
     """Report a fitted tracker.
 
@@ -53,14 +53,12 @@ def tracking_report(
         Rows to show the portfolio on; by default those of the fit.
     backtest : Backtest, optional
         Shown first, because it predicts future performance better than the fit.
-    title, command, settings
-        Passed to :class:`Report`.
-    notes : sequence of str
-        Sentences about the data.
     groups : mapping, optional
         Maps names to groups; by default the tracker's own.
     index_weights : mapping, optional
         Maps names to their weights in the index, for comparison.
+    title, **page
+        Passed to :class:`Report`.
     """
     holdings = holdings_table(tracker, groups, index_weights)
     backtest = backtest if backtest is None else backtest.in_pandas or backtest
@@ -70,7 +68,7 @@ def tracking_report(
         target = np.asarray(index, dtype=np.float64).ravel()
     rhythm, error = rhythm_of(labels), float(tracker.tracking_error_)
     along, axis, row_names = _along(labels, len(fitted))
-    report = Report(title, command, settings if settings is not None else tracker.get_params())
+    report = Report(title, **{"settings": tracker.get_params(), **page})
     report.headline("certificate", *_certificate(tracker))
     if backtest is not None:
         _add_error(report, "tracking error out of sample", float(backtest.tracking_error), rhythm)
@@ -81,12 +79,11 @@ def tracking_report(
         report.headline("largest weight", as_text(largest[holdings.at], "percent"), str(largest[0]))
     if tracker.previous_weights is not None:
         report.headline("turnover", as_text(float(tracker.turnover_), "percent"), "bought and sold, of the portfolio")
-    add_notes(report, notes)
     if backtest is not None:
         add_backtest(report, backtest, rhythm)
     report.heading("Weights")
     _add_weights(report, holdings)
-    if holdings.has_groups:
+    if Column("group") in holdings.columns:
         _add_groups(report, tracker, holdings, groups, index_weights)
     report.heading("The fit")
     first_and_last = f", {row_names[0]} to {row_names[-1]}" if labels is not None and len(row_names) else ""
@@ -95,32 +92,24 @@ def tracking_report(
         "and show the rows that the portfolio was fitted to, so that it looks better here than it will on later rows.",
         *_convention(rhythm),
     )
-    _add_growth(report, "fit", along, axis, fitted, target)
-    _add_scatter(report, "fit-returns", row_names, fitted, target)
+    _add_growth(report, "fit", growth_panel(along, axis, fitted, target))
+    _add_scatter(report, row_names, fitted, target)
     report.heading("What is proved")
     report.paragraphs(*tracking_claims(tracker), ending(tracker.result_))
     return report
 
 
-def backtest_report(
-    backtest: Backtest,
-    *,
-    title: str = "Backtest",
-    command: str = "",
-    settings: Mapping[str, Any] | None = None,
-    notes: Sequence[str] = (),
-) -> Report:
-    """Report a backtest; parameters as in :func:`tracking_report`."""
+def backtest_report(backtest: Backtest, *, title: str = "Backtest", **page: Any) -> Report:
+    """Report a backtest; ``title`` and ``page`` are passed to :class:`Report`."""
     backtest = backtest.in_pandas or backtest
     rhythm = rhythm_of(_labels(backtest.portfolio))
-    report = Report(title, command, settings)
+    report = Report(title, **page)
     _add_error(report, "tracking error out of sample", float(backtest.tracking_error), rhythm)
     grown = np.asarray(backtest.cumulative)[-1] - 1.0
     report.headline("growth", as_text(grown[0], "percent"), f"index: {as_text(grown[1], 'percent')}")
     report.headline("names held", f"{float(np.mean(np.asarray(backtest.names_held))):.3g}", "on average")
     costs = float(np.sum(np.asarray(backtest.costs)))
     report.headline("rebalances", str(len(backtest.rebalances)), f"costs of {percent(costs)} in all")
-    add_notes(report, notes)
     add_backtest(report, backtest, rhythm)
     report.paragraphs(*_convention(rhythm))
     return report
@@ -137,11 +126,9 @@ def _certificate(tracker: IndexTracker) -> tuple[str, str]:
 
 
 def _add_error(report: Report, label: str, error: float, rhythm: Rhythm) -> None:
-    yearly = rhythm.yearly(error)
-    if yearly is None:
-        report.headline(label, f"{percent(error)} a {rhythm.unit}")
-    else:
-        report.headline(label, f"{percent(yearly, 2)} a year", f"{percent(error)} a {rhythm.unit}")
+    yearly, per_row = rhythm.yearly(error), f"{percent(error)} a {rhythm.unit}"
+    value, note = (per_row, "") if yearly is None else (f"{percent(yearly, 2)} a year", per_row)
+    report.headline(label, value, note)
 
 
 def _convention(rhythm: Rhythm) -> list[str]:
@@ -166,13 +153,6 @@ def _along(labels: Any, count: int) -> tuple[Sequence[Any], Axis, list[str]]:
     return list(range(1, count + 1)), Axis("row"), [str(k) for k in (range(1, count + 1) if labels is None else labels)]
 
 
-def add_notes(report: Report, notes: Sequence[str]) -> None:
-    """Add notes about the data, if there are any."""
-    if notes:
-        report.heading("The data")
-        report.paragraphs(*notes)
-
-
 def _add_weights(report: Report, holdings: Listing) -> None:
     rows = holdings.rows[:MOST_BARS]
     note = "" if len(rows) == len(holdings.rows) else f"The first {len(rows)} of {len(holdings.rows)}."
@@ -195,18 +175,8 @@ def _add_groups(report: Report, tracker: IndexTracker, holdings: Listing, member
     report.table("group-weights", "Weights of groups", groups.columns, groups.rows)
 
 
-def _add_growth(
-    report: Report,
-    name: str,
-    along: Sequence[Any],
-    axis: Axis,
-    portfolio: Any,
-    index: Any,
-    marks: Sequence[Any] = (),
-    note: str = "",
-) -> None:
-    """Add charts of the growth of portfolio and index, and of their relative difference."""
-    panel = growth_panel(along, axis, portfolio, index, marks)
+def _add_growth(report: Report, name: str, panel: Panel, note: str = "") -> None:
+    """Add a chart of the growth of portfolio and index, and one of their relative difference."""
     report.draw(f"{name}-growth", panel.label, "line", panel, note)
     theirs, ours = (np.asarray(series.y) for series in panel.series)
     line = Series("portfolio", panel.series[0].x, ours / theirs - 1.0)
@@ -214,14 +184,13 @@ def _add_growth(
     report.draw(f"{name}-ahead", "How far the portfolio is ahead of the index", "line", ahead)
 
 
-def _add_scatter(report: Report, name: str, row_names: Sequence[str], portfolio: Any, index: Any) -> None:
-    count = len(portfolio)
-    if count > MOST_POINTS:
-        row_names, portfolio, index = row_names[-MOST_POINTS:], portfolio[-MOST_POINTS:], index[-MOST_POINTS:]
+def _add_scatter(report: Report, row_names: Sequence[str], portfolio: Any, index: Any) -> None:
+    count, last = len(portfolio), slice(-MOST_POINTS, None)
     note = f"The last {MOST_POINTS:,} of {count:,} rows." if count > MOST_POINTS else ""
     axes = Axis("index", "percent"), Axis("portfolio", "percent")
-    series = [Series("rows", index, portfolio, row_names)]
-    report.chart(name, "Returns of the portfolio against those of the index", "scatter", *axes, series, note=note)
+    series = [Series("rows", index[last], portfolio[last], row_names[last])]
+    title = "Returns of the portfolio against those of the index"
+    report.chart("fit-returns", title, "scatter", *axes, series, note=note)
 
 
 def add_backtest(report: Report, backtest: Backtest, rhythm: Rhythm) -> None:
@@ -241,32 +210,17 @@ def add_backtest(report: Report, backtest: Backtest, rhythm: Rhythm) -> None:
     starts = backtest.rebalances if labels is not None else backtest.rebalances - backtest.rebalances[0] + 1
     marks = [plain(start) for start in starts] if axis.kind == "date" else []
     note = "Dashed lines are rebalances." if 1 < len(marks) else ""
-    _add_growth(report, "out", along, axis, backtest.portfolio, backtest.index, marks if note else (), note)
-    report.table(
-        "summary",
-        "Out of sample",
-        [Column("figure"), Column("value", "long")],
-        [[name.replace("_", " "), Cell(float(value), _figure_format(name))] for name, value in figures.items()],
-        note=f"Tracking errors and differences are per {rhythm.unit}, except the annual one.",
-    )
-    if len(backtest.rebalances) > 1:
+    panel = growth_panel(along, axis, backtest.portfolio, backtest.index, marks if note else ())
+    _add_growth(report, "out", panel, note)
+    rows = [[name.replace("_", " "), Cell(float(value), KINDS.get(name, "percent"))] for name, value in figures.items()]
+    note = f"Tracking errors and differences are per {rhythm.unit}, except the annual one."
+    report.table("summary", "Out of sample", [Column("figure"), Column("value", "long")], rows, note)
+    if several:
         parts = (backtest.names_held, backtest.turnover, backtest.costs, backtest.in_sample_error)
-        kinds = {
-            "from": "day",
-            "names": "whole",
-            "turnover": "percent",
-            "cost": "percent",
-            "error of the fit": "percent",
-        }
+        heads = ("from", "names", "turnover", "cost", "error of the fit")
+        columns = list(map(Column, heads, ("day", "whole", "percent", "percent", "percent")))
         rows = [
             [str(plain(start)), *(float(value) for value in values)]
             for start, *values in zip(backtest.rebalances, *(np.asarray(part) for part in parts), strict=True)
         ]
-        report.table("rebalances", "Rebalances", [Column(*pair) for pair in kinds.items()], rows)
-
-
-def _figure_format(name: str) -> str:
-    """Return the format of a statistic of a backtest."""
-    if name in ("rows", "rebalances"):
-        return "whole"
-    return "number" if name in ("correlation", "names_held") else "percent"
+        report.table("rebalances", "Rebalances", columns, rows)

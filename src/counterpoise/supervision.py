@@ -14,9 +14,10 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import Future, wait
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from counterpoise.clock import working_seconds
 from counterpoise.problem import Result, Status
@@ -32,16 +33,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _here = threading.local()
 _LOOK_AGAIN = object()
-
-
-class Supervised(Protocol):
-    """The part of a run that a supervisor uses."""
-
-    max_time: float | None
-    limits: Limits
-
-    def abandoned(self, status: Status) -> Result:
-        """Return the best point so far of a run that is still going."""
 
 
 class Limits:
@@ -106,29 +97,24 @@ class Supervisor:
 
     def __init__(self) -> None:
         self.limits = Limits()
-        self.run: Any = None  # the outermost run, a Supervised
+        self.run: Any = None  # the outermost run
         self.requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
         # True once the caller no longer waits for the method.
         self.gone = False
 
-    def attach(self, run: Supervised) -> None:
-        """Register the first run of the method; it contains all others, and its limits apply to them."""
+    def attach(self, run: Any) -> None:
+        """Register the first :class:`Run` of the method; it contains all others, and its limits apply to them."""
         if self.run is None:
             self.run, self.limits = run, run.limits
             self.requests.put(_LOOK_AGAIN)
 
     def ask(self, function: Callable[[Any], Any], argument: Any) -> Any:
         """Call a function in the supervising thread; return its value, or None if the caller has left."""
-        answer: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        answer: Future[Any] = Future()
         self.requests.put((function, argument, answer))
         while not self.gone:
-            try:
-                value, error = answer.get(timeout=PATIENCE)
-            except queue.Empty:
-                continue
-            if error is not None:
-                raise error
-            return value
+            if wait([answer], PATIENCE).done:
+                return answer.result()
         return None
 
     def late(self) -> float:
@@ -158,16 +144,16 @@ def supervised(function: Callable[P, T]) -> Callable[P, T]:
 
 
 def _supervise(work: Callable[[], Any]) -> Any:
-    supervisor, outcome = Supervisor(), queue.SimpleQueue[Any]()
+    supervisor, outcome = Supervisor(), Future[Any]()
 
     def perform() -> None:
         _here.supervisor = supervisor
         if configured is not None:
             sys.modules["joblib.parallel"]._backend.config = configured
         try:
-            outcome.put((work(), None))
+            outcome.set_result(work())
         except BaseException as error:
-            outcome.put((None, error))
+            outcome.set_exception(error)
         supervisor.requests.put(None)
 
     # joblib stores ``parallel_config`` per thread, so it is copied to the new one; nothing to copy if not imported.
@@ -186,39 +172,34 @@ def _supervise(work: Callable[[], Any]) -> Any:
             except queue.Empty:
                 continue
             if request is None:
-                break
+                return outcome.result()
             if request is not _LOOK_AGAIN:
                 _answer(supervisor, *request)
-        value, error = outcome.get()
-        if error is not None:
-            raise error
-        return value
     except KeyboardInterrupt:
         return _interrupted(supervisor, outcome)
     finally:
         supervisor.gone = True
 
 
-def _answer(supervisor: Supervisor, function: Callable[[Any], Any], argument: Any, answer: Any) -> None:
+def _answer(supervisor: Supervisor, function: Callable[[Any], Any], argument: Any, answer: Future[Any]) -> None:
     try:
-        answer.put((function(argument), None))
+        answer.set_result(function(argument))
     except Exception as error:
-        answer.put((None, error))
+        answer.set_exception(error)
     except BaseException:  # Ctrl-C: the method must not be left waiting for an answer
         supervisor.limits.stopped = Status.INTERRUPTED
-        answer.put((False, None))
+        if not answer.done():
+            answer.set_result(False)
         raise
 
 
-def _interrupted(supervisor: Supervisor, outcome: Any) -> Any:
+def _interrupted(supervisor: Supervisor, outcome: Future[Any]) -> Any:
     """Ask the method to stop, wait briefly, and return its result or the best point that it kept."""
     supervisor.limits.stopped = Status.INTERRUPTED
-    try:
-        value, error = outcome.get(timeout=INTERRUPT_GRACE)
-    except queue.Empty:
-        value, error = None, None
-    if error is not None and not isinstance(error, KeyboardInterrupt):
-        raise error
+    value = None
+    if wait([outcome], INTERRUPT_GRACE).done:
+        with suppress(KeyboardInterrupt):
+            value = outcome.result()
     if supervisor.run is None:
         raise KeyboardInterrupt
     if not isinstance(value, Result):

@@ -6,14 +6,14 @@ the types of users' data. Recipes share few kernels. Processes take them one by 
 
 from __future__ import annotations
 
-import json
+import multiprocessing
 import os
-import subprocess
+import signal
 import sys
 import time
 import warnings
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,8 +22,6 @@ import numpy as np
 
 import counterpoise as cp
 
-# Sent to a process instead of a recipe's name to ask for its report.
-REPORT = "report"
 RULES = ("hybrid", "cyclic", "random", "greedy", "semi-greedy")
 
 
@@ -34,8 +32,8 @@ def _table(columns: int = 30) -> tuple[Any, Any]:
     return A, A[:, :4].mean(axis=1) + 0.1 * rng.standard_normal(len(A))
 
 
-def _pairs(problem: cp.Problem) -> None:
-    """Run pair steps with all rules, all scans, and the single step that plots use."""
+def _methods(problem: cp.Problem, small: cp.Problem) -> None:
+    """Run all rules, all scans, the single step that plots use, and what goes beyond pairs; enumerate the small one."""
     from counterpoise.kernels import sweep
 
     for rule in RULES:
@@ -44,26 +42,20 @@ def _pairs(problem: cp.Problem) -> None:
     terms = problem.terms()
     sweep.start(terms, x)
     sweep.step(terms, x, 0, 1, 0.0)
-
-
-def _beyond_pairs(problem: cp.Problem) -> None:
-    """Run the methods and the certificate that go beyond pairs."""
     cp.minimize(problem, method="search")
     x = cp.minimize(problem, method="swap").x
     if problem.free is not None:
         cp.certify(problem, x, level="swap")
+        # Below the exactness threshold a search uses other kernels.
+        cp.minimize(problem.variant(lam=1e-3), method="search")
+    cp.minimize(small, method="exact")
 
 
 def _tracking() -> None:
     from counterpoise.problems import SIT
 
     A, y = _table()
-    problem = SIT(A, y, s=3, lam=1e3)
-    _pairs(problem)
-    _beyond_pairs(problem)
-    cp.minimize(SIT(*_table(8), s=3, lam=1e3), method="exact")
-    # Below the exactness threshold a search uses other kernels.
-    cp.minimize(problem.variant(lam=1e-3), method="search")
+    _methods(SIT(A, y, s=3, lam=1e3), SIT(*_table(8), s=3, lam=1e3))
     tracker = cp.IndexTracker(3, random_state=0).fit(A / 100.0, y / 100.0)
     cp.certify(tracker.problem_, tracker.coef_, level="swap")
 
@@ -80,20 +72,12 @@ def _weights() -> None:
 def _rules() -> None:
     """Fit portfolios with floors, groups and costs."""
     A, y = (values / 100.0 for values in _table())
-    even = np.full(30, 1.0 / 30.0)
-    groups, limits = ["a"] * 15 + ["b"] * 15, {"a": (0.2, 0.8)}
-    for method in ("search", "swap", "bcd-g"):
-        cp.IndexTracker(
-            3,
-            min_weight=0.1,
-            max_weight=0.6,
-            groups=groups,
-            group_limits=limits,
-            previous_weights=even,
-            transaction_cost=0.001,
-            method=method,
-            random_state=0,
-        ).fit(A, y)
+    rules: dict[str, Any] = {"max_weight": 0.6, "transaction_cost": 0.001, "previous_weights": np.full(30, 1.0 / 30.0)}
+    rules |= {"groups": ["a"] * 15 + ["b"] * 15, "group_limits": {"a": (0.2, 0.8)}}
+    # A search anneals if few floors fit into the sum.
+    for method, floor in (("search", 0.1), ("search", 0.2), ("swap", 0.1), ("bcd-g", 0.1)):
+        cp.IndexTracker(3, min_weight=floor, method=method, random_state=0, **rules).fit(A, y)
+    cp.IndexTracker(3, min_weight=0.2, random_state=0).fit(A, y)
 
 
 def _components() -> None:
@@ -102,11 +86,7 @@ def _components() -> None:
     from counterpoise.problems import NNSPCA
 
     A, _ = _table()
-    problem = NNSPCA(A, s=3, lam=1e3)
-    _pairs(problem)
-    _beyond_pairs(problem)
-    cp.minimize(NNSPCA(_table(8)[0], s=3, lam=1e3), method="exact")
-    cp.minimize(problem.variant(lam=1e-3), method="search")
+    _methods(NNSPCA(A, s=3, lam=1e3), NNSPCA(_table(8)[0], s=3, lam=1e3))
     for X in (A, csc_array(A)):
         for method in ("search", "swap"):
             cp.NonnegativeSparsePCA(2, 3, method=method, random_state=0).fit(X)
@@ -119,9 +99,7 @@ def _signs() -> None:
 
     A, y = _table()
     for kind in (DCPB1, DCPB2):
-        _beyond_pairs(kind(A, y, c=0, lam=1e3))
-        _pairs(kind(A, y, c=0, lam=1e3))
-        cp.minimize(kind(*_table(8), c=0, lam=1e3), method="exact")
+        _methods(kind(A, y, c=0, lam=1e3), kind(*_table(8), c=0, lam=1e3))
     cp.BinaryLeastSquares(random_state=0).fit(A, y)
     cp.balanced_split(A, 10, random_state=0)
     cp.balanced_split(A, (8, 6, 6), strata=[0, 1] * 10, random_state=0)
@@ -157,14 +135,10 @@ def _columns() -> None:
             cp.certify(problem, x)
 
 
+# By name, the longest first.
 RECIPES: dict[str, Callable[[], None]] = {
-    "tracking": _tracking,
-    "rules": _rules,
-    "weights": _weights,
-    "signs": _signs,
-    "components": _components,
-    "columns": _columns,
-    "blocks": _blocks,
+    recipe.__name__.removeprefix("_"): recipe
+    for recipe in (_tracking, _rules, _weights, _signs, _components, _columns, _blocks)
 }
 
 
@@ -208,24 +182,28 @@ def compile_kernels(jobs: int | None = None, progress: Callable[[str, int], obje
     """
     clock, todo, done = time.perf_counter(), list(reversed(RECIPES)), list[str]()
 
-    def work(worker: _Worker) -> None:
+    def work(worker: ProcessPoolExecutor) -> None:
         try:
             while todo:
                 name = todo.pop()
                 if progress is not None:
                     progress(name, len(done))
-                worker.ask(name)
+                worker.submit(_work, name).result()
                 done.append(name)
+        except Exception as error:
+            raise RuntimeError(f"The kernels of {name} could not be compiled: {error!r}") from error
         finally:
             todo.clear()
 
     count = min(jobs or os.cpu_count() or 1, len(RECIPES))
+    # Ctrl-C ends the processes at once; a method would catch it and go on.
+    spawn, at_once = multiprocessing.get_context("spawn"), (signal.SIGINT, signal.SIG_DFL)
     with ExitStack() as stack, ThreadPoolExecutor(count) as threads:
-        workers = [stack.enter_context(_Worker()) for _ in range(count)]
+        workers = [stack.enter_context(ProcessPoolExecutor(1, spawn, signal.signal, at_once)) for _ in range(count)]
         for each in [threads.submit(work, worker) for worker in workers]:
             each.result()
         # One after the other, because a report may write to the cache.
-        reports = [worker.ask(REPORT) for worker in workers]
+        reports = [worker.submit(_report).result() for worker in workers]
     ready = {kernel: False for report in reports for kernel in report["loaded"]}
     ready |= {kernel: True for report in reports for kernel in report["compiled"]}
     folder = next((Path(report["folder"]) for report in reports if report["folder"]), None)
@@ -233,36 +211,11 @@ def compile_kernels(jobs: int | None = None, progress: Callable[[str, int], obje
     return Prepared(len(ready), sum(ready.values()), time.perf_counter() - clock, folder, lost)
 
 
-class _Worker:
-    """A process that runs recipes one after the other."""
-
-    def __init__(self) -> None:
-        paths = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "counterpoise.warm"],
-            env=environment,
-            text=True,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
-
-    def __enter__(self) -> _Worker:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.process.communicate()
-
-    def ask(self, name: str) -> Any:
-        """Make the process run a recipe or report, and return its answer."""
-        assert self.process.stdin is not None and self.process.stdout is not None
-        print(name, file=self.process.stdin, flush=True)
-        line = self.process.stdout.readline()
-        if not line:
-            said = (self.process.stderr.read() if self.process.stderr else "").strip().splitlines()
-            raise RuntimeError(f"The kernels of {name} could not be compiled: {said[-1] if said else 'killed'}")
-        return json.loads(line)
+def _work(name: str) -> None:
+    """Run a recipe in a process of its own; messages about compiling are for the main process."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        RECIPES[name]()
 
 
 def _report() -> dict[str, Any]:
@@ -297,19 +250,3 @@ def _is_kept(function: Any, types: Any) -> bool:
     """Return whether the index on disk has an entry for these types."""
     key = function._cache._index_key(types, function.targetctx.codegen())
     return key in function._cache._cache_file._load_index()
-
-
-def _serve() -> None:
-    """Run the recipes named on standard input and print their answers."""
-    from counterpoise import compiling
-
-    warnings.simplefilter("ignore")
-    with compiling.listening(lambda said: None):
-        for line in sys.stdin:
-            name = line.strip()
-            answer = _report() if name == REPORT else RECIPES[name]()
-            print(json.dumps(answer), flush=True)
-
-
-if __name__ == "__main__":
-    _serve()

@@ -61,11 +61,10 @@ def group(records: Iterable[Record], methods: Sequence[Method]) -> list[Cell]:
         by_start[record.start] = record.objective
     cells = []
     for place, by_method in found.items():
-        if set(by_method) != {method.name for method in methods}:
-            continue
-        starts = sorted(set.intersection(*(set(values) for values in by_method.values())))
+        runs = {method.name: by_method.get(method.name, {}) for method in methods}
+        starts = sorted(set.intersection(*map(set, runs.values())))
         if starts:
-            finals = {m.name: np.array([by_method[m.name][k] for k in starts]) for m in methods}
+            finals = {name: np.array([by_start[k] for k in starts]) for name, by_start in runs.items()}
             cells.append(Cell(*place, finals, tuple(starts)))
     return cells
 
@@ -94,17 +93,14 @@ def printed() -> dict[tuple[str, str, str, float], dict[str, float]]:
 
 def objective_tables(target: Target, cells: list[Cell]) -> list[Table]:
     """Return a table of means for each problem, the best in bold, with the paper's values in extra columns or rows."""
-    tables = []
-    for problem in dict.fromkeys(cell.problem for cell in cells):
-        chosen = [cell for cell in cells if cell.problem == problem]
-        rows = [row for place, row in printed().items() if place[:2] == (target.name, problem)]
-        theirs = list(dict.fromkeys(name for row in rows for name in row if name))
-        beside = len(theirs) <= 4
-        tables.append(_objective_table(target, problem, chosen, theirs if beside else [], not beside))
-    return tables
+    problems = dict.fromkeys(cell.problem for cell in cells)
+    return [_objective_table(target, name, [cell for cell in cells if cell.problem == name]) for name in problems]
 
 
-def _objective_table(target: Target, problem: str, cells: list[Cell], beside: list[str], below: bool) -> Table:
+def _objective_table(target: Target, problem: str, cells: list[Cell]) -> Table:
+    known = [row for place, row in printed().items() if place[:2] == (target.name, problem)]
+    columns = list(dict.fromkeys(name for row in known for name in row if name))
+    beside, below = (columns, False) if len(columns) <= 4 else ([], True)
     heads = {"value": LETTERS[problem], "lam": "λ"}
     levels = {field: {getattr(cell, field) for cell in cells} for field in heads}
     varying = [field for field in heads if len(levels[field]) > 1]

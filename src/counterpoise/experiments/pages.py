@@ -13,7 +13,7 @@ from counterpoise.experiments import compare, figures
 from counterpoise.experiments.plan import LETTERS, TARGETS, Target
 from counterpoise.experiments.sets import Data, catalogue, paper_names, where_from
 from counterpoise.experiments.store import Record
-from counterpoise.experiments.tables import Cell, Table
+from counterpoise.experiments.tables import Cell, Table, show
 from counterpoise.figures.describe import FLOOR, Axis, Chart, Panel, Series
 from counterpoise.figures.drawing import draw_grid, has_matplotlib, save_figure
 from counterpoise.figures.page import Cell as Shown
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 SECTION = ".section.json"
 # Version of a section's file; files of other versions are ignored until their target is run again.
-LAYOUT = 2
+LAYOUT = 3
 TITLE = "The paper's tables and figures, rerun"
 # Panels per row of a figure, as in the paper.
 PER_ROW = 5
@@ -131,12 +131,11 @@ def chapter(target: Target, records: list[Record], wanted: int, absent: dict[str
 
 def _settings(target: Target) -> str:
     """Describe the problems, values and sets that were run."""
-    grids = [
-        f"{grid.problem} with {LETTERS[grid.problem]} = {_listed(grid.values)} and λ = {_listed(grid.lams)} on "
-        f"{', '.join(grid.sets)}"
-        for grid in target.grids
-    ]
-    return f"{'; '.join(grids)}; starts {_listed(target.starts)}"
+    parts = []
+    for grid in target.grids:
+        values = f"{LETTERS[grid.problem]} = {_listed(grid.values)} and λ = {_listed(grid.lams)}"
+        parts.append(f"{grid.problem} with {values} on {', '.join(grid.sets)}")
+    return "; ".join([*parts, f"starts {_listed(target.starts)}"])
 
 
 def _listed(values: Sequence[float]) -> str:
@@ -154,18 +153,14 @@ def _provenance(records: list[Record], wanted: int, command: str) -> str:
     codes = sorted({record.code for record in records})
     limited = sum(record.status == "TIME_LIMIT" for record in records)
     ended = f" {limited} runs ended at their time limit and depend on the machine." if limited else ""
-    return (
-        f"{len(records)} of {wanted} runs, made by `{command}` on {made}, counterpoise {', '.join(codes)}, "
-        f"{'; '.join(machines)}.{ended}"
-    )
+    how = f"made by `{command}` on {made}, counterpoise {', '.join(codes)}, {'; '.join(machines)}"
+    return f"{len(records)} of {wanted} runs, {how}.{ended}"
 
 
 def write(chapter: Chapter, output: Path) -> list[Path]:
     """Write a chapter as Markdown, CSV, LaTeX, SVG and PNG, and the page with all chapters so far."""
     output.mkdir(parents=True, exist_ok=True)
-    written = []
-    for table in chapter.tables:
-        written.append(write_text(output / f"{table.name}.csv", table.csv()))
+    written = [write_text(output / f"{table.name}.csv", table.csv()) for table in chapter.tables]
     if chapter.tables:
         tex = "\n\n".join(table.latex() for table in chapter.tables)
         written.append(write_text(output / f"{chapter.name}.tex", "% needs booktabs\n" + tex + "\n"))
@@ -203,9 +198,8 @@ def report(chapters: Sequence[Chapter]) -> Report:
     tally = sum((chapter.tally for chapter in chapters), Tally())
     ours = sum(chapter.name in TARGETS for chapter in chapters)
     own = len(chapters) - ours
-    page.headline(
-        "targets", f"{ours} of {len(TARGETS)}", f"and {own} of your own" if own else "of the paper and beside it"
-    )
+    beside = f"and {own} of your own" if own else "of the paper and beside it"
+    page.headline("targets", f"{ours} of {len(TARGETS)}", beside)
     if tally.wanted:
         page.headline("runs", f"{tally.runs:,}", f"of {tally.wanted:,}")
     if tally.cells:
@@ -232,11 +226,10 @@ def _add(page: Report, chapter: Chapter) -> None:
         page.paragraphs(*table.notes)
         if table.rows:
             formats = [_format(table, column) for column in range(len(table.head))]
-            columns = [Column(head, format) for head, format in zip(table.head, formats, strict=True)]
             cells = table.cells(lambda value, bold: (value, bold))
             rows = [[_shown(value, bold, formats[c]) for c, (value, bold) in enumerate(row)] for row in cells]
             # The suffix avoids a clash with the name of the target.
-            page.table(f"{_as_name(table.name)}-table", table.caption, columns, rows)
+            page.table(f"{_as_name(table.name)}-table", table.caption, list(map(Column, table.head, formats)), rows)
 
 
 def _as_name(text: str) -> str:
@@ -253,10 +246,8 @@ def _format(table: Table, column: int) -> str:
 
 
 def _shown(value: Cell, strong: bool, format: str) -> Any:
-    if value is None:
-        return None
-    if format == "text":
-        return value if isinstance(value, str) else f"{value:.5g}"
+    if value is None or format == "text":
+        return value if value is None else show(value)
     if isinstance(value, str):
         number = float(value.removesuffix("%")) / (100.0 if value.endswith("%") else 1.0)
         return Shown(number, format, value, strong)
@@ -264,20 +255,13 @@ def _shown(value: Cell, strong: bool, format: str) -> Any:
 
 
 def _packed(chapter: Chapter) -> str:
-    """Return as JSON the parts of a chapter that the page needs; figures are separate files."""
-    kept: dict[str, Any] = {"layout": LAYOUT}
-    kept |= {name: getattr(chapter, name) for name in ("name", "title", "command", "settings")}
-    kept["lines"] = list(chapter.lines)
-    kept["tally"] = dataclasses.asdict(chapter.tally)
-    kept["tables"] = [{**dataclasses.asdict(table), "bold": sorted(table.bold)} for table in chapter.tables]
-    kept["charts"] = [
-        {**vars(chart), "panels": [_packed_panel(panel) for panel in chart.panels]} for chart in chapter.charts
-    ]
-    return json.dumps(kept, ensure_ascii=False, separators=(",", ":"), default=lambda array: array.tolist()) + "\n"
+    """Return a chapter without its figures, which are separate files, as JSON."""
+    kept = {"layout": LAYOUT, **dataclasses.asdict(dataclasses.replace(chapter, figures={}))}
+    return json.dumps(kept, ensure_ascii=False, separators=(",", ":"), default=_as_list) + "\n"
 
 
-def _packed_panel(panel: Panel) -> dict[str, Any]:
-    return {**panel._asdict(), "series": [series._replace(look=None)._asdict() for series in panel.series]}
+def _as_list(values: Any) -> list[Any]:
+    return sorted(values) if isinstance(values, set) else values.tolist()
 
 
 def _unpacked(text: str) -> Chapter | None:
@@ -288,14 +272,13 @@ def _unpacked(text: str) -> Chapter | None:
         return None
     if kept.pop("layout", None) != LAYOUT:
         return None
-    tables = [Table(**{**table, "bold": {(r, c) for r, c in table["bold"]}}) for table in kept.pop("tables")]
-    charts = [
-        Chart(**{**chart, "panels": [_unpacked_panel(panel) for panel in chart["panels"]]})
-        for chart in kept.pop("charts")
-    ]
-    return Chapter(**{**kept, "tally": Tally(**kept["tally"])}, tables=tables, figures={}, charts=charts)
+    for table in kept["tables"]:
+        table["bold"] = {(row, column) for row, column in table["bold"]}
+    for chart in kept["charts"]:
+        chart["panels"] = [_panel(*parts) for parts in chart["panels"]]
+    tables, charts = [Table(**table) for table in kept["tables"]], [Chart(**chart) for chart in kept["charts"]]
+    return Chapter(**{**kept, "tally": Tally(**kept["tally"]), "tables": tables, "charts": charts})
 
 
-def _unpacked_panel(kept: dict[str, Any]) -> Panel:
-    axes = {"x": Axis(*kept["x"]), "y": Axis(*kept["y"])}
-    return Panel(**{**kept, **axes, "series": [Series(**series) for series in kept["series"]]})
+def _panel(label: str, x: list[Any], y: list[Any], series: list[list[Any]], *more: Any) -> Panel:
+    return Panel(label, Axis(*x), Axis(*y), [Series(*each) for each in series], *more)

@@ -19,23 +19,11 @@ from counterpoise.experiments.sets import Data, is_tracking, load_present
 if TYPE_CHECKING:
     from counterpoise.problem import Problem
 
-TARGETS = (
-    "table-1",
-    "table-2",
-    "table-3",
-    "fig-s",
-    "fig-c",
-    "fig-time",
-    "fig-time-k",
-    "fig-hybrid",
-    "theory",
-    "sparse-pca",
-)
 # Targets that are measured again each time, with neither a file of settings nor records.
 MEASURED = ("theory", "sparse-pca")
+TARGETS = ("table-1", "table-2", "table-3", "fig-s", "fig-c", "fig-time", "fig-time-k", "fig-hybrid", *MEASURED)
 KINDS = ("sizes", "table", "curves", "histories")
 MEASURES = ("quality", "timing")
-PROBLEMS = ("SIT", "NNSPCA", "DCPB1", "DCPB2")
 # The parameter of each problem besides λ.
 LETTERS = {"SIT": "s", "NNSPCA": "s", "DCPB1": "c", "DCPB2": "c"}
 
@@ -147,26 +135,20 @@ def _target(name: str, asked: dict[str, Any], quick: bool, sets: list[str] | Non
     less = asked.get("quick", {}) if quick else {}
     kind = choice(asked.get("kind", "table"), f"The kind of {name}", KINDS, quoted=False)
     known = {**shared_methods(), **_methods(asked.get("own_methods", {}), name)}
-    for method in asked.get("methods", []):
-        choice(method, f"A method of {name}", known, quoted=False)
+    methods = [choice(method, f"A method of {name}", known, quoted=False) for method in asked.get("methods", [])]
     grids = tuple(_grid(grid, less, sets, name) for grid in asked.get("grids", []))
     starts = tuple(less.get("starts", asked.get("starts", [0])))
     if not starts or any(not isinstance(seed, int) or seed < 0 for seed in starts):
         raise ValueError(f"starts of {name} is {list(starts)}; give seeds, whole numbers from 0.")
+    measure = choice(asked.get("measure", "quality"), f"The measure of {name}", MEASURES, quoted=False)
+    run = tuple(known[method] for method in methods), tuple(grid for grid in grids if grid.sets)
     return Target(
-        name,
-        str(asked.get("title", name)),
-        kind,
-        choice(asked.get("measure", "quality"), f"The measure of {name}", MEASURES, quoted=False),
-        starts,
-        tuple(known[method] for method in asked.get("methods", [])),
-        tuple(grid for grid in grids if grid.sets),
-        float(asked.get("seconds_each", 0.0)),
+        name, str(asked.get("title", name)), kind, measure, starts, *run, float(asked.get("seconds_each", 0.0))
     )
 
 
 def _grid(asked: dict[str, Any], less: Mapping[str, Any], sets: list[str] | None, name: str) -> Grid:
-    problem = choice(asked.get("problem", ""), f"A problem of {name}", PROBLEMS, quoted=False)
+    problem = choice(asked.get("problem", ""), f"A problem of {name}", LETTERS, quoted=False)
     letter, wanted = LETTERS[problem], {**asked}
     for key in (letter, "lam"):
         if key not in asked or not asked[key]:

@@ -109,19 +109,10 @@ def table(found: list[Found]) -> Table:
     rows: list[list[Cell]] = []
     for one in found:
         each = one.instance
-        rows.append(
-            [
-                each.name,
-                len(each.C),
-                each.k,
-                each.printed,
-                f"{one.variance:.5f}",
-                "yes" if each.is_reached(one.variance) and one.loadings <= each.k else "no",
-                f"{1e3 * one.seconds:.0f}",
-                "–" if one.proof is None else spelled(one.proof),
-                f"{one.bound:.3f}",
-            ]
-        )
+        reached = "yes" if each.is_reached(one.variance) and one.loadings <= each.k else "no"
+        proved = "–" if one.proof is None else spelled(one.proof)
+        ours = f"{one.variance:.5f}", reached, f"{1e3 * one.seconds:.0f}", proved, f"{one.bound:.3f}"
+        rows.append([each.name, len(each.C), each.k, each.printed, *ours])
     head = ("matrix", "n", "k", "published", "found", "reached", "ms", "proved", "bound")
     notes = [
         "Found by `SparsePCA(n_nonzero=k).fit(covariance=C)`. Reached: no less than published, in the digits that are "
@@ -136,18 +127,13 @@ def charts(found: list[Found]) -> list[Chart]:
     panels = []
     for name in dict.fromkeys(one.instance.name for one in found):
         own = [one for one in found if one.instance.name == name]
-        k = [one.instance.k for one in own]
+        k, printed = [one.instance.k for one in own], [float(one.instance.printed) for one in own]
         # Two points are not drawn as a curve.
         bound, line = (Style(ORANGE, "--"), "-") if len(own) > 2 else (Style(ORANGE, "", marker="_"), "")
         series = [
             Series("upper bound", k, [one.bound for one in own], style="muted", look=bound),
             Series("found", k, [one.variance for one in own], look=Style(BLUE, line, marker="o")),
-            Series(
-                "published",
-                k,
-                [float(one.instance.printed) for one in own],
-                look=Style(BLACK, "", marker="x", filled=True),
-            ),
+            Series("published", k, printed, look=Style(BLACK, "", marker="x", filled=True)),
         ]
         panels.append(Panel(name, Axis("loadings"), Axis("variance"), series))
     note = "Correlations: the variance of a feature is 1."

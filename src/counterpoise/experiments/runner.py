@@ -160,22 +160,14 @@ def workers(backend: str, address: str | None, jobs: int) -> Iterator[None]:
             cluster: Any = address
             if address is None:
                 # Use any free port for the dashboard; the usual one may be taken by another cluster.
-                cluster = stack.enter_context(
-                    LocalCluster(
-                        n_workers=jobs,
-                        threads_per_worker=1,
-                        dashboard_address="127.0.0.1:0",
-                        scheduler_kwargs={"dashboard": False},
-                    )
-                )
+                port: dict[str, Any] = {"dashboard_address": "127.0.0.1:0", "scheduler_kwargs": {"dashboard": False}}
+                cluster = stack.enter_context(LocalCluster(n_workers=jobs, threads_per_worker=1, **port))
             stack.enter_context(Client(cluster))
         elif backend == "ray":
             import ray
             from ray.util.joblib import register_ray
 
-            ray.init(
-                address=address, num_cpus=None if address else jobs, include_dashboard=False if not address else None
-            )
+            ray.init(address=address, **({} if address else {"num_cpus": jobs, "include_dashboard": False}))
             stack.callback(ray.shutdown)
             register_ray()
         stack.enter_context(joblib.parallel_config(backend=backend, n_jobs=jobs))

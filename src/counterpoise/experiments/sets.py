@@ -101,7 +101,11 @@ def load(name: str, folder: Path | None) -> Data:
         market = simulate_market()
         return _with_digest(name, market.returns, market.index, "simulated market, seed 0")
     if is_tracking(name, folder):
-        return _load_tracking(name, folder)
+        if folder is None or not (file := _tracking_file(name, folder)).exists():
+            raise Absent(f"{name} is absent ({where_from(name)}).")
+        arrays, known = read_arrays(file), catalogue()["tracking"]
+        A, y = known["scale"] * arrays["A"], known["scale"] * arrays["y"]
+        return _with_digest(name, A, y, f"{known['folder']}/{name}")
     if folder is not None and (file := folder / BLOCKS / f"{name}.npz").exists():
         with np.load(file, allow_pickle=False) as stored:
             return _with_digest(name, stored["A"], None, f"{BLOCKS}/{name}.npz, seed {int(stored['seed'])}")
@@ -218,13 +222,6 @@ def _split(name: str) -> tuple[str, str]:
 
 def _tracking_file(name: str, folder: Path) -> Path:
     return folder / str(catalogue()["tracking"]["folder"]) / f"{name}.npz"
-
-
-def _load_tracking(name: str, folder: Path | None) -> Data:
-    if folder is None or not _tracking_file(name, folder).exists():
-        raise Absent(f"{name} is absent ({where_from(name)}).")
-    arrays, scale = read_arrays(_tracking_file(name, folder)), catalogue()["tracking"]["scale"]
-    return _with_digest(name, scale * arrays["A"], scale * arrays["y"], f"{catalogue()['tracking']['folder']}/{name}")
 
 
 @functools.lru_cache(maxsize=1)

@@ -45,6 +45,7 @@ class Record(Place):
 
 
 COLUMNS = tuple(field.name for field in dataclasses.fields(Record))
+LISTED = ", ".join(COLUMNS)
 
 
 class Store:
@@ -59,9 +60,7 @@ class Store:
             (found,) = self.connection.execute("PRAGMA user_version").fetchone()
             if found not in (0, SCHEMA):
                 raise ValueError(f"{path} was written by another version (layout {found}); give another --output.")
-            self.connection.execute(
-                f"CREATE TABLE IF NOT EXISTS records ({', '.join(COLUMNS)}, PRIMARY KEY (key)) WITHOUT ROWID"
-            )
+            self.connection.execute(f"CREATE TABLE IF NOT EXISTS records ({LISTED}, PRIMARY KEY (key)) WITHOUT ROWID")
             self.connection.execute(f"PRAGMA user_version = {SCHEMA}")
             self.connection.commit()
         except sqlite3.DatabaseError as error:
@@ -82,7 +81,7 @@ class Store:
         try:
             with self.connection:
                 marks = ", ".join("?" * len(row))
-                self.connection.execute(f"INSERT OR IGNORE INTO records ({', '.join(COLUMNS)}) VALUES ({marks})", row)
+                self.connection.execute(f"INSERT OR IGNORE INTO records ({LISTED}) VALUES ({marks})", row)
         except sqlite3.OperationalError as error:
             raise CannotWriteError(f"{self.path} cannot be written: {error}.") from None
 
@@ -92,18 +91,16 @@ class Store:
 
     def fetch(self, keys: Iterable[str]) -> list[Record]:
         """Return the records with these keys, in that order, skipping missing ones."""
-        query = f"SELECT {', '.join(COLUMNS)} FROM records WHERE key = ?"
+        query = f"SELECT {LISTED} FROM records WHERE key = ?"
         rows = (self.connection.execute(query, [key]).fetchone() for key in keys)
         return [_record(row) for row in rows if row is not None]
 
 
 def _record(row: tuple[Any, ...]) -> Record:
-    # SQLite stores NaN as NULL.
-    fields: dict[str, Any] = {
-        name: math.nan if value is None else value for name, value in zip(COLUMNS, row, strict=True)
-    }
-    history = np.frombuffer(zlib.decompress(fields["history"]), dtype="<f8").reshape(-1, 3).copy()
-    return Record(**{**fields, "history": history})
+    values: list[Any] = [math.nan if value is None else value for value in row]  # SQLite stores NaN as NULL
+    fields = dict(zip(COLUMNS, values, strict=True))
+    fields["history"] = np.frombuffer(zlib.decompress(fields["history"]), dtype="<f8").reshape(-1, 3).copy()
+    return Record(**fields)
 
 
 def as_json(value: Any) -> str:

@@ -17,12 +17,13 @@ from scipy import stats
 from counterpoise.certificates import certify, exactness_threshold
 from counterpoise.checks import Vector
 from counterpoise.experiments.hierarchy import Counts, Hierarchy, Instance, draw_instance, is_exact, measure_hierarchy
+from counterpoise.experiments.plan import LETTERS
 from counterpoise.kernels import sweep
 from counterpoise.problem import Problem
 from counterpoise.solvers import minimize
 from counterpoise.solvers.bcd import make_rule
 
-NAMES = ("SIT", "NNSPCA", "DCPB1", "DCPB2")
+NAMES = tuple(LETTERS)
 BELOW, ABOVE = 0.01, 1.5  # λ as a multiple of the exactness threshold: far below it, and above
 NEVER = 10**9
 # A run whose last step gains at least this share of the total descent ended after finitely many steps.
@@ -132,9 +133,8 @@ def measure(quick: bool = False, seed: int = 0, progress: Callable[[str], None] 
     hierarchy = []
     for name in NAMES:
         say(f"hierarchy, {name}")
-        hierarchy.append(
-            measure_hierarchy([draw_instance(name, small, held, seed + 1 + k) for k in range(instances)], starts)
-        )
+        drawn = [draw_instance(name, small, held, seed + 1 + k) for k in range(instances)]
+        hierarchy.append(measure_hierarchy(drawn, starts))
     return Findings(tuple(rates), tuple(complexities), tuple(decreases), tuple(exactness), tuple(hierarchy))
 
 

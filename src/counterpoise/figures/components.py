@@ -130,19 +130,12 @@ def _draw_arrows(ax: Axes, loadings: Vector, labels: list[str], far: Vector) -> 
         dash = "--" if end[np.argmax(np.abs(end))] < 0.0 else "-"
         arrow = {"arrowstyle": "-|>", "color": "black", "lw": 1.0, "ls": dash, "shrinkA": 0.0, "shrinkB": 0.0}
         ax.annotate("", tuple(end), (0.0, 0.0), arrowprops=arrow)
-        upright = end[1] == 0.0  # names on the horizontal axis are rotated
-        thin = {"arrowstyle": "-", "color": "0.5", "lw": 0.6, "shrinkA": 0.0, "shrinkB": 0.0}
-        ax.annotate(
-            labels[j],
-            tuple(end),
-            xytext=tuple(place),
-            rotation=90.0 if upright else 0.0,
-            ha="center" if upright else "left" if end[0] >= 0.0 else "right",
-            va="bottom" if upright else "center",
-            fontsize="small",
-            bbox={"facecolor": "white", "alpha": 0.7, "lw": 0.0, "pad": 0.5},
-            arrowprops=thin if 0.0 in end else None,
-        )
+        text: dict[str, Any] = {"rotation": 0.0, "ha": "left" if end[0] >= 0.0 else "right", "va": "center"}
+        if end[1] == 0.0:  # names on the horizontal axis are rotated
+            text = {"rotation": 90.0, "ha": "center", "va": "bottom"}
+        text |= {"fontsize": "small", "bbox": {"facecolor": "white", "alpha": 0.7, "lw": 0.0, "pad": 0.5}}
+        thin = {**arrow, "arrowstyle": "-", "color": "0.5", "lw": 0.6, "ls": "-"} if 0.0 in end else None
+        ax.annotate(labels[j], tuple(end), xytext=tuple(place), arrowprops=thin, **text)
 
 
 def spread(places: Vector, least: float) -> Vector:

@@ -262,10 +262,7 @@ def with_start(along: Values) -> Values:
 
 def growth_panel(along: Values, x: Axis, portfolio: Any, index: Any, marks: Sequence[Any] = ()) -> Panel:
     """Return the growth of 1 invested in a portfolio and in its index; the index is drawn first, hence underneath."""
-    ours, theirs = (
-        np.concatenate([[1.0], np.cumprod(1.0 + np.asarray(returns, dtype=np.float64))])
-        for returns in (portfolio, index)
-    )
+    ours, theirs = (np.cumprod(np.append(1.0, 1.0 + np.asarray(each, dtype=np.float64))) for each in (portfolio, index))
     along = with_start(along)
     series = [Series("index", along, theirs, style="muted"), Series("portfolio", along, ours)]
     return Panel("Growth of 1", x, Axis("growth of 1"), series, marks=marks)

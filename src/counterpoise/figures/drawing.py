@@ -118,31 +118,18 @@ def _draw_line(ax: Axes, series: Series, style: Style) -> None:
         look |= {"step": "post"} if "steps" in series.style else {}
         ax.fill_between(series.x, series.low, series.high, lw=0, label=label if alone else None, **look)
     if len(series.y):
-        ax.plot(
-            series.x,
-            series.y,
-            color=style.colour,
-            ls=style.dash,
-            lw=style.width,
-            alpha=style.opacity,
-            label=label,
-            drawstyle="steps-post" if "steps" in series.style else "default",
-            zorder=3.0 if points else 1.5 if style.opacity < 1.0 else 2.0,
-            clip_on=not points,
-            **_marker(style),
-        )
+        look = {"color": style.colour, "ls": style.dash, "lw": style.width, "alpha": style.opacity, **_marker(style)}
+        steps = "steps-post" if "steps" in series.style else "default"
+        order = 3.0 if points else 1.5 if style.opacity < 1.0 else 2.0
+        ax.plot(series.x, series.y, label=label, drawstyle=steps, zorder=order, clip_on=not points, **look)
 
 
 def _marker(style: Style) -> dict[str, Any]:
     if not style.marker:
         return {}
     size = (MARKER if style.dash == "" else ON_LINE) * style.width
-    return {
-        "marker": style.marker,
-        "ms": size,
-        "mew": min(style.width, 1.6),
-        **({} if style.filled else {"mfc": "white"}),
-    }
+    look = {"marker": style.marker, "ms": size, "mew": min(style.width, 1.6)}
+    return look if style.filled else {**look, "mfc": "white"}
 
 
 def _draw_dots(ax: Axes, panel: Panel, k: int, style: Style) -> None:
@@ -276,17 +263,13 @@ def draw_images(axes: Sequence[Axes], images: Sequence[Image], bar: str = "", **
 
     Negative pixels get a minus sign, so that they can be recognised in greyscale.
     """
-    from matplotlib.colors import LinearSegmentedColormap, LogNorm
+    from matplotlib.colors import LinearSegmentedColormap, LogNorm, Normalize
 
     for ax, (label, pixels, reach, signed, floor) in zip(axes, images, strict=True):
-        scale: dict[str, Any] = {
-            "cmap": "PuOr_r" if signed else "Blues",
-            "vmin": -reach if signed else 0.0,
-            "vmax": reach,
-        }
-        if floor > 0.0:
-            scale = {"cmap": LinearSegmentedColormap.from_list("shades", SHADES), "norm": LogNorm(floor, reach)}
-        drawn = ax.imshow(pixels, interpolation="nearest", **scale)
+        norm = LogNorm(floor, reach) if floor > 0.0 else Normalize(-reach if signed else 0.0, reach)
+        shades = LinearSegmentedColormap.from_list("shades", SHADES)
+        colours = shades if floor > 0.0 else "PuOr_r" if signed else "Blues"
+        drawn = ax.imshow(pixels, interpolation="nearest", cmap=colours, norm=norm)
         faint = (pixels < 0.0) & (pixels >= -0.5 * reach)
         for chosen, colour in ((pixels < -0.5 * reach, "white"), (faint, "black")) if signed else ():
             rows, columns = np.nonzero(chosen)

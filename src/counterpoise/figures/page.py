@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+import counterpoise as cp
 from counterpoise.figures.describe import Axis, Panel, Series, check_panel
 from counterpoise.output import write_text
 from counterpoise.sentences import as_text, in_column, some
@@ -58,6 +59,8 @@ class Report:
         The command that reproduces the page; "" if there is none.
     settings : mapping
         The settings used, by name.
+    notes : sequence of str
+        Sentences about the data, for the first section.
 
     Examples
     --------
@@ -69,13 +72,18 @@ class Report:
     True
     """
 
-    def __init__(self, title: str, command: str = "", settings: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, title: str, command: str = "", settings: Mapping[str, Any] | None = None, notes: Sequence[str] = ()
+    ) -> None:
         self.title, self.command, self.settings = title, command, dict(settings or {})
         self.headlines: list[tuple[str, str, str]] = []
         self.charts: dict[str, dict[str, Any]] = {}
         self._body: list[str] = []
         self._names: set[str] = {"data", "theme"}
         self._sections: list[tuple[str, str]] = []
+        if notes:
+            self.heading("The data")
+            self.paragraphs(*notes)
 
     def headline(self, label: str, value: str, note: str = "") -> None:
         """Add a key figure at the top of the page."""
@@ -107,16 +115,13 @@ class Report:
         ``name`` is the id of the element, for links such as ``#hide=name:series``; ``kind`` is "line", "bar", "dot" or
         "scatter". Bars and dots are in rows, one per category.
         """
-        check_panel(name, kind, panel)
-        self._add_figure(name, title, note, _spec(kind, panel))
+        self._add_figure(name, title, note, _spec(name, kind, panel))
 
     def panels(self, name: str, title: str, kind: str, panels: Sequence[Panel], note: str = "") -> None:
         """Add charts of one kind, shown one at a time; a list or ``#panel=name:label`` selects one."""
         if not panels:
             raise ValueError(f"The chart {name!r} has no panels; give at least one.")
-        for panel in panels:
-            check_panel(name, kind, panel)
-        specs = [{"label": panel.label, **_spec(kind, panel)} for panel in panels]
+        specs = [{"label": panel.label, **_spec(name, kind, panel)} for panel in panels]
         self._add_figure(name, title, note, {"panels": specs})
 
     def _add_figure(self, name: str, title: str, note: str, spec: dict[str, Any]) -> None:
@@ -148,8 +153,10 @@ class Report:
         )
 
     def html(self) -> str:
-        """Return the page."""
-        style, script = _resource("page.css"), _resource("page.js")
+        """Return the page; its date is today's, or that of SOURCE_DATE_EPOCH, which makes builds reproducible."""
+        moment = float(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
+        day = time.strftime("%Y-%m-%d", time.localtime(moment))
+        style, script, body = _resource("page.css"), _resource("page.js"), "\n".join(self._body)
         # Allow only the page's own style and script, so that nothing in the data can be executed.
         policy = f"default-src 'none'; style-src 'sha256-{_digest(style)}'; script-src 'sha256-{_digest(script)}'"
         return (
@@ -158,15 +165,9 @@ class Report:
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
             f"<title>{html.escape(self.title)}</title>\n<style>{style}</style>\n</head>\n<body>\n"
             f"<header><div><h1>{html.escape(self.title)}</h1>"
-            f'<p class="made">{_today()}, counterpoise {html.escape(_version())}</p></div>'
+            f'<p class="made">{day}, counterpoise {cp.__version__}</p></div>'
             '<button id="theme" type="button" hidden>Dark</button></header>\n'
-            "<main>\n"
-            + self._headlines()
-            + self._contents()
-            + "\n".join(self._body)
-            + "\n"
-            + self._repeat()
-            + "</main>\n"
+            f"<main>\n{self._headlines()}{self._contents()}{body}\n{self._repeat()}</main>\n"
             "<noscript><p>The charts need JavaScript; the tables do not.</p></noscript>\n"
             "<footer>This page is one file and loads nothing.</footer>\n"
             f'<script type="application/json" id="data">{_json(self.charts)}</script>\n'
@@ -237,22 +238,20 @@ def _cells(values: Sequence[Any], column: Column) -> list[str]:
         kind = ' class="day"' if column.format == "day" else ""
         return [f"<td{kind}>{html.escape('–' if value is None else str(value))}</td>" for value in values]
     cells = [value if isinstance(value, Cell) else Cell(value, column.format) for value in values]
-    present = [cell.value is not None and not math.isnan(cell.value) for cell in cells]
-    own = [there and cell.format == column.format and not cell.text for cell, there in zip(cells, present, strict=True)]
-    texts = iter(in_column([cell.value for cell, shared in zip(cells, own, strict=True) if shared], column.format))
-    found = []
-    for cell, there, shared in zip(cells, present, own, strict=True):
-        if not there:
-            found.append('<td class="number">–</td>')
-            continue
-        text = html.escape(next(texts) if shared else cell.text or as_text(cell.value, cell.format))
-        kind = "number strong" if cell.strong else "number"
-        found.append(f'<td class="{kind}" data-value="{plain(cell.value)!r}">{text}</td>')
+    found = ['<td class="number">–</td>'] * len(cells)
+    present = [k for k, cell in enumerate(cells) if cell.value is not None and not math.isnan(cell.value)]
+    shared = [k for k in present if cells[k].format == column.format and not cells[k].text]
+    texts = dict(zip(shared, in_column([cells[k].value for k in shared], column.format), strict=True))
+    for k in present:
+        value, format, text, strong = cells[k]
+        said = html.escape(texts.get(k) or text or as_text(value, format))
+        found[k] = f'<td class="number{" strong" * strong}" data-value="{plain(value)!r}">{said}</td>'
     return found
 
 
-def _spec(kind: str, panel: Panel) -> dict[str, Any]:
-    """Return the description of a panel for the page's script."""
+def _spec(name: str, kind: str, panel: Panel) -> dict[str, Any]:
+    """Check a panel and return its description for the page's script."""
+    check_panel(name, kind, panel)
     return {
         "kind": kind,
         "x": _axis_spec(panel.x),
@@ -270,12 +269,11 @@ def _axis_spec(axis: Axis) -> dict[str, Any]:
 
 
 def _series_spec(series: Series) -> dict[str, Any]:
-    found: dict[str, Any] = {"name": series.name, "x": series.x, "y": series.y}
-    found |= {name: part for name in ("low", "high") if len(part := getattr(series, name))}
-    found = {name: part if name == "name" else [plain(value) for value in part] for name, part in found.items()}
-    found["style"] = series.style
-    found |= {"labels": [str(label) for label in series.labels]} if series.labels else {}
-    return found | ({"family": series.family} if series.family else {})
+    """Return the parts of a series, omitting optional ones that are empty."""
+    found: dict[str, Any] = {"name": series.name}
+    found |= {name: list(map(plain, getattr(series, name))) for name in ("x", "y", "low", "high")}
+    found |= {"style": series.style, "labels": list(map(str, series.labels)), "family": series.family}
+    return {name: part for name, part in found.items() if part or name in ("name", "x", "y", "style")}
 
 
 def plain(value: Any) -> Any:
@@ -302,15 +300,3 @@ def _resource(name: str) -> str:
 
 def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-
-
-def _today() -> str:
-    """Return today's date, or that of SOURCE_DATE_EPOCH, which makes builds reproducible."""
-    moment = float(os.environ.get("SOURCE_DATE_EPOCH") or time.time())
-    return time.strftime("%Y-%m-%d", time.localtime(moment))
-
-
-def _version() -> str:
-    from counterpoise import __version__
-
-    return __version__

@@ -72,11 +72,8 @@ def plot_pair(problem: Problem, x: Any, i: Any, j: Any, ax: Axes | None = None) 
     if gains:
         star = Style(ORANGE, "", 3.4, marker="*", filled=True)
         series.append(Series("exact step", [track.unit * best], [-gain], look=star))
-    where = (
-        f"η, moved from {names[j]} to {names[i]}"
-        if on_line
-        else f"angle in degrees: sine for {names[i]}, cosine for {names[j]}"
-    )
+    where = f"η, moved from {names[j]} to {names[i]}"
+    where = where if on_line else f"angle in degrees: sine for {names[i]}, cosine for {names[j]}"
     panel = Panel("", Axis(where), Axis(f"F − F(x), where F(x) = {level:.6g}"), series, marks=track.unit * breaks)
     draw(ax, "line", panel, "right", f"breakpoint{'s' * (len(breaks) > 1)} of TopSum")
     ax.set_title(f"F falls by {gain:.3g}" if gains else "no step of this pair gains", loc="left")
@@ -198,8 +195,7 @@ def _breakpoints(problem: Problem, track: _Track) -> Vector:
 
     There a coordinate of the pair equals its partner, or one of the others of rank s − 1 or s.
     """
-    g = problem.g
-    free = problem.free
+    g, free = problem.g, problem.free
     if free is None or not 0.0 < g.lam < np.inf:
         return np.empty(0)
     first, last = track.point(track.low), track.point(0.5 * (track.low + track.high))
