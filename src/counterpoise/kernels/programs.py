@@ -89,16 +89,14 @@ def _walk_box_sum(H, b, lo, hi, z):
     """Make the rounds of :func:`solve_box_sum`."""
     k = len(b)
     at = integers(k)  # −1 on lo, 1 on hi, 0 free
-    size = 0.0
     for a in range(k):
         at[a] = -1 if z[a] <= lo[a] else (1 if z[a] >= hi[a] else 0)
-        size = larger(larger(size, abs(b[a])), abs(H[a, a]))
     free, factor = integers(k), table(k, k)
     step, gradient, ones = reals(k), reals(k), reals(k)
     fill(ones, 1.0)
     whole_steps, violation = 0, np.inf
     for _ in range(20 * k + 20):
-        m = 0
+        m, least = 0, 0
         for a in range(k):
             total = b[a]
             for c in range(k):
@@ -106,7 +104,10 @@ def _walk_box_sum(H, b, lo, hi, z):
             gradient[a] = total
             if at[a] == 0:
                 free[m] = a
+                least = m if H[a, a] < H[free[least], free[least]] else least
                 m += 1
+        # A large entry of the coordinate that balances the others would hide their own.
+        free[0], free[least] = free[least], free[0]
         # Free coordinates and those on lo can rise, free coordinates and those on hi can fall.
         rise, fall = -1, -1
         for a in range(k):
@@ -115,6 +116,11 @@ def _walk_box_sum(H, b, lo, hi, z):
             if at[a] >= 0 and z[a] > lo[a] and (fall < 0 or gradient[a] > gradient[fall]):
                 fall = a
         violation = larger(gradient[fall] - gradient[rise], 0.0) if rise >= 0 and fall >= 0 else 0.0
+        if violation == 0.0:
+            return violation
+        size = abs(b[rise]) + abs(b[fall])
+        for c in range(k):
+            size += (abs(H[rise, c]) + abs(H[fall, c])) * abs(z[c])
         if violation <= 1e-14 * size:
             return violation
         # Two whole steps solve for the free coordinates up to rounding; then coordinates on bounds are freed.
