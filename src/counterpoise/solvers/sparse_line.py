@@ -56,7 +56,7 @@ TIGHT, ANNEALED, ANNEAL_EACH, ANNEAL_SLICE, HOT, COLD = 2, 7_000_000, 200, 1024,
 class SparseLine:
     """Supports of at most s coordinates, f + h minimised on each, for ``AtMost``, or ``TopSum`` with a large λ."""
 
-    plan = Population(first=4, size=6, stale=24, batch=4, work=56)
+    plan = Population(first=4, size=6, stale=24, batch=4, work=MOST_JOBS)
 
     has_supports = True
     for_losses = "counterpoise.solvers.loss_line:LossLine"
