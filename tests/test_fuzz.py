@@ -45,7 +45,7 @@ FOUND_RICH = (
     *((41000, 17059, False), (41000, 68091, False), (41000, 80201, False), (41000, 95291, False)),
     *((51000, 9938, False), (51000, 14209, False), (52000, 35083, False), (52000, 62282, False)),
     *((53000, 39701, False), (61000, 14057, False), (61000, 20606, False), (61000, 35218, False)),
-    *((0, 17310, False), (0, 31842, False)),
+    *((0, 17310, False), (0, 31842, False), (0, 90054, False)),
 )
 # Trackers: exchanges under floors that admit no further name, and names with one weight.
 FOUND_TRACKERS = ((3001, 93), (1003, 26), (1004, 80), (1005, 88), (1500, 220), (1500, 280))

@@ -107,7 +107,8 @@ def priced(support: swap_line.Support, per: float, now: walk_line.State, m: int)
     u: Any = support.u
     held = now.held[1 : m + 1]
     K = np.vstack([np.ones(len(support.b)), per * support.Q[held]])
-    M, b = inverse_with_sum(K[1:, held]), per * support.b
+    # Among zero columns, an inverse of 1e100 would overflow in single precision.
+    M, b = inverse_with_sum(K[1:, held], 1e-15), per * support.b
     M = np.roll(M, 1, axis=(0, 1))  # the sum comes first
     z = u.total * M[1:, 0] - M[1:, 1:] @ b[held]
     Z = M.astype(np.float32) @ K.astype(np.float32)
@@ -118,9 +119,9 @@ def priced(support: swap_line.Support, per: float, now: walk_line.State, m: int)
     return float(0.5 * z @ (slope[held] + b[held]))
 
 
-def inverse_with_sum(Q: Any) -> Any:
-    """Return [[Q, 1], [1ᵀ, 0]]⁻¹ with a ridge that keeps it finite."""
-    inverse = np.linalg.inv(Q + (price_line.RIDGE * float(np.diag(Q).max()) + 1e-100) * np.eye(len(Q)))
+def inverse_with_sum(Q: Any, least: float = 1e-100) -> Any:
+    """Return [[Q, 1], [1ᵀ, 0]]⁻¹ with a ridge, at least ``least``, that keeps it finite."""
+    inverse = np.linalg.inv(Q + max(price_line.RIDGE * float(np.diag(Q).max()), least) * np.eye(len(Q)))
     row = inverse.sum(axis=1)
     bordered = np.empty((len(Q) + 1, len(Q) + 1))
     bordered[:-1, :-1] = inverse - np.outer(row, row) / row.sum()
