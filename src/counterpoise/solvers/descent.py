@@ -153,7 +153,7 @@ class Descent:
         self.level[:] = self.run.measure(x)
         if problem.u.is_sphere:
             # The steps solve systems of m coordinates: m³ operations, as many as in m² pair steps or fewer.
-            self.turn_after = min(2 * self.turn_after, max(FIRST_TURN, np.count_nonzero(x) ** 2))
+            self.turn_after = min(2 * self.turn_after, max(FIRST_TURN, int(np.count_nonzero(x)) ** 2))
             faces.turn(problem, x, self.run.tol * abs(self.level[0]) + self.level[1], self.run.limits)
         else:
             target = REFINED * (self.run.tol * abs(self.level[0]) + self.level[1])
