@@ -230,8 +230,8 @@ def convex_members(problem: Problem, x: Vector) -> Any:
 def convex_gap(problem: Problem, x: Vector) -> float | None:
     """Return an upper bound on F(x) − F*, F* the least F if only :func:`convex_members` move; None without members.
 
-    The smaller of :func:`slope_gap` and, where f is nowhere negative and h + g is constant, f(x), which has not the
-    rounding errors of slopes near f = 0.
+    The smaller of :func:`slope_gap` and, if f is nowhere negative and h + g is constant, f(x). Near f = 0 the latter is
+    free of the rounding errors of slopes.
     """
     gap, h = slope_gap(problem, x), problem.separable
     is_plain = len(h.centre) == 0 and not h.weight.any() and not h.bend.any()

@@ -64,7 +64,7 @@ def serving(problem: Any, method: str) -> Any:
             f"{g} and u is {type(problem.u).__name__}. "
             "counterpoise.registry.register adds more."
         )
-    if not getattr(strategy, "takes_losses", False):
+    if problem.g.lam > 0.0 and not getattr(strategy, "takes_losses", False):
         problem.require_quadratic(method)
     refusal = strategy.refusal(problem)
     if refusal is not None:
