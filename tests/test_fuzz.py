@@ -48,6 +48,7 @@ FOUND_RICH = (
     *((0, 17310, False), (0, 31842, False), (0, 90054, False)),
 )
 # Trackers: exchanges under floors that admit no further name, and names with one weight.
+FOUND_LARGER = ((0, 1663),)
 FOUND_TRACKERS = ((3001, 93), (1003, 26), (1004, 80), (1005, 88), (1500, 220), (1500, 280))
 
 
@@ -76,6 +77,7 @@ def test_small_problems_against_brute_force(chunk):
 def test_problems_at_which_something_was_found():
     found = [line for seed, k, plain in FOUND for line in told(small.examine(seed, k, plain, False), f"{seed}, {k}")]
     found += [line for seed, k, plain in FOUND_RICH for line in told(small.examine(seed, k, plain), f"{seed}, {k}")]
+    found += [line for seed, k in FOUND_LARGER for line in told(medium.examine(seed, k), f"{seed}, {k}")]
     found += [line for seed, k in FOUND_TRACKERS for line in told(estimators.examine(seed, k), f"{seed}, {k}")]
     assert not found, "\n".join(found)
 

@@ -11,6 +11,7 @@ import counterpoise as cp
 from conftest import make_problem, scaled
 from counterpoise.certificates import exactness_threshold
 from counterpoise.kernels import sweep
+from counterpoise.kernels.pair import new_age
 from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
 from counterpoise.solvers.bcd import RULES, make_rule
 from naive import binary_optimum, case_of, sparse_pca_optimum, sparse_tracking_optimum
@@ -27,7 +28,7 @@ def test_sufficient_decrease_on_every_step(name, rule, theta, rng):
     terms = problem.terms()
     sweep.start(terms, x)
     chosen, _ = make_rule(rule, problem.n)
-    age, value, moves = np.array([0, 10**9, 0]), case.value(x), 0
+    age, value, moves = new_age(10**9), case.value(x), 0
     for _ in range(scaled(400, 40)):
         before = x.copy()
         sweep.epoch(chosen, terms, x, theta, 0.0, np.zeros(2), 1, 10**9, rng, age, 0.0, np.empty(5))

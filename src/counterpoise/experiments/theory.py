@@ -19,6 +19,7 @@ from counterpoise.checks import Vector
 from counterpoise.experiments.hierarchy import Counts, Hierarchy, Instance, draw_instance, is_exact, measure_hierarchy
 from counterpoise.experiments.plan import LETTERS
 from counterpoise.kernels import sweep
+from counterpoise.kernels.pair import new_age
 from counterpoise.problem import Problem
 from counterpoise.solvers import minimize
 from counterpoise.solvers.bcd import make_rule
@@ -149,7 +150,7 @@ class Walk:
         self.terms = problem.terms()
         sweep.start(self.terms, self.x)
         self.rule, _ = make_rule("random", problem.n)
-        self.rng, self.age = np.random.default_rng(seed), np.array([0, max(1000, 4 * problem.n), 0])
+        self.rng, self.age = np.random.default_rng(seed), new_age(max(1000, 4 * problem.n))
         self.last = np.empty(5)
 
     def advance(self, pairs: int) -> int:

@@ -20,7 +20,7 @@ from counterpoise.kernels.basics import assign, copied, fill, integers, larger, 
 from counterpoise.kernels.block_states import concave_change, enumerate_states, is_signed, propose, solve_state, stays
 from counterpoise.kernels.concave import repositioned
 from counterpoise.kernels.dispatch import allocating, entry_point, kernel
-from counterpoise.kernels.pair import Terms, followed, note_step, refresh_if_due
+from counterpoise.kernels.pair import Terms, followed, new_age, note_step, refresh_if_due
 from counterpoise.kernels.pieces import part_of
 from counterpoise.kernels.programs import power_steps
 from counterpoise.kernels.separable import separable_change, slope_left, slope_right
@@ -261,5 +261,5 @@ def block_epoch(problem, x, block, z, how, kind, theta, tol, level, trials, pati
 def best_of_block(problem: Terms, x: Vector, block: Vector, theta: float, kind: int, z: Vector) -> float:
     """Return the decrease of one block step, and write its new values to ``z``; x is not changed."""
     # One compiled function serves runs and single blocks; with a floor of ∞ no step is accepted.
-    level, age, unused = np.array([0.0, np.inf]), np.array([0, 1, 0]), np.random.default_rng(0)
+    level, age, unused = np.array([0.0, np.inf]), new_age(1), np.random.default_rng(0)
     return float(block_epoch(problem, x, block, z, GIVEN, kind, float(theta), 0.0, level, 1, 2, unused, age)[3])

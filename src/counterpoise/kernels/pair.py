@@ -62,6 +62,11 @@ def refresh(problem, x):
     load(problem.u, x)
 
 
+def new_age(most: int, steps: int = 0) -> np.ndarray:
+    """Return ``age`` of :func:`counterpoise.kernels.sweep.epoch`, with terms refreshed after ``most`` steps."""
+    return np.array([steps, most, 0, 0])
+
+
 @kernel
 def note_step(age):
     """Count an accepted step in ``age`` and reset its count of idle iterations."""

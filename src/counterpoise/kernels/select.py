@@ -31,7 +31,7 @@ OPENING = 1000.0
 
 
 class Rule(NamedTuple):
-    """One of the codes above, and its counters."""
+    """One of the codes above, and its counters: of the rule itself, two, and of the work of scans."""
 
     code: int
     counter: np.ndarray
@@ -44,15 +44,27 @@ def select(rule, problem, x, theta, floor, rng):
 
 
 @verb
-def opens_at_random(u):
-    """Return whether a run from a dense point should begin with random pairs."""
+def scans_slowly(u):
+    """Return whether scans of all pairs take very long: a run from a dense point then begins with random pairs."""
     return False
 
 
-@implements(opens_at_random, Arc)
-def _opens_at_random_arc(u):
-    """Return True: F is lower (randn 256, s = 30, λ = 1000: −308 instead of −298 on average), and scans are slow."""
+@implements(scans_slowly, Arc)
+def _scans_slowly_arc(u):
+    """Return True; random pairs also end lower (randn 256, s = 30, λ = 1000: −308 instead of −298 on average)."""
     return True
+
+
+@verb
+def scan_work(rule):
+    """Return how many iterations the scans of a rule were worth so far, besides the iterations themselves."""
+    return 0
+
+
+@implements(scan_work, Rule)
+def _scan_work(rule):
+    """Return the count that :func:`next_step` keeps."""
+    return rule.counter[2]
 
 
 @kernel
@@ -92,13 +104,13 @@ def next_step(rule, problem, x, theta, floor, rng):
 def _next_step(rule, problem, x, theta, floor, rng):
     """Return the next step of a rule of the package.
 
-    If :func:`opens_at_random`, HYBRID begins with random pairs while one in n gains much more than ``floor``. Then it
+    If :func:`scans_slowly`, HYBRID begins with random pairs while one in n gains much more than ``floor``. Then it
     takes the violating pair while that gains more than ``floor``, and then
     :func:`counterpoise.kernels.pair.closing_pair`.
     """
     n, code, counter = len(x), rule.code, rule.counter
     tries = 0 if code == GREEDY else 1
-    if code == HYBRID and counter[0] == 0 and opens_at_random(problem.u):
+    if code == HYBRID and counter[0] == 0 and scans_slowly(problem.u):
         tries = n + 1
     if code == SEMI_GREEDY:
         counter[0] += 1
@@ -119,5 +131,7 @@ def _next_step(rule, problem, x, theta, floor, rng):
                 return i, j, new_i, new_j, gain
         if code == CYCLIC or code == VIOLATING:
             return -1, -1, 0.0, 0.0, 0.0
-    gain, i, j, new_i, new_j = closing_pair(problem.g, problem, x, theta, floor, code == GREEDY, counter[1:])
+    if code == HYBRID and scans_slowly(problem.u):
+        counter[2] += n
+    gain, i, j, new_i, new_j = closing_pair(problem.g, problem, x, theta, floor, code == GREEDY, counter[1:2])
     return i, j, new_i, new_j, gain

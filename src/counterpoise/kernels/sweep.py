@@ -7,8 +7,8 @@ import numpy as np
 from counterpoise.checks import Vector
 from counterpoise.kernels import arc, line, violating_line  # noqa: F401  (they register the steps)
 from counterpoise.kernels.dispatch import entry_point
-from counterpoise.kernels.pair import Terms, accept, exhaustive_best_pair, note_step, pair_step, refresh_if_due
-from counterpoise.kernels.select import GREEDY, Rule, next_step
+from counterpoise.kernels.pair import Terms, accept, exhaustive_best_pair, new_age, note_step, pair_step, refresh_if_due
+from counterpoise.kernels.select import GREEDY, Rule, next_step, scan_work
 
 Found = tuple[float, int, int, float, float]
 # A greedy rule draws no random numbers.
@@ -21,9 +21,10 @@ def epoch(rule, problem, x, theta, tol, level, trials, patience, rng, age, above
 
     A step is accepted if it decreases the model by more than floor = tol·|F| + noise, so that
     F(x⁺) ≤ F(x) − floor − ½θ‖x⁺ − x‖², and by more than ``above``. ``level`` = (F, noise) and ``age`` = (accepted steps
-    since the terms were refreshed, their limit, idle iterations in a row) are kept between epochs, so that the steps do
-    not depend on where one epoch ends and the next begins. ``last`` becomes (decrease, i, j, step of i, step of j) of
-    the last iteration.
+    since the terms were refreshed, their limit, idle iterations in a row, work of scans) are kept between epochs, so
+    that the steps do not depend on where one epoch ends and the next begins. The work of slow scans counts as
+    iterations, so that an epoch does not take much longer than the last one. ``last`` becomes (decrease, i, j, step of
+    i, step of j) of the last iteration.
 
     Returns
     -------
@@ -32,12 +33,13 @@ def epoch(rule, problem, x, theta, tol, level, trials, patience, rng, age, above
     settled : bool
         Whether the rule found no pair, or the last ``patience`` iterations had no accepted step: time for a scan.
     """
-    done, accepted, floor = 0, 0, tol * abs(level[0]) + level[1]
+    done, accepted, floor, begun = 0, 0, tol * abs(level[0]) + level[1], age[3]
     while True:
         refresh_if_due(problem, x, age)
-        if done == trials:
+        if done + age[3] - begun >= trials:
             return done, accepted, False
         i, j, new_i, new_j, gain = next_step(rule, problem, x, theta, floor, rng)
+        age[3] = scan_work(rule)
         if i < 0:
             return done, accepted, True
         last[0], last[1], last[2], last[3], last[4] = gain, i, j, new_i - x[i], new_j - x[j]
@@ -58,7 +60,7 @@ def _one_pair(problem: Terms, x: Vector, theta: float, trials: int, above: float
     """Refresh the terms if ``due``, try the best pair if ``trials`` is 1, and return it as :func:`scan` does."""
     # One compiled function serves runs, scans and refreshing.
     last = np.array([0.0, -1.0, -1.0, 0.0, 0.0])
-    rule, age = Rule(GREEDY, np.zeros(2, dtype=np.int64)), np.array([2 * due, 2, 0])
+    rule, age = Rule(GREEDY, np.zeros(3, dtype=np.int64)), new_age(2, 2 * due)
     epoch(rule, problem, x, float(theta), 0.0, np.zeros(2), trials, 2, _UNUSED, age, float(above), last)
     return float(last[0]), int(last[1]), int(last[2]), float(last[3]), float(last[4])
 

@@ -65,7 +65,7 @@ def bcd_g(
     quadratic convex f these are steps on the face of x: after some iterations, and when no pair gains any more; at the
     very beginning if F is convex over all coordinates, n is at most 1000 or A has few rows, and there is no x0. With
     another ``working_set`` or θ > 0 they are taken at the end, or after 50 000 iterations. On ``Sphere`` they are taken
-    after 4096 iterations.
+    after 4096 iterations, where a scan of all pairs counts as n.
 
     Parameters
     ----------
@@ -111,9 +111,9 @@ def bcd_g(
 
 
 def _holds_few(problem: Problem) -> bool:
-    """Return whether a minimiser of a convex F has few non-zeros: at most one more than A has rows."""
+    """Return whether a minimiser of a convex F has few coordinates off bounds and kinks: one more than A has rows."""
     f, h = problem.f, problem.separable
-    return bool(f.gram and getattr(f, "m", math.inf) <= FEW_ROWS and not h.bend.any() and len(h.centre) == 0)
+    return bool(f.gram and getattr(f, "m", math.inf) <= FEW_ROWS and not h.bend.any() and not h.curve.any())
 
 
 def pair_stage(run: Run, x: Vector, theta: float = 0.0, working_set: Any = "hybrid") -> tuple[Epoch, dict[str, Any]]:
@@ -216,7 +216,7 @@ def make_rule(working_set: Any, n: int) -> tuple[Any, int]:
             raise ValueError(
                 f"working_set is {working_set!r}; it must be one of {', '.join(map(repr, RULES))}, or a rule."
             )
-        counter = np.array([0, 1])
+        counter = np.array([0, 1, 0])
         return select.Rule(RULES[working_set], counter), n * (n - 1) // 2 if working_set == "cyclic" else n
     if has_body(select.select, type(working_set)):
         return working_set, n
