@@ -221,6 +221,19 @@ def binary_optimum(A, y, c):
     return best, best_x
 
 
+def binary_points(n, c):
+    """All vectors of length n with the sum c whose entries are ±1, but for one between them where that is needed."""
+    whole = [np.array(signs) for signs in itertools.product((-1.0, 1.0), repeat=n) if sum(signs) == c]
+    if whole:
+        return whole
+    points = []
+    for place in range(n):
+        for signs in itertools.product((-1.0, 1.0), repeat=n - 1):
+            if -1.0 < c - sum(signs) < 1.0:
+                points.append(np.insert(signs, place, c - sum(signs)))
+    return points
+
+
 def least_on_box_and_sum(H, b, lo, hi, total):
     """min ½zᵀHz + bᵀz over lo ≤ z ≤ hi, 1ᵀz = total, H definite or not: the stationary point of every face."""
     k = len(b)

@@ -251,7 +251,7 @@ def test_norm_is_searched_too(rng):
         (cp.Bounds(-1, 2), cp.ConcaveQuadratic(1.0), "one finite b"),
         (cp.Bounds([-1, -2, -1], [1, 2, 1]), cp.Norm2(1.0), "one finite b"),
         (cp.Bounds(0, np.inf), cp.Norm2(1.0), "one finite b"),
-        (cp.Bounds(-1, 1) + cp.AbsoluteDeviation(0.0, 1.0), cp.Norm2(1.0), "AbsoluteDeviation"),
+        (cp.Bounds(-1, 1) + cp.AbsoluteDeviation(0.0, 1.0), cp.Norm2(1.0), "takes Bounds and Linear as h"),
         (cp.Bounds(-1, 1), cp.ConcaveQuadratic(0.0), "has no g, or λ = 0"),
     ],
 )

@@ -82,8 +82,31 @@ def test_points_with_kinks_and_bounds_are_the_best_of_all_faces(rng):
         h = cp.Bounds(lo, hi) + cp.AbsoluteDeviation(centre, cost)
         problem = cp.Problem(cp.LeastSquares(A, y), h, u=cp.Sum(1))
         least, _ = naive.tracking_on(A, y, np.arange(n), lo, hi, centre, cost)
-        x = settled(problem, problem.start(k))
-        assert problem.objective(x) <= least + 1e-9 * max(1.0, least), (k, x)
+        for x in (settled(problem, problem.start(k)), cp.minimize(problem).x):
+            assert problem.objective(x) <= least + 1e-9 * max(1.0, least), (k, x)
+
+
+def test_ridges_with_few_rows_are_those_of_nnls(rng):
+    for k in range(scaled(300, 20)):
+        n = int(rng.integers(6, 30))
+        A, y = data(rng, KINDS[k % len(KINDS)], int(rng.integers(1, n // 3 + 1)), n)
+        v, x0 = rng.uniform(0.0, 2.0, len(A)) if k % 2 else np.ones(len(A)), rng.uniform(-0.1, 0.2, n)
+        rho = 10.0 ** rng.uniform(-6, 4) * (rng.uniform(0.1, 1.0, n) if k % 3 else np.ones(n))
+        problem = cp.Problem(cp.LeastSquares(A, y, weights=v), cp.Bounds(0, 1) + cp.Ridge(x0, rho), u=cp.Sum(1))
+        B = np.vstack([np.sqrt(v)[:, None] * A, np.diag(np.sqrt(rho))])
+        z = np.append(np.sqrt(v) * y, np.sqrt(rho) * x0)
+        reference = naive.least_squares_on_simplex(B, z)
+        least, size = 0.5 * np.sum((B @ reference - z) ** 2), 0.5 * (z @ z + np.square(B).sum(axis=0).max())
+        for x in (settled(problem, problem.start(k)), cp.minimize(problem).x):
+            assert 0.5 * np.sum((B @ x - z) ** 2) <= least + 1e-11 * size, (k, KINDS[k % len(KINDS)])
+
+
+def test_thin_roots_are_roots_of_the_hessian(rng):
+    A, v, members = rng.standard_normal((3, 20)), rng.uniform(0.0, 2.0, 3), np.arange(1, 20, 2)
+    f = cp.LeastSquares(A, 0.0, scale=2.5, weights=v)
+    root = f.thin_root(members, 3)
+    np.testing.assert_allclose(root.T @ root, f.hessian(members), atol=1e-12)
+    assert f.thin_root(members, 4) is None and cp.Quadratic(np.eye(20)).thin_root(members, 3) is None
 
 
 @pytest.mark.parametrize("kind", ["gaussian", "duplicates", "few rows"])

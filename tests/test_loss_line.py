@@ -9,12 +9,12 @@ import pytest
 import scipy.optimize
 
 import counterpoise as cp
-from conftest import scaled
+from conftest import COMPILED, scaled
 from counterpoise.problem import Status
 from counterpoise.registry import strategy_for
 from counterpoise.solvers import loss_line
 from counterpoise.solvers.loss_line import LossLine
-from naive import loss_slope, loss_sum
+from naive import binary_optimum, binary_points, loss_slope, loss_sum
 from test_losses import DELTA, LOSSES, data, make
 
 CLOSE = 2e-6
@@ -273,9 +273,81 @@ def test_time_limits_and_seeds_are_kept(rng):
         assert problem.is_feasible(limited.x)
 
 
-def test_losses_on_other_terms_are_refused(rng):
+@pytest.mark.parametrize("kind", LOSSES)
+@pytest.mark.parametrize("seed", range(scaled(8, 1)))
+def test_binary_points_against_enumeration(kind, seed):
+    rng = np.random.default_rng([seed, 5])
+    n, b, w = int(rng.integers(3, 9 if COMPILED else 5)), (1.0, 0.4)[seed % 2], (seed % 3) * rng.standard_normal(8)
+    c = float(rng.integers(-1, 2)) if seed % 4 else float(rng.uniform(-1.5, 1.5))
+    A, y, v = data(kind, rng, 15, n)
+    A *= 10.0 ** rng.uniform(-1, 1, n)
+    w = w[:n]
+
+    def value(x):
+        return loss_sum(kind, A, y, v, x, DELTA) + w @ x
+
+    g = (cp.Norm2, cp.ConcaveQuadratic)[seed % 2](1e5 * float(np.square(A).sum()))
+    problem = cp.Problem(make(kind, A, y, v), cp.Bounds(-b, b) + cp.Linear(w), g, cp.Sum(b * c))
+    least = min(value(b * x) for x in binary_points(n, c))
+    found = cp.minimize(problem, method="search").x
+    assert np.count_nonzero(np.abs(found) != b) <= 1
+    assert value(found) == pytest.approx(least, rel=1e-9, abs=1e-12)
+    end = strategy_for(problem)(problem)
+    x = end.round(rng.standard_normal(n))
+    while end.advance(x, 3)[2] is None:
+        pass
+    assert problem.is_feasible(x)
+    for i, j in itertools.combinations(range(n), 2):
+        other = x.copy()
+        other[i], other[j] = x[j], x[i]
+        assert value(other) >= value(x) - 1e-9 * abs(value(x))
+
+
+def test_swap_on_binary_losses_ends_no_higher_than_bcd(rng):
+    A, y, v = data("huber", rng, 60, 20)
+    problem = cp.Problem(cp.Huber(A, y, 0.3, v), cp.Bounds(-1, 1), cp.Norm2(1e4), cp.Sum(0))
+    first, swapped = cp.minimize(problem), cp.minimize(problem, method="swap")
+    assert swapped.status is Status.CERTIFIED
+    assert swapped.objective <= first.objective
+    for more in (0, 1, 3):
+        assert cp.minimize(problem, method="swap", max_iter=first.nit + more).nit <= first.nit + more
+    one, two = (cp.minimize(problem, method="search", work=8, n_jobs=jobs) for jobs in (None, 2))
+    np.testing.assert_array_equal(one.x, two.x)
+    assert one.objective <= swapped.objective
+    limited = cp.minimize(problem, method="search", max_time=0.05)
+    assert problem.is_feasible(limited.x)
+
+
+class Uneven:
+    """½z², five times as much for the first row of A; z is one vector."""
+
+    bound = 5.0
+
+    def rows(self, z):
+        many = np.ones_like(z)
+        many[0] = 5.0
+        return many
+
+    def value(self, z):
+        return self.rows(z) * 0.5 * z * z
+
+    def slope(self, z):
+        return self.rows(z) * z
+
+    def curvature(self, z):
+        return self.rows(z)
+
+
+def test_own_losses_on_binary_points_may_take_one_vector_at_a_time(rng):
+    A, y, _ = data("huber", rng, 12, 7)
+    problem = cp.Problem(cp.Loss(Uneven(), A, y), cp.Bounds(-1, 1), cp.Norm2(1e4), cp.Sum(1))
+    roots = np.sqrt(np.append(5.0, np.ones(11)))
+    least, _ = binary_optimum(roots[:, None] * A, roots * y, 1)
+    assert problem.f.value(cp.minimize(problem, method="search").x) == pytest.approx(least, rel=1e-9)
+
+
+def test_swaps_of_losses_on_a_sphere_are_refused(rng):
     A, y, _ = data("huber", rng)
-    problem = cp.Problem(cp.Huber(A, y, 1.0), cp.Bounds(-1, 1), cp.Norm2(1.0), cp.Sum(0))
-    for method in ("search", "swap"):
-        with pytest.raises(ValueError, match=f"method '{method}' needs a quadratic f, which Huber is not"):
-            cp.minimize(problem, method=method)
+    problem = cp.Problem(cp.Huber(A, y, 1.0), cp.Bounds(0, np.inf), cp.AtMost(2), cp.Sphere())
+    with pytest.raises(ValueError, match="method 'swap' needs a quadratic f, which Huber is not"):
+        cp.minimize(problem, method="swap")

@@ -47,6 +47,7 @@ class Binary:
 
     plan = Population()
     has_supports = False
+    for_losses = "counterpoise.solvers.binary_loss:BinaryLoss"
     threshold = staticmethod(exactness.binary_on_line)
 
     @staticmethod
@@ -56,7 +57,7 @@ class Binary:
         if problem.g.lam == 0.0:
             return "it has no g, or λ = 0, so that nothing asks for sparse or binary points; method 'bcd-g' serves it."
         if not is_linear(h) or is_gapped(h) or problem.u.groups:
-            return "the search over binary points takes no AbsoluteDeviation; Bounds and Linear are possible."
+            return "the search over binary points takes Bounds and Linear as h, and Sum without groups as u."
         b = float(h.hi[0])
         if not (np.isfinite(b) and b > 0.0 and (h.hi == b).all() and (h.lo == -b).all()):
             return "the search over binary points needs Bounds(-b, b) with one finite b > 0 for all coordinates."
@@ -121,16 +122,16 @@ class Binary:
         """Return the binary point nearest to x."""
         return self.b * self._round(x)
 
-    def advance(self, x: Vector) -> tuple[int, int, Status | None]:
-        """Make exchanges from a binary x, in place, for some milliseconds.
+    def advance(self, x: Vector, trials: int) -> tuple[int, int, Status | None]:
+        """Make at most ``trials`` exchanges from a binary x, in place, for some milliseconds.
 
         Return how many were tried, how many were made, and STATIONARY if no further exchange gains.
         """
         z = x / self.b
-        most = max(16, ADVANCE_WORK // self.n**2)
+        most = min(max(16, ADVANCE_WORK // self.n**2), trials)
         made = exchange.descend(self.Q, self.p, self.diagonal, self.ceiling, self.floor, most, z, np.empty(self.n))
         x[:] = self.b * z
-        return max(int(made), 1), int(made), None if made >= most else Status.STATIONARY
+        return min(max(int(made), 1), trials), int(made), None if made >= most else Status.STATIONARY
 
     def _round(self, x: Vector) -> Vector:
         """Return the binary point nearest to x, in units of b; among equal entries the first become larger."""

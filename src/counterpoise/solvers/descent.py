@@ -10,7 +10,7 @@ import numpy as np
 from counterpoise.certificates import convex_gap, convex_members, slope_gap
 from counterpoise.checks import Vector
 from counterpoise.kernels import sweep
-from counterpoise.kernels.pair import Terms
+from counterpoise.kernels.pair import Terms, new_age
 from counterpoise.problem import Problem, Status
 from counterpoise.solvers import faces
 from counterpoise.solvers.run import Epoch, Run
@@ -91,7 +91,7 @@ class Descent:
         self.scanned, self.turn_after = np.inf, FIRST_TURN
         if not run.problem.u.is_sphere and run.problem.f.quadratic is not None:
             self.turn_after = max(FACE_EACH * run.problem.n, FACE_AFTER) if by_faces is not None else LONG_TAIL
-        self.age, self.level = np.array([0, max(1000, 4 * run.problem.n), 0]), np.array(run.measure(x))
+        self.age, self.level = new_age(max(1000, 4 * run.problem.n)), np.array(run.measure(x))
         self.begin(run.problem)
 
     def begin(self, problem: Problem) -> None:
@@ -110,9 +110,9 @@ class Descent:
         """Advance by at most ``trials`` iterations, and scan all pairs if that settles."""
         run, x = self.run, self.x
         # Counted in iterations, so that the steps do not depend on the clock.
-        most = min(trials, self.turn_after - self.turned)
+        most, scans = min(trials, self.turn_after - self.turned), self.age[3]
         tried, accepted, settled = self.advance(self.terms, self.tol, self.level, most, self.age)
-        self.turned += tried
+        self.turned += tried + int(self.age[3] - scans)
         self.faced = self.faced and not accepted
         if not settled:
             if self.turned >= self.turn_after:
@@ -239,9 +239,10 @@ class DescentOnModels(Descent):
             if gap <= tolerance:
                 return Epoch(x, 0, 0, self.end(tolerance) if self.certified else Status.STATIONARY, gap)
             first = 1  # the best pair has been taken, so that every model makes progress
+        scans = self.age[3]
         more, taken, settled = self.advance(self.terms, self.tol, self.level, min(trials, self.ahead) - first, self.age)
         self.ahead -= first + more
-        self.turned += first + more
+        self.turned += first + more + int(self.age[3] - scans)
         if settled or self.ahead <= 0 or self.run.done + first + more == self.run.max_iter:
             self.judge(settled)
             if self.turned >= self.turn_after:

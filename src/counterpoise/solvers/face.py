@@ -24,8 +24,9 @@ RIDGE, LEAST_ENTRY = 1e-12, 1e-24
 FREED, FREED_EACH = 16, 0.125
 # The most coordinates fixed before Q_FF is factored again, and the most factorisations, besides one per coordinate.
 MOST_FIXED, MOST_FACTORS = 48, 8
-# The largest Q_FF that is factored.
-LARGEST_FACTOR = 3000
+# The largest Q_FF that is factored. If h bends by at least BENT times the diagonal everywhere, and Q = BᵀB with a B of
+# THIN times as many columns as rows, a matrix of the size of BBᵀ is factored instead.
+LARGEST_FACTOR, BENT, THIN = 3000, 1e-10, 3
 # Rounds in which a step is changed to meet several walls.
 PROJECTIONS = 12
 # If the best length along a step is below this, rounding has spoiled the factor, and it is not used again.
@@ -66,6 +67,7 @@ class Face:
         above = np.where(walls > z, walls, np.inf).min(axis=0)
         return below, above
 
+    @np.errstate(over="ignore", invalid="ignore")  # a face may be so flat that steps overflow; these are not taken
     def take_newton_steps(self, limits: Limits) -> None:
         """Take Newton steps on the face until two full steps in a row meet no wall."""
         self.by_entry = not self.by_entry
@@ -73,19 +75,30 @@ class Face:
             if limits.reached():
                 return
             free = np.flatnonzero(~(self.walls == self.z).any(axis=0))
-            factor = self._factor(free) if 1 < len(free) <= LARGEST_FACTOR else None
+            factor = self._factor(free) if len(free) > 1 else None
             if factor is None:
                 return
             before = self.z[free]
             whole = self._steps_of(factor, free, limits)
-            self.gradient += (self.z[free] - before) @ self.H[free]
+            if factor.is_thin:
+                self.refresh(self._point())
+            else:
+                self.gradient += (self.z[free] - before) @ self.H[free]
             if whole < 0 or whole >= 2:
                 return
 
     def _factor(self, free: np.ndarray) -> _Factor | None:
-        H = self.H[free].take(free, axis=1)
-        H[np.diag_indices(len(free))] += bends(self.h, self.z)[free]
         cell = self.tree.cells(self._point(), self.problem.scale)[self.members[free]]
+        bend, diagonal = bends(self.h, self.z)[free], np.diag(self.H)[free]
+        if bend.min() >= BENT * float(diagonal.max()) > 0.0:
+            root = self.problem.f.thin_root(self.members[free], THIN)
+            if root is not None:
+                self.work += len(root) ** 2 * len(free)
+                return _ThinFactor(root, bend, cell)
+        if len(free) > LARGEST_FACTOR:
+            return None
+        H = self.H[free].take(free, axis=1)
+        H[np.diag_indices(len(free))] += bend
         self.work += len(free) ** 3 // 3
         factor = _Factor(H, cell, self.by_entry)
         return factor if factor.is_sound else None
@@ -100,7 +113,7 @@ class Face:
             step = factor.step(slope)
             if step is None:
                 return whole if whole else -1
-            z, bent = self.z[free], factor.H @ step
+            z, bent = self.z[free], factor.times(step)
             with np.errstate(divide="ignore", invalid="ignore"):
                 room = np.where(step > 0.0, (above - z) / step, (below - z) / step)
             room[step == 0.0] = np.inf
@@ -118,7 +131,7 @@ class Face:
             if is_bold and np.count_nonzero(room < 1.0) > 1:
                 # Meet several walls at once if that gains more.
                 bold, at = factor.step_within(slope, step, below - z, above - z)
-                is_bold = bold is not None and -float(slope @ bold) - 0.5 * float(bold @ (factor.H @ bold)) > gain
+                is_bold = bold is not None and -float(slope @ bold) - 0.5 * float(bold @ factor.times(bold)) > gain
                 if bold is not None and is_bold:
                     met = np.zeros(len(free), dtype=np.bool_)
                     met[at] = True
@@ -126,7 +139,7 @@ class Face:
                     end[at] = np.where(bold > 0.0, above, below)[at]
                     length = 1.0
             self.z[free] = end
-            slope = slope + factor.H @ (end - z)
+            slope = slope + factor.times(end - z)
             factor.fix(np.flatnonzero(met))
             whole = whole + 1 if length >= min(1.0, best) and not met.any() else 0
             if best < SOUND and not met.any():  # rounding error on a nearly singular face
@@ -215,23 +228,34 @@ class Face:
 class _Factor:
     """The factor of Q_FF, and steps that keep the sum of every cell and the fixed coordinates."""
 
+    is_thin = False
+
     def __init__(self, H: Vector, cell: Any, by_entry: bool) -> None:
         from scipy.linalg import lapack
 
         self.H, self._solve = H, lapack.dpotrs
-        _, self.cell = np.unique(cell, return_inverse=True)
-        self.cells = int(self.cell.max()) + 1
         raised = H.copy()
         entries = np.abs(np.diag(H))
         least = (LEAST_ENTRY if by_entry else 1.0) * float(entries.max())
         raised[np.diag_indices(len(H))] += RIDGE * np.maximum(entries, least) + 1e-300
         # The transpose of a row-major symmetric matrix is the same matrix in column-major order: LAPACK need not copy.
         self.factor, info = lapack.dpotrf(raised.T, lower=1, overwrite_a=1, clean=0)
-        self.active, self.fixed = np.ones(len(H), dtype=np.bool_), np.zeros(0, dtype=np.int64)
         self.is_sound = info == 0
         if self.is_sound:
-            rows = (self.cell == np.arange(self.cells)[:, None]).astype(np.float64)
-            self.columns = self._solved(rows.T)
+            self._begin(cell)
+
+    def _begin(self, cell: Any) -> None:
+        """Set up the sums over the cells; no coordinate is fixed."""
+        _, self.cell = np.unique(cell, return_inverse=True)
+        self.cells = int(self.cell.max()) + 1
+        self.active, self.fixed = np.ones(len(cell), dtype=np.bool_), np.zeros(0, dtype=np.int64)
+        rows = (self.cell == np.arange(self.cells)[:, None]).astype(np.float64)
+        self.columns = self._solved(rows.T)
+
+    def times(self, step: Vector) -> Vector:
+        """Return Q_FF·step, including the bends of h."""
+        product: Vector = self.H @ step
+        return product
 
     def _solved(self, right: Vector) -> Vector:
         solution: Vector = self._solve(self.factor, right, lower=1)[0]
@@ -245,7 +269,7 @@ class _Factor:
             self.columns = np.hstack([self.columns, self._solved(self._units(places))])
 
     def _units(self, places: Any) -> Vector:
-        units = np.zeros((len(self.H), len(places)))
+        units = np.zeros((len(self.active), len(places)))
         units[places, np.arange(len(places))] = 1.0
         return units
 
@@ -300,3 +324,27 @@ class _Factor:
         with np.errstate(over="ignore", invalid="ignore"):  # if the matrix is nearly singular
             usable = np.isfinite(step).all() and (moves.any() or -np.inf < float(relative @ step) < 0.0)
         return step if usable else None
+
+
+class _ThinFactor(_Factor):
+    """The same for Q_FF = BᵀB + D, D the bends of h, by the factor of I + BD⁻¹Bᵀ (the Woodbury identity)."""
+
+    is_thin = True
+
+    def __init__(self, root: Vector, bend: Vector, cell: Any) -> None:
+        from scipy.linalg import lapack
+
+        self.root, self.bend, self._solve, self.is_sound = root, bend, lapack.dpotrs, True
+        inner = (root / bend) @ root.T
+        inner[np.diag_indices(len(root))] += 1.0
+        self.factor, _ = lapack.dpotrf(inner.T, lower=1, overwrite_a=1, clean=0)
+        self._begin(cell)
+
+    def times(self, step: Vector) -> Vector:
+        product: Vector = self.root.T @ (self.root @ step) + self.bend * step
+        return product
+
+    def _solved(self, right: Vector) -> Vector:
+        scaled = right / self.bend[:, None]
+        solution: Vector = scaled - (self.root.T @ super()._solved(self.root @ scaled)) / self.bend[:, None]
+        return solution

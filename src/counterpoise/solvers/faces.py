@@ -116,14 +116,16 @@ def settle(
 
 
 def settle_from_vertex(problem: Problem, x: Vector, tol: float, limits: Limits) -> bool:
-    """Write the minimiser of a convex F to x, by :func:`settle` from the best single coordinate; return whether it is.
+    """Write the minimiser of a convex F to x, by :func:`settle`; return whether it is the minimiser.
 
-    From such a start, faces have no more coordinates than they need.
+    The start is the best single coordinate, or a point at kinks of h if that is better. From such starts, faces have no
+    more coordinates than they need.
     """
     h, c = problem.separable, float(problem.u.c)
     x[:] = 0.0
     x[int(np.argmin(0.5 * c * c * (problem.f.diagonal + h.bend) + c * (problem.f.p + h.weight)))] = c
-    x[:] = problem.project(x)
+    starts = [problem.project(x), *(problem.project(centre) for centre in h.centre)]
+    x[:] = min(starts, key=problem.objective)
     for _ in range(2):  # the tolerance depends on F
         objective, resolution = problem.value_and_resolution(x)
         settle(problem, x, 0.5 * (tol * abs(objective) + 64.0 * resolution), limits, ROUNDS)

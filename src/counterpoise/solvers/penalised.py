@@ -88,7 +88,7 @@ class Penalised:
         return None if math.isinf(left) else left
 
     def glide(self, x: Vector) -> Vector:
-        """Step on all coordinates at once: by the DC method and, if g is smooth, by Newton steps on faces.
+        """Step on all coordinates at once: by the DC method and, if g is smooth and f quadratic, by Newton steps.
 
         The DC method does not handle kinks of h, nor bounds that are not convex; then x is returned unchanged.
         """
@@ -96,7 +96,9 @@ class Penalised:
         if (len(self.problem.separable.centre) and not self.problem.u.signed) or not self.problem.is_convex_set:
             return x
         found: Vector = pdca(self.problem, x, extrapolate=True, max_iter=GLIDE, max_time=self.seconds()).x
-        return found if self.has_corners else walk_on_faces(self.problem, found, FACES, self.limits)
+        if self.has_corners or self.problem.f.quadratic is None:
+            return found
+        return walk_on_faces(self.problem, found, FACES, self.limits)
 
     def _flat_direction(self, rng: np.random.Generator) -> Vector:
         """Draw from N(0, Q⁻¹), scale to the length of a binary point, and project."""
@@ -108,7 +110,7 @@ class Penalised:
 
     @functools.cached_property
     def _spectrum(self) -> tuple[Vector, Vector]:
-        values, vectors = np.linalg.eigh(self.problem.f.Q)
+        values, vectors = np.linalg.eigh(self.problem.f.majorant.Q)
         return values, vectors
 
     def _large(self, x: Vector) -> int:

@@ -141,9 +141,11 @@ def _on_vertices(run: Run, binary: Any) -> Result:
         return run.finish(report._replace(status=run.limits.stopped or report.status), more)
     claim = _Claim(run.objective, report._replace(x=first.copy()), more)
     x = binary.round(first)
-    report = run.stage(lambda trials: Epoch(x, *binary.advance(x)))
+    report = run.stage(lambda trials: Epoch(x, *binary.advance(x, trials)))
     if report.status is not Status.STATIONARY or run.limits.stopped is not None:
         return run.finish(report._replace(status=run.limits.stopped or report.status))
+    if run.max_iter is not None and run.done >= run.max_iter:
+        return run.finish(report._replace(status=Status.ITERATION_LIMIT))
     report, more = pair_stage(run, x)
     if report.status is Status.CERTIFIED and run.objective >= claim.objective:
         return run.finish(claim.report, claim.more)

@@ -53,7 +53,8 @@ class Loss(DataTerm):
     Parameters
     ----------
     phi : object
-        It has ``value(z)``, ``slope(z)`` and ``curvature(z)``, functions of the array z = Ax − y, and ``bound``.
+        It has ``value(z)``, ``slope(z)`` and ``curvature(z)``, functions of the array z = Ax − y, and ``bound``. If
+        ``takes_rows`` is True, ``value`` also takes a matrix with one z per row, which makes binary problems faster.
     A : array or SciPy sparse matrix, m × n
         Dense data may be float32.
     y : array of length m, or a number
@@ -250,10 +251,10 @@ def _called(phi: ScalarLoss, part: str, z: Vector) -> Vector:
 class _HuberLoss:
     """½z² for −low ≤ z ≤ high and linear beyond, plus ½·ties·z² everywhere.
 
-    Huber has low = high = δ; one-sided losses have high = 0 and low = δ or ∞.
+    Huber has low = high = δ; one-sided losses have high = 0 and low = δ or ∞. Rows of a matrix z count as several z.
     """
 
-    is_nonnegative = True
+    is_nonnegative = takes_rows = True
 
     def __init__(self, low: float, high: float, ties: float = 0.0) -> None:
         self.low, self.high, self.ties, self.bound = low, high, ties, 1.0 + ties
@@ -272,7 +273,7 @@ class _HuberLoss:
 class _LogisticLoss:
     """log(1 + e^(−lz)) with a label l = ±1 for every row."""
 
-    bound, is_nonnegative = 0.25, True
+    bound, is_nonnegative, takes_rows = 0.25, True, True
 
     def __init__(self, labels: Vector) -> None:
         self.labels = labels

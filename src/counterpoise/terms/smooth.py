@@ -64,6 +64,10 @@ class QuadraticTerm:
         """Return a quadratic model of f at x and the constant that it omits: f itself and 0."""
         return self, 0.0
 
+    def thin_root(self, members: Any, share: int) -> Vector | None:
+        """Return a B with BᵀB = Q over ``members`` and ``share`` times as many columns as rows; None if unknown."""
+        return None
+
 
 class LeastSquares(DataTerm, QuadraticTerm):
     """f(x) = ½σ Σₜ vₜ(Ax − y)ₜ².
@@ -188,6 +192,13 @@ class LeastSquares(DataTerm, QuadraticTerm):
         if self.gram and not self._passing:
             return submatrix(self.Q, members)
         return self.scale * self.gram_of(self.A[:, members])
+
+    def thin_root(self, members: Any, share: int) -> Vector | None:
+        """Return √(σV)A over ``members`` if A is dense and has few enough rows."""
+        if self.scale < 0.0 or is_sparse(self.A) or share * self.m > len(members):
+            return None
+        root: Vector = math.sqrt(self.scale) * self.rooted(np.asarray(self.A[:, members], dtype=np.float64))
+        return root
 
     @cached_property
     def Q(self) -> Vector:
