@@ -1,6 +1,6 @@
 """Time and quality as the number of names grows: ``python benchmarks/names.py``.
 
-``--full`` uses all sets and takes ten hours, most of them for long runs and SCIP; half an hour with
+``--full`` uses all sets and takes ten hours, most of them for long runs and SCIP; a quarter of an hour with
 ``--runs 0 --scip 0``.
 
 The index sets compare a default ``IndexTracker(s).fit`` and ``search`` under time limits, for s from 5 to all names,

@@ -480,3 +480,26 @@ def test_a_limited_search_on_the_sphere_opens_with_steps_on_all_coordinates():
         run = Run(problem, x0, 1e-9, None, 2.0, start, None)
         opened = _Search(run, _exact_strategy(problem), None, None, given=True).best
         assert opened.objective <= steps.objective + 1e-9 * abs(steps.objective)
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("s", [10, 33])
+@pytest.mark.parametrize("extra", ["costs", "floors", "weights", "exact fit"])
+def test_a_search_ends_no_higher_than_bcd(s, extra):
+    for seed in range(2):
+        rng = np.random.default_rng([seed, s])
+        A, x0 = rng.standard_normal((20, 45)), rng.dirichlet(np.full(45, 0.3))
+        y = A @ rng.dirichlet(np.ones(45)) + 0.1 * rng.standard_normal(20)
+        h, v = cp.Bounds(0, 1), None
+        if extra == "costs":
+            h = h + cp.AbsoluteDeviation(x0, 0.5)
+        elif extra == "floors":
+            h = h + cp.SemiContinuous(0.02, 0.4)
+        elif extra == "weights":
+            v = rng.uniform(0.0, 2.0, 20) * (rng.random(20) < 0.7)
+        else:
+            y = A[:, :5].mean(axis=1)
+        problem = cp.Problem(cp.LeastSquares(A, y, weights=v), h, cp.AtMost(s), cp.Sum(1))
+        found, other = cp.minimize(problem, method="search", work=6), cp.minimize(problem)
+        assert problem.is_feasible(found.x) and np.count_nonzero(found.x) <= s
+        assert found.objective <= other.objective + other.tolerance

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from counterpoise.kernels.basics import larger, reals, smaller, table
-from counterpoise.kernels.dispatch import allocating, outlined
+from counterpoise.kernels.dispatch import allocating, entry_point, outlined
 from counterpoise.kernels.groups import invert_definite, share_slopes
 from counterpoise.kernels.separable import slope_left, slope_right
 
@@ -39,6 +39,36 @@ def inverse_with_sum(Q, free, m, M):
         M[a, m] /= total
         M[m, a] = M[a, m]
     M[m, m] = -1.0 / total
+
+
+@entry_point
+def eliminate(M, z, must, s):
+    """Drop coordinates one by one until s are left, and update M and z; return which are left.
+
+    Negative ones are dropped first, the largest gain before the others, then those that cost least, xⱼ²/(2M_jj). Those
+    that ``must`` stay are passed over.
+    """
+    m, column, row = len(z), reals(len(z) + 1), reals(len(z) + 1)
+    keeps = np.ones(m, dtype=np.bool_)
+    for _ in range(m - s):
+        worst, least = -1, np.inf
+        for a in range(m):
+            if keeps[a] and not must[a]:
+                price = 0.5 * z[a] * abs(z[a]) / larger(M[a, a], 1e-300)
+                if price < least:
+                    worst, least = a, price
+        if worst < 0:
+            break
+        for a in range(m + 1):
+            column[a], row[a] = M[a, worst] / larger(M[worst, worst], 1e-300), M[worst, a]
+        mine = z[worst]
+        for a in range(m):
+            z[a] -= column[a] * mine
+        for a in range(m + 1):
+            for e in range(m + 1):
+                M[a, e] -= column[a] * row[e]
+        keeps[worst] = False
+    return keeps
 
 
 @allocating

@@ -80,7 +80,7 @@ def search(
         An additional start.
     work : int, optional
         Number of starts and children. By default 128; for ``TopSum`` or ``AtMost`` on ``Sum``, where each takes longer,
-        4 to 80, depending on how many may be held; unlimited if ``max_time`` is given. The same work and seed give the
+        4 to 150, depending on how many may be held; unlimited if ``max_time`` is given. The same work and seed give the
         same point for any number of workers.
     n_jobs : int, optional
         Number of workers; -1 for one per core. Threads, or the joblib backend chosen by ``joblib.parallel_config``.
@@ -154,6 +154,10 @@ class _Search:
         share = LAST_SHARE_EXACT if self.is_exact else LAST_SHARE
         self.limits = Limits(None if run.max_time is None else (1.0 - share) * run.max_time, run.limits)
         self.penalised = Penalised(self.problem, self.exact, self.limits)
+        self.is_rough = getattr(exact, "is_rough", False)
+        if run.max_time is None and self.is_rough:
+            x = bcd_g(self.problem, tol=run.tol, seed=run.seed).x
+            run.keep(x, self.problem.objective(x))
         if run.max_time is not None:
             # The first job may take longer than the time limit, so a short descent precedes it.
             if self.problem.u.is_sphere and not self.is_exact:
@@ -190,6 +194,10 @@ class _Search:
             warn(f"{self.lost} of {self.done} jobs were lost with their workers; the rest is complete.")
         if self.run.limits.reached() is not None or report.status is Status.STOPPED_BY_CALLBACK:
             return self.run.finish(report)
+        if self.is_rough and self.exact in self.strategies:
+            # Of exchanges with poor estimates jobs verify only the best few.
+            x = self.exact.refined(self.run.best)  # type: ignore[attr-defined]
+            self.run.keep(x, self.problem.objective(x))
         gaps = self._gaps(self.run.best)
         if gaps is not None:
             return self.run.finish(Epoch(self.run.best, 0, 0, Status.CERTIFIED, gaps[0]), {"convex_gap": gaps[1]})

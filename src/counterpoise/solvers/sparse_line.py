@@ -11,7 +11,7 @@ import numpy as np
 from counterpoise import exactness
 from counterpoise.checks import Vector
 from counterpoise.kernels import enumerate as enumeration
-from counterpoise.kernels import swap_line
+from counterpoise.kernels import price_line, swap_line
 from counterpoise.kernels.anneal_line import anneal
 from counterpoise.problem import Problem
 from counterpoise.rules import near_point
@@ -23,6 +23,8 @@ from counterpoise.terms.separable import is_gapped, one_sided_slopes, separable_
 # The most exchanges that are verified before a support counts as locally optimal: for a claim, the factor by which they
 # grow while the claim is not proved, and in a search.
 CLAIM_TRIES, MORE_TRIES, SEARCH_TRIES = 4096, 8, 8
+# The most that are verified at the end of a search whose estimates are rough, times s³.
+REFINED = 300_000_000
 # Values of an enumeration that are closer than this, relative to the size of F's parts, are equal.
 MARGIN = 1e-12
 MOST_SWAPS = 10_000
@@ -37,15 +39,17 @@ KICKS = 0.25
 # Steps of the walk of every start and child, times the sn exchanges that each scores; limits on the steps, in all and
 # per coordinate.
 WALK_WORK, LEAST_STEPS, MOST_STEPS, STEPS_EACH = 3_500_000, 60, 250, 4
-# If more than FEW may be held, good regions are few and deep: walks have STEPS_HELD·s steps, as far as LONG_WORK
-# allows, and a child is a parent without a random part of its coordinates, whose fraction is drawn from the range LOST.
-STEPS_HELD, LONG_WORK, LOST = 7, 24_000_000, (0.15, 0.35)
+# If more than FEW may be held, good regions are few and deep: walks have STEPS_HELD·s steps, if LONG_WORK allows.
+STEPS_HELD, LONG_WORK = 5, 24_000_000
+# A child then begins with NOISY steps for a y with noise, whose size relative to the residual is drawn from NOISE; if f
+# has no y or steps are slow, it is a parent without a random part of its coordinates, of a share drawn from LOST.
+NOISY, NOISE, LOST = 100, (0.5, 1.5), (0.15, 0.35)
 # If more than FAMILIES may be held, a population is replaced after STALE jobs without an improvement, and points with a
 # fraction ALIKE of their coordinates in common count as one.
 FAMILIES, STALE, ALIKE = 60, 12, 0.8
-# Exchanges scored in all jobs of a search without limits, the number of them that small programs count as, over s³, and
-# the fewest and most jobs.
-WORK, SOLVED, LEAST_JOBS, MOST_JOBS = 1_500_000_000, 16, 4, 80
+# Exchanges scored in all jobs of a search without limits, the number of them that small programs count as, over s³, the
+# fewest and most jobs, and the jobs if at most FEW may be held.
+WORK, SOLVED, LEAST_JOBS, MOST_JOBS, JOBS_OF_FEW = 1_750_000_000, 16, 4, 150, 120
 # The fraction of these jobs that is used if every step of a walk solves a small program.
 SLOW_SHARE = 0.58
 # Floors are tight if fewer than TIGHT·s of them fit into the sum. Then a job is ANNEALED // s² random moves, at most
@@ -56,7 +60,7 @@ TIGHT, ANNEALED, ANNEAL_EACH, ANNEAL_SLICE, HOT, COLD = 2, 7_000_000, 200, 1024,
 class SparseLine:
     """Supports of at most s coordinates, f + h minimised on each, for ``AtMost``, or ``TopSum`` with a large λ."""
 
-    plan = Population(first=4, size=6, stale=24, batch=4, work=MOST_JOBS)
+    plan = Population(first=4, size=6, stale=24, batch=4, work=JOBS_OF_FEW)
 
     has_supports = True
     for_losses = "counterpoise.solvers.loss_line:LossLine"
@@ -104,7 +108,8 @@ class SparseLine:
         self._unused = np.empty(5)
         # If bounds matter, or there are kinks and s is at most FEW, every step of a walk solves a small program.
         slow = not is_plain(straightened(self.support, nothing) if self.s > FEW else self.support)
-        self.is_swift = not slow
+        # Whether steps take closed forms only, and whether these may be poor estimates of the gains of exchanges.
+        self.is_swift, self.is_rough = not slow, slow or len(h.centre) > 0
         self.plan, self.steps = plan_of(self.s, problem.n), (short_steps if slow else steps_of)(self.s, problem.n)
         if slow:
             self.plan = self.plan._replace(work=max(LEAST_JOBS, int(SLOW_SHARE * self.plan.work)))
@@ -132,18 +137,27 @@ class SparseLine:
     def child(self, parents: list[Vector], rng: np.random.Generator) -> Vector:
         """Take the union of the parents' supports, or a part of one, and a few more; reduce it to s, then walk.
 
-        If many may be held, take a part of one parent, and let the walk fill it up.
+        If many may be held, walk from one parent, shaken.
         """
         n, must = self.problem.n, np.flatnonzero(self.problem.separable.lo > 0.0)
         if self.s > FEW:
-            x = parents[0].copy()
-            members = np.flatnonzero((x != 0.0) & (self.problem.separable.lo <= 0.0))
-            x[rng.choice(members, int(rng.uniform(*LOST) * len(members)), replace=False)] = 0.0
-            return self._walked(self._feasible(x) if x.any() else parents[0], rng)
+            return self._walked(self._shaken(parents[0], rng), rng)
         held, more = joined(parents, self.s, n, rng)
         x = np.zeros(n)
         reduce_to(self.support, self.s, np.union1d(np.union1d(held, must), more).astype(np.int64), x)
         return self._walked(self._feasible(x) if x.any() else parents[0], rng)
+
+    def _shaken(self, parent: Vector, rng: np.random.Generator) -> Vector:
+        """Return the end of a short walk from a point for a noisy y, or a random part of the point."""
+        x, f = parent.copy(), self.problem.f
+        if self.is_swift and hasattr(f, "residual"):
+            noise = rng.uniform(*NOISE) * rng.standard_normal(f.m) * math.sqrt(2.0 * f.value(x) / (f.scale * f.m))
+            tilted = self.support._replace(b=self.support.b - f.scale * f.transposed(f.rooted(noise[:, None])[:, 0]))
+            walk(tilted, x, self.s, rng, NOISY, self.limits)
+            return x
+        members = np.flatnonzero((x != 0.0) & (self.problem.separable.lo <= 0.0))
+        x[rng.choice(members, int(rng.uniform(*LOST) * len(members)), replace=False)] = 0.0
+        return self._feasible(x) if x.any() else parent
 
     def _feasible(self, x: Vector) -> Vector:
         """Return x, or a feasible point near it if x violates floors or group limits."""
@@ -152,6 +166,17 @@ class SparseLine:
     def descend(self, x: Vector) -> Vector:
         """Descend from x by exchanges; return the point of a support that none improves."""
         return self._descended(x, CLAIM_TRIES)
+
+    def refined(self, x: Vector) -> Vector:
+        """Descend from x by exchanges, of which REFINED // s³ are verified."""
+        at, left = np.array(x), max(REFINED // self.s**3, SEARCH_TRIES)
+        while left > 0 and not self.limits.reached():
+            tries = min(left, CLAIM_TRIES)
+            _, made, _ = swap_line.descend(self.support, at, self.s, TOL, self.support.noise, 1, tries, self._unused)
+            if made == 0:
+                break
+            left -= tries
+        return at if self.problem.is_feasible(at) else x
 
     def near(self, x: Vector, seed: int) -> Vector:
         """Return the end of a walk from x; much faster than :meth:`descend`, which verifies all possible gains."""
@@ -292,7 +317,7 @@ def plan_of(s: int, n: int) -> Population:
     """Return how a search spends its jobs; there are few, because a walk takes long and ends at a good point."""
     if s <= FEW:
         return SparseLine.plan
-    each = steps_of(s, n) * s * n + SOLVED * s**3
+    each = (NOISY + steps_of(s, n)) * s * n + SOLVED * s**3
     jobs = min(max(WORK // each, LEAST_JOBS), MOST_JOBS)
     plan = Population(first=4, size=3, stale=32, batch=4, work=jobs, eager=False)
     return plan._replace(stale=STALE, alike=ALIKE) if s > FAMILIES else plan
@@ -318,34 +343,15 @@ def short_steps(s: int, n: int) -> int:
 def reduce_to(support: swap_line.Support, s: int, chosen: Any, x: Vector) -> int:
     """Reduce the chosen coordinates to s by backward elimination, solve on these, write x; return how many are held.
 
-    Bounds are ignored until the end. Each round drops all negative coordinates at once, or if there are none, half of
-    the surplus, one by one: the one that costs least, xⱼ²/(2M_jj) with M of :mod:`counterpoise.kernels.swap_line`.
+    Bounds are ignored until the end.
     """
     h: Any = support.h
     u: Any = support.u
-    held, must, total = np.asarray(chosen), h.lo[chosen] > 0.0, u.total
-    while True:
-        M = inverse_with_sum(support.Q[np.ix_(held, held)])
-        z = total * M[:-1, -1] - M[:-1, :-1] @ support.b[held]
-        if len(held) <= s:
-            break
-        keeps = (z > 0.0) | must
-        if not keeps.all():
-            # Keep at least s.
-            keeps[np.flatnonzero(~keeps)[: max(0, s - int(keeps.sum()))]] = True
-        else:
-            for _ in range(max(1, (len(held) - s + 1) // 2)):
-                price = np.where(keeps & ~must, 0.5 * z * z / np.maximum(np.diag(M)[:-1], 1e-300), np.inf)
-                worst = int(np.argmin(price))
-                if price[worst] == np.inf:
-                    break
-                column = M[:, worst] / max(M[worst, worst], 1e-300)
-                z = z - column[:-1] * z[worst]
-                M = M - np.outer(column, M[worst])
-                keeps[worst] = False
-            if keeps.all():
-                break
-        held, must = held[keeps], must[keeps]
+    held, total = np.asarray(chosen), u.total
+    M = inverse_with_sum(support.Q[np.ix_(held, held)])
+    z = total * M[:-1, -1] - M[:-1, :-1] @ support.b[held]
+    keeps = price_line.eliminate(M, z, h.lo[held] > 0.0, s)
+    held, z = held[keeps], z[keeps]
     x[:] = 0.0
     x[held] = np.maximum(z, 1e-6 * total)
     if math.isinf(swap_line.descend(support, x, s, TOL, 0.0, 0, 1, np.empty(5))[0]):
