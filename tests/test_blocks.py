@@ -51,6 +51,42 @@ def test_the_active_set_on_large_blocks_satisfies_its_conditions(rng):
         assert slopes[z <= 0].min(initial=np.inf) >= slopes[z > 0].max() - 1e-9 * np.abs(b).max()
 
 
+def test_the_active_set_ends_stationary_where_h_bends_down(rng):
+    for trial in range(scaled(1000, 40)):
+        k = int(rng.integers(2, scaled(30, 8)))
+        H = rng.standard_normal((k, k))
+        H = H + H.T + (rng.uniform(0, 2) * np.sqrt(k) if trial % 3 == 0 else 0.0) * np.eye(k)
+        if trial % 5 == 0:
+            scale = 10.0 ** rng.uniform(-3, 3, k)
+            H = scale[:, None] * H * scale
+        b, lo = rng.standard_normal(k) * 10.0 ** rng.integers(-2, 3), -rng.random(k)
+        hi = lo + 3 * rng.random(k)
+        z = lo + (hi - lo) * rng.random(k)
+        total, before = z.sum(), 0.5 * z @ H @ z + b @ z
+        programs.solve_box_sum(H, b, lo, hi, z)
+        assert (z >= lo).all() and (z <= hi).all()
+        assert z.sum() == pytest.approx(total, abs=1e-12 * k)
+        assert 0.5 * z @ H @ z + b @ z <= before + 1e-12 * (np.abs(z) @ np.abs(H) @ np.abs(z) + abs(before))
+        slopes, size = H @ z + b, (np.abs(H) @ np.abs(z) + np.abs(b)).max()
+        assert slopes[z > lo].max(initial=-np.inf) - slopes[z < hi].min(initial=np.inf) <= 1e-9 * size
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("g", [None, cp.TopSum(8, 0.5)], ids=["none", "top"])
+def test_large_blocks_of_indefinite_forms_descend_under_groups_with_kinks(g, rng):
+    for _ in range(3):
+        n = 36
+        Q, x0 = rng.standard_normal((n, n)), rng.dirichlet(np.ones(n))
+        u = cp.Sum(1).within(["a"] * 14 + ["b"] * 14 + ["c"] * 8, {"a": (0.1, 0.5), "b": (0.2, 0.6)})
+        h = cp.Bounds(0, 1) + cp.AbsoluteDeviation(x0, 0.5)
+        problem = cp.Problem(cp.Quadratic(Q + Q.T, rng.standard_normal(n)), h, g, u)
+        result = cp.minimize(problem, method="bcd-l", k=n, idle_blocks=1, max_iter=10 * n)
+        assert problem.is_feasible(result.x) and result.status is cp.Status.CERTIFIED
+        # The first block alone lowers F by most of what the run does.
+        once = cp.minimize(problem, method="bcd-l", k=n, max_iter=1)
+        assert once.history[0, 2] - once.objective >= 0.5 * (once.history[0, 2] - result.objective)
+
+
 def curvatures(rng, trial, k):
     """A matrix of one of several kinds: indefinite, definite with columns of different scale, nearly of rank 1."""
     H = rng.standard_normal((k, k))

@@ -13,7 +13,7 @@ import numpy as np
 from counterpoise.kernels.basics import fill, flags, integers, larger, reals, smaller, table
 from counterpoise.kernels.dispatch import allocating, allocating_verb, implements, outlined
 from counterpoise.kernels.line import GroupedLine, Line
-from counterpoise.kernels.programs import solve_box_sum
+from counterpoise.kernels.programs import longest, solve_box_sum
 
 # Relative sizes: the distance within which a sum is at a limit, the least slope worth a step, the ridge of a diagonal.
 AT_LIMIT, FLAT_SLOPE, RIDGE = 1e-12, 1e-14, 1e-11
@@ -219,12 +219,13 @@ def invert_definite(P):
 
 @allocating
 def _cell_step(H, gradient, free, m, cell, cells, step):
-    """Write the Newton step of the m free coordinates that keeps the sum of every cell.
+    """Write the Newton step of the m free coordinates that keeps the sum of every cell; return whether H bends down.
 
     One member of each cell balances the others, as in :mod:`counterpoise.kernels.programs`: the reduced matrix is
-    definite if H is singular only along other directions. A pivot below a fraction of the ridge is rounding error.
+    definite if H is singular only along other directions. A pivot below a fraction of the ridge is rounding error; one
+    below minus the ridge is not, and becomes positive, so that the step is still one of descent.
     """
-    L, balance = table(m, m), integers(cells)
+    L, balance, down = table(m, m), integers(cells), False
     fill(balance, -1)
     for a in range(m):
         r = balance[cell[a]]
@@ -241,10 +242,12 @@ def _cell_step(H, gradient, free, m, cell, cells, step):
                 continue
             total, floor = (H[i, j] - H[i, q]) - (H[p, j] - H[p, q]), 0.0
             if a == c:
-                floor = RIDGE * (H[i, i] + H[p, p]) + 1e-100
+                floor = RIDGE * (abs(H[i, i]) + abs(H[p, p])) + 1e-100
                 total += floor
             for e in range(c):
                 total -= L[a, e] * L[c, e]
+            if a == c and total < -floor:
+                down, total = True, larger(-total, abs(H[i, i]) + abs(H[p, p]))
             L[a, c] = np.sqrt(larger(total, 1e-3 * floor)) if a == c else total / L[c, c]
         total = gradient[p] - gradient[i]
         for e in range(a):
@@ -259,13 +262,15 @@ def _cell_step(H, gradient, free, m, cell, cells, step):
     for a in range(m):
         if balance[cell[a]] != a:
             step[balance[cell[a]]] -= step[a]
+    return down
 
 
 @implements(solve_box, GroupedLine)
 def _solve_box_groups(u, held, H, b, lo, hi, z):
     """Solve by a primal active set like :func:`counterpoise.kernels.programs.solve_box_sum`, with groups at limits.
 
-    Free coordinates with the same innermost group at a limit form a cell, whose sum is kept.
+    Free coordinates with the same innermost group at a limit form a cell, whose sum is kept. If H bends down, steps
+    end at the first bound or limit.
     """
     k, nodes, slack = len(b), len(u.least), AT_LIMIT * u.scale
     at, active = integers(k), flags(nodes, False)
@@ -317,8 +322,9 @@ def _solve_box_groups(u, held, H, b, lo, hi, z):
                 number[g] = cells
                 cells += 1
             cell[a] = number[g]
-        _cell_step(H, gradient, free, m, cell, cells, step)
         length, blocking, limit = 1.0, -1, -1
+        if _cell_step(H, gradient, free, m, cell, cells, step):
+            length = longest(H, free, m, step)
         for a in range(m):
             i = free[a]
             room = (hi[i] - z[i]) if step[a] > 0.0 else (lo[i] - z[i])
@@ -333,6 +339,7 @@ def _solve_box_groups(u, held, H, b, lo, hi, z):
             room = (u.most[g] - sums[g]) if shift[g] > 0.0 else (u.least[g] - sums[g])
             if room / shift[g] < length:
                 length, blocking, limit = larger(room / shift[g], 0.0), -1, g
+        length = length if length < np.inf else 1.0
         for a in range(m):
             z[free[a]] += length * step[a]
         whole_steps += 1

@@ -15,15 +15,15 @@ POWER_ROUNDS, LEAST_DAMPING, MOST_DAMPING, DAMPING = 100, 1.0 / 512.0, 1e15, 8.0
 
 
 @outlined
-def _free_step(H, shift, weight, gradient, free, m, ridge, convex, factor, step):
+def _free_step(H, shift, weight, gradient, free, m, ridge, forced, factor, step):
     """Write to ``step`` the minimiser of the model over the m ≥ 2 free coordinates, with Σ weight·step = 0.
 
     The first free coordinate r balances the others: step_r = −Σ cₐ stepₐ, cₐ = weightₐ/weight_r. The reduced matrix of
     H − shift·I is factored by Cholesky with a ridge relative to its diagonal; the next step corrects the effect of the
-    ridge. A pivot that is not positive is raised if the program is ``convex``, because it is then rounding error;
-    otherwise there is no minimiser, and False is returned.
+    ridge. A pivot that is not positive is raised if the step is ``forced``: it is rounding error, or H bends down, and
+    the step is still one of descent. Otherwise there is no minimiser. Return whether the model has one.
     """
-    r = free[0]
+    r, convex = free[0], True
     for a in range(1, m):
         i = free[a]
         share = weight[i] / weight[r]
@@ -31,7 +31,7 @@ def _free_step(H, shift, weight, gradient, free, m, ridge, convex, factor, step)
         for c in range(1, a + 1):
             j, other = free[c], factor[c, 0]
             total = H[i, j] - other * H[i, r] - share * H[r, j] + share * other * (H[r, r] - shift)
-            floor = 0.0
+            floor, size = 0.0, 0.0
             if a == c:
                 total -= shift
                 size = abs(H[i, i]) + share * share * abs(H[r, r]) + (1.0 + share * share) * abs(shift)
@@ -39,8 +39,10 @@ def _free_step(H, shift, weight, gradient, free, m, ridge, convex, factor, step)
                 total += floor
             for e in range(1, c):
                 total -= factor[a, e] * factor[c, e]
-            if a == c and not convex and total <= 1e-3 * floor:
+            if a == c and not forced and total <= 1e-3 * floor:
                 return False
+            if a == c and total < -floor:
+                convex, total = False, larger(-total, size)
             # A pivot below a fraction of the ridge is rounding error; the floor keeps the step from growing too large.
             factor[a, c] = np.sqrt(larger(total, 1e-3 * floor)) if a == c else total / factor[c, c]
         total = share * gradient[r] - gradient[i]
@@ -54,7 +56,7 @@ def _free_step(H, shift, weight, gradient, free, m, ridge, convex, factor, step)
             total -= factor[e, a] * step[e]
         step[a] = total / factor[a, a]
         step[0] -= factor[a, 0] * step[a]
-    return True
+    return convex
 
 
 @outlined
@@ -62,8 +64,8 @@ def solve_box_sum(H, b, lo, hi, z):
     """Minimise ½zᵀHz + bᵀz over {lo ≤ z ≤ hi, 1ᵀz unchanged} from a feasible z, in place, by a primal active set.
 
     Each round solves the problem on the free coordinates and stops at the first bound in the way. If there is none, it
-    frees the coordinates whose slopes most violate optimality. H must be positive semidefinite. The rounding error of
-    the sum is corrected at the end.
+    frees the coordinates whose slopes most violate optimality. If H is not positive semidefinite, z only descends, and
+    steps along which H bends down end at the first bound. The rounding error of the sum is corrected at the end.
 
     Return by how much the slope of a coordinate that can fall exceeds that of one that can rise: 0 at the solution;
     times the mass that can move, it bounds the remaining gain. z may be longer than b; its rest is not used.
@@ -81,6 +83,16 @@ def solve_box_sum(H, b, lo, hi, z):
     if abs(target) < room:
         z[roomiest] += target
     return violation
+
+
+@outlined
+def longest(H, free, m, step):
+    """Return the length beyond which a step of descent may rise again: ∞ if H bends down along it, otherwise 1."""
+    bend = 0.0
+    for a in range(m):
+        for c in range(m):
+            bend += step[a] * H[free[a], free[c]] * step[c]
+    return np.inf if bend <= 0.0 else 1.0
 
 
 @apart
@@ -129,13 +141,15 @@ def _walk_box_sum(H, b, lo, hi, z):
                 return violation
             at[rise], at[fall], whole_steps = 0, 0, 0
             continue
-        _free_step(H, 0.0, ones, gradient, free, m, RIDGE, True, factor, step)
         length, blocking = 1.0, -1
+        if not _free_step(H, 0.0, ones, gradient, free, m, RIDGE, True, factor, step):
+            length = longest(H, free, m, step)
         for a in range(m):
             i = free[a]
             room = (hi[i] - z[i]) if step[a] > 0.0 else (lo[i] - z[i])
             if step[a] != 0.0 and room / step[a] < length:
                 length, blocking = larger(room / step[a], 0.0), a
+        length = length if length < np.inf else 1.0
         for a in range(m):
             z[free[a]] += length * step[a]
         whole_steps += 1
