@@ -83,6 +83,7 @@ def stated_problems():
         "Huber, Bounds, Sum": cp.Problem(huber, box, u=line),
         "Huber, Bounds, AtMost, Sum": cp.Problem(huber, box, few, line),
         "Huber, Bounds, Norm2, Sum": cp.Problem(huber, both, cp.Norm2(10.0), line),
+        "Huber, Bounds, AtMost, Sphere": cp.Problem(huber, cp.Bounds(0, np.inf), few, cp.Sphere()),
         "NNSPCA, Sphere": NNSPCA(A, 3, 1e3),
         "SPCA, Sphere with signs": SPCA(A, 3, 1e3),
     }

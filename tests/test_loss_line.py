@@ -346,8 +346,53 @@ def test_own_losses_on_binary_points_may_take_one_vector_at_a_time(rng):
     assert problem.f.value(cp.minimize(problem, method="search").x) == pytest.approx(least, rel=1e-9)
 
 
-def test_swaps_of_losses_on_a_sphere_are_refused(rng):
-    A, y, _ = data("huber", rng)
-    problem = cp.Problem(cp.Huber(A, y, 1.0), cp.Bounds(0, np.inf), cp.AtMost(2), cp.Sphere())
-    with pytest.raises(ValueError, match="method 'swap' needs a quadratic f, which Huber is not"):
-        cp.minimize(problem, method="swap")
+def least_on_circles(description, n, signed):
+    """The least f over x on the unit sphere with two non-zeros: on the circle of each pair, by a refined grid."""
+    kind, A, y, v = description
+    least, angles = np.inf, np.linspace(0.0, 2 * np.pi if signed else np.pi / 2, 121)
+    for pair in itertools.combinations(range(n), 2):
+
+        def value(angle, B=A[:, pair]):
+            return loss_sum(kind, B, y, v, np.array([np.cos(angle), np.sin(angle)]), DELTA)
+
+        values = np.array([value(angle) for angle in angles])
+        a = int(values.argmin())
+        around = angles[max(a - 1, 0)], angles[min(a + 1, 120)]
+        fine = scipy.optimize.minimize_scalar(value, bounds=around, method="bounded", options={"xatol": 1e-9})
+        least = min(least, values[a], fine.fun)
+    return least
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("signed", [False, True])
+@pytest.mark.parametrize("kind", ["square", "huber", "downside", "logistic"])
+def test_swaps_on_a_sphere_nearly_always_reach_the_least(kind, signed, rng):
+    missed, trials = 0, 12
+    for seed in range(trials):
+        A, y, v = data(kind, rng, int(rng.integers(4, 16)), 6)
+        h, u = cp.Bounds(-np.inf if signed else 0, np.inf), cp.Sphere(signed=signed)
+        problem = cp.Problem(make(kind, A, y, v), h, cp.AtMost(2), u)
+        result, first = cp.minimize(problem, method="swap", seed=seed), cp.minimize(problem, seed=seed)
+        assert problem.is_feasible(result.x) and result.status is Status.CERTIFIED
+        assert result.objective <= first.objective + first.tolerance
+        least = least_on_circles((kind, A, y, v), 6, signed)
+        assert result.objective >= least - 1e-7 * (1.0 + abs(least))
+        missed += result.objective > least + 1e-6 * (1.0 + abs(least))
+    assert missed <= trials // 3  # nothing is proved of exchanges here; of 192 points 5 are missed, 45 by bcd-g
+
+
+@pytest.mark.compiled
+def test_swaps_on_a_sphere_keep_limits_and_penalties(rng):
+    A, y, v = data("huber", rng, 12, 9)
+    f, ball = make("huber", A, y, v), cp.Bounds(0, np.inf)
+    problem = cp.Problem(f, ball, cp.AtMost(3), cp.Sphere())
+    assert cp.minimize(problem, method="swap", callback=lambda p: True).status is Status.STOPPED_BY_CALLBACK
+    short = cp.minimize(problem, method="swap", max_iter=1)
+    assert problem.is_feasible(short.x) and short.status in (Status.ITERATION_LIMIT, Status.CERTIFIED)
+    for lam in (0.1, 30.0):
+        penalised = cp.Problem(f, ball + cp.Linear(lam), cp.TopSum(3, lam), cp.Sphere())
+        result, first = cp.minimize(penalised, method="swap"), cp.minimize(penalised)
+        assert penalised.is_feasible(result.x) and result.objective <= first.objective + first.tolerance
+    for problem in (cp.Problem(f, ball, None, cp.Sphere()), cp.Problem(f, ball, cp.ConcaveQuadratic(1.0), cp.Sphere())):
+        with pytest.raises(ValueError, match="method 'swap' takes TopSum and AtMost on Sum or Sphere"):
+            cp.minimize(problem, method="swap")

@@ -10,15 +10,19 @@ import numpy as np
 
 from counterpoise.checks import Vector
 from counterpoise.problem import Problem, Result, Status
-from counterpoise.registry import serving
+from counterpoise.registry import serving, strategy_for
 from counterpoise.solvers.bcd import bcd_g, pair_stage
 from counterpoise.solvers.pooled import pooled
 from counterpoise.solvers.run import Epoch, Progress, Run
-from counterpoise.supervision import supervised
+from counterpoise.supervision import Limits, supervised
 
 # Exchanges between two checks of the clock.
 EPOCH_SWAPS = 4
 MOST_SWAPS = 10_000
+# On a sphere where exchanges are not proved: those verified in each round, and the limit on pair steps per coordinate.
+TRIES, PAIRS_EACH = 16, 200
+# The mix of curvature and bound of a loss by which they are estimated, and the least gain, relative to F.
+ESTIMATED, TOL = 0.1, 1e-9
 # A proof to within the tolerance of the result is worth a claim if that is at most this share of |F|.
 TELLING = 1e-3
 
@@ -42,6 +46,9 @@ def swap(
     On binary problems an exchange is a step on a pair, which BCD-g has already tried. There the method rounds the end
     of BCD-g to the nearest binary point, exchanges, and runs BCD-g on the penalised objective again.
 
+    On a sphere with another f than ½xᵀQx, or another h than λ‖x‖₁, the best weights on a support are not known. There a
+    held coordinate gives its value to one outside, BCD-g descends from that point, and nothing is proved of exchanges.
+
     Parameters
     ----------
     problem : Problem
@@ -55,8 +62,10 @@ def swap(
         CERTIFIED. On ``Sphere(signed=True)`` they are a leading eigenvector, and the proof is fast.
     """
     problem = problem.by_columns
+    run, strategy = Run(problem, x0, tol, max_iter, max_time, seed, callback), strategy_for(problem)
+    if problem.g.lam > 0.0 and strategy is not None and problem.u.is_sphere and strategy.refusal(problem) is not None:
+        return _on_vertices(run, Moves(problem))
     strategy = serving(problem, "swap")
-    run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
     columns = strategy.pool_for(problem)
     if columns is not None:
         return pooled(run, columns, _on_pool(tol, seed), x0 is not None, Status.SWAP_OPTIMAL)
@@ -139,7 +148,7 @@ def _on_vertices(run: Run, binary: Any) -> Result:
     report, more = pair_stage(run, first)
     if report.status is not Status.CERTIFIED or run.limits.stopped is not None:
         return run.finish(report._replace(status=run.limits.stopped or report.status), more)
-    claim = _Claim(run.objective, report._replace(x=first.copy()), more)
+    claim, binary.limits = _Claim(run.objective, report._replace(x=first.copy()), more), run.limits
     x = binary.round(first)
     report = run.stage(lambda trials: Epoch(x, *binary.advance(x, trials)))
     if report.status is not Status.STATIONARY or run.limits.stopped is not None:
@@ -150,6 +159,49 @@ def _on_vertices(run: Run, binary: Any) -> Result:
     if report.status is Status.CERTIFIED and run.objective >= claim.objective:
         return run.finish(claim.report, claim.more)
     return run.finish(report, more)
+
+
+class Moves:
+    """Exchanges on a sphere if the best weights on a support are unknown: one coordinate gives its value to another.
+
+    They are estimated by a model of F. Those that promise most are verified by BCD-g from there.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.limits = problem, Limits()
+        self.signs = np.array([1.0, -1.0] if problem.u.signed else [1.0])
+
+    def round(self, x: Vector) -> Vector:
+        """Return a copy of x."""
+        return x.copy()
+
+    def advance(self, x: Vector, trials: int) -> tuple[int, int, Status | None]:
+        """Make the first exchange that lowers F, in place; return how many were tried and made, and STATIONARY if none.
+
+        The change of F when xⱼ = v moves to i with sign σ is about v(σgᵢ − gⱼ) + ½v²(Q_ii + Q_jj − 2σQ_ij).
+        """
+        held, model = np.flatnonzero(x), self.problem.model(x, ESTIMATED).f
+        slope, diagonal, outside = model.gradient(x) + self.problem.separable.weight, model.diagonal, x == 0.0
+        change = np.full((len(held), len(self.signs), len(x)), np.inf)
+        for a, j in enumerate(held):
+            unit = np.zeros(len(x))
+            unit[j] = x[j]
+            for b, sign in enumerate(self.signs):
+                bend = x[j] ** 2 * (diagonal + diagonal[j]) - 2.0 * sign * x[j] * (model.gradient(unit) - model.p)
+                change[a, b, outside] = (x[j] * (sign * slope - slope[j]) + 0.5 * bend)[outside]
+        (value, noise), tried = self.problem.value_and_resolution(x), 0
+        for place in np.argsort(change, axis=None, kind="stable")[: min(TRIES, trials)]:
+            a, b, i = np.unravel_index(place, change.shape)
+            if self.limits.reached() or change[a, b, i] == np.inf:
+                break
+            point, tried = x.copy(), tried + 1
+            point[i], point[held[a]] = self.signs[b] * x[held[a]], 0.0
+            left = None if math.isinf(self.limits.left()) else self.limits.left()
+            end = bcd_g(self.problem, point, max_iter=PAIRS_EACH * len(x), max_time=left)
+            if end.objective < value - 64.0 * noise - TOL * abs(value):
+                x[:] = end.x
+                return tried, 1, None
+        return max(tried, 1), 0, Status.STATIONARY
 
 
 def _on_pool(tol: float, seed: int | None) -> Callable[[Problem, Vector, float | None], Result]:
