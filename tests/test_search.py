@@ -503,3 +503,16 @@ def test_a_search_ends_no_higher_than_bcd(s, extra):
         found, other = cp.minimize(problem, method="search", work=6), cp.minimize(problem)
         assert problem.is_feasible(found.x) and np.count_nonzero(found.x) <= s
         assert found.objective <= other.objective + other.tolerance
+
+
+@pytest.mark.compiled
+def test_a_search_with_a_small_penalty_ends_no_higher_than_bcd(rng):
+    """Below the threshold, where starts need not be near the minimum of F itself, even if there are very few."""
+    for trial in range(12):
+        A, y = rng.standard_normal((12, 9)), 3.0 * rng.standard_normal(12)
+        f = cp.Huber(A, y, 0.3) if trial % 2 else cp.LeastSquares(A, y)
+        g = (cp.Norm2(0.1), cp.ConcaveQuadratic(0.01), cp.TopSum(3, 0.05))[trial % 3]
+        h = cp.Bounds(0, 1) if trial % 3 == 2 else cp.Bounds(-1, 1)
+        problem = cp.Problem(f, h, g, cp.Sum(1))
+        found, other = cp.minimize(problem, method="search", work=1), cp.minimize(problem)
+        assert found.objective <= other.objective + other.tolerance

@@ -192,7 +192,7 @@ class Run:
             if self.tell(progress):
                 # A method of several stages must not begin the next one.
                 self.limits.stopped = self.limits.stopped or Status.STOPPED_BY_CALLBACK
-                status = status or Status.STOPPED_BY_CALLBACK
+                status = Status.STOPPED_BY_CALLBACK if status in (None, Status.ITERATION_LIMIT) else status
             status = status or self.limits.reached()
         return status
 

@@ -155,7 +155,7 @@ class _Search:
         self.limits = Limits(None if run.max_time is None else (1.0 - share) * run.max_time, run.limits)
         self.penalised = Penalised(self.problem, self.exact, self.limits)
         self.is_rough = getattr(exact, "is_rough", False)
-        if run.max_time is None and self.is_rough:
+        if run.max_time is None and (self.is_rough or not self.is_exact):
             x = bcd_g(self.problem, tol=run.tol, seed=run.seed).x
             run.keep(x, self.problem.objective(x))
         if run.max_time is not None:

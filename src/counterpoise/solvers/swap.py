@@ -56,7 +56,8 @@ def swap(
         ``ConcaveQuadratic`` on ``Sum`` with bounds ±b.
     x0 : array of length n, optional
     tol, max_iter, max_time, seed, callback
-        As in :func:`counterpoise.solvers.bcd.bcd_g`; ``max_iter`` counts exchanges. SWAP_OPTIMAL means a proof that no
+        As in :func:`counterpoise.solvers.bcd.bcd_g`; ``max_iter`` counts exchanges, and where nothing is proved of
+        them, or on binary problems, also the pairs before and after. SWAP_OPTIMAL means a proof that no
         exchange gains more than ``tol``·|f + h| plus rounding error, at a point that is also CWS. On ``Sphere()``
         finding the best weights on a support is not a convex problem; if the proof would take too long, the status is
         CERTIFIED. On ``Sphere(signed=True)`` they are a leading eigenvector, and the proof is fast.
