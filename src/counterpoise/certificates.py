@@ -327,8 +327,7 @@ def exactness_threshold(problem: Problem, theta: float = 0.0) -> float | None:
     if problem.g.lam == math.inf:
         return 0.0
     strategy = strategy_for(problem)
-    threshold: float | None = None if strategy is None else strategy.threshold(problem, theta)
-    return threshold
+    return None if strategy is None else strategy.threshold(problem, theta)
 
 
 def check_blocks(problem: Problem) -> None:

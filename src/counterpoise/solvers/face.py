@@ -254,8 +254,7 @@ class _Factor:
 
     def times(self, step: Vector) -> Vector:
         """Return Q_FF·step, including the bends of h."""
-        product: Vector = self.H @ step
-        return product
+        return self.H @ step
 
     def _solved(self, right: Vector) -> Vector:
         solution: Vector = self._solve(self.factor, right, lower=1)[0]
@@ -341,10 +340,8 @@ class _ThinFactor(_Factor):
         self._begin(cell)
 
     def times(self, step: Vector) -> Vector:
-        product: Vector = self.root.T @ (self.root @ step) + self.bend * step
-        return product
+        return self.root.T @ (self.root @ step) + self.bend * step
 
     def _solved(self, right: Vector) -> Vector:
         scaled = right / self.bend[:, None]
-        solution: Vector = scaled - (self.root.T @ super()._solved(self.root @ scaled)) / self.bend[:, None]
-        return solution
+        return scaled - (self.root.T @ super()._solved(self.root @ scaled)) / self.bend[:, None]

@@ -380,12 +380,10 @@ def largest(values: Vector, count: int) -> Any:
 
 def _larger_eigenvalue(a: float, b: Vector, d: Vector) -> Vector:
     """Return the larger eigenvalue of [[a, b], [b, d]]."""
-    larger: Vector = 0.5 * (a + d) + np.sqrt(0.25 * (a - d) ** 2 + b * b)
-    return larger
+    return 0.5 * (a + d) + np.sqrt(0.25 * (a - d) ** 2 + b * b)
 
 
 def entering(slope: Vector, bend: Vector, most: Vector) -> Vector:
     """Return max over 0 ≤ η ≤ most of −slope·η − ½bend·η², 0 where the slope is not negative."""
     eta = np.where(bend * most > -slope, -slope / np.where(bend > 0.0, bend, 1.0), most)
-    gain: Vector = np.where(slope < 0.0, -eta * (slope + 0.5 * np.maximum(bend, 0.0) * eta), 0.0)
-    return gain
+    return np.where(slope < 0.0, -eta * (slope + 0.5 * np.maximum(bend, 0.0) * eta), 0.0)
