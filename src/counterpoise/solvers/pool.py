@@ -207,10 +207,8 @@ class Pool:
         rows = np.empty((len(values), 4))
         for k, value in enumerate(values):
             others = np.delete(order, int(np.flatnonzero(order == value)[0]))
-            rows[k] = (
-                value,
-                *(others[: max(0, self.s - less)].sum() if self.s >= less else -math.inf for less in range(3)),
-            )
+            rows[k, 0] = value
+            rows[k, 1:] = [others[: self.s - less].sum() if self.s >= less else -math.inf for less in range(3)]
         return rows, float(order[: self.s].sum())
 
     def _products(self, first: int, last: int, dense: Vector) -> Vector:

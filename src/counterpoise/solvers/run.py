@@ -75,16 +75,7 @@ class Run:
     fixed number of rounds. As a safeguard, a run also ends as STATIONARY when very many accepted steps in a row did not
     lower the measured F, and as ITERATION_LIMIT after 10¹⁰ iterations.
 
-    Parameters
-    ----------
-    problem : Problem
-    x0 : array of length n, optional
-        By default ``problem.start(seed)``.
-    tol : float
-        Relative to |F|.
-    max_iter, max_time : optional limits
-    seed : int or None
-    callback : callable, optional
+    The default of ``x0`` is ``problem.start(seed)``, and ``tol`` is relative to |F|.
     """
 
     def __init__(
@@ -121,16 +112,6 @@ class Run:
         self.kept = Kept(least, x.copy(), self.noise)
         self.history = [(0, working_seconds() - self.clock, self.objective)]
 
-    @property
-    def best(self) -> Vector:
-        """The best feasible point so far."""
-        return self.kept.x
-
-    @property
-    def least(self) -> float:
-        """The objective of the best feasible point so far."""
-        return self.kept.objective
-
     def measure(self, x: Vector) -> tuple[float, float]:
         """Return F(x) and the largest decrease of F that may be rounding error."""
         objective, resolution = self.problem.value_and_resolution(x)
@@ -163,14 +144,18 @@ class Run:
             status = self.record(report)
             if status is not None:
                 return report._replace(status=status)
-            trials = _next_trials(trials, report.tried, working_seconds() - before)
+            seconds = working_seconds() - before
+            if seconds > EPOCH_SECONDS:
+                trials = max(1, int(report.tried * EPOCH_SECONDS / seconds))
+            elif report.tried >= trials:
+                trials *= 2
 
     def record(self, report: Epoch) -> Status | None:
         """Score the point of a slice, keep it if it is the best, and return the status with which to stop, or None."""
         self.done, self.accepted = self.done + int(report.tried), self.accepted + int(report.accepted)
         self.objective, self.noise = self.measure(report.x) if report.scored is None else report.scored
         self.follows = self.follows or report.scored is not None
-        lower = self.objective < self.least
+        lower = self.objective < self.kept.objective
         self.keep(report.x, self.objective, self.noise)
         supervisor = supervision()
         if supervisor is not None and supervisor.run is not self and supervisor.run is not None:
@@ -179,7 +164,7 @@ class Run:
                 supervisor.run.keep(report.x, self.objective, self.noise)
         self.stalled = 0 if lower or not report.accepted else self.stalled + int(report.accepted)
         seconds = working_seconds() - self.clock
-        self.history.append((self.done, seconds, self.least))
+        self.history.append((self.done, seconds, self.kept.objective))
         status = report.status or self.limits.reached()
         if status is None and self.max_iter is not None and self.done >= self.max_iter:
             status = Status.ITERATION_LIMIT
@@ -258,13 +243,6 @@ class Run:
         """Ask a run in another thread to stop, and return its best point without waiting for it."""
         self.limits.stopped = status
         return self.result(status, self.kept)
-
-
-def _next_trials(trials: int, tried: int, seconds: float) -> int:
-    """Return the iterations of the next epoch, given those of the last one and its seconds."""
-    if seconds > EPOCH_SECONDS:
-        return max(1, int(tried * EPOCH_SECONDS / seconds))
-    return 2 * trials if tried >= trials else trials
 
 
 def feasible_start(problem: Problem, x0: Any) -> Vector:

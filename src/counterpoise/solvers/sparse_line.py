@@ -16,6 +16,7 @@ from counterpoise.kernels.anneal_line import anneal
 from counterpoise.problem import Problem
 from counterpoise.rules import near_point
 from counterpoise.solvers.line_walk import FEW, TOL, inverse_with_sum, is_plain, straightened, walk
+from counterpoise.solvers.pool import line_pool
 from counterpoise.solvers.population import Population
 from counterpoise.supervision import Limits
 from counterpoise.terms.separable import is_gapped, one_sided_slopes, separable_size, separable_value, take
@@ -64,7 +65,7 @@ class SparseLine:
 
     has_supports = True
     for_losses = "counterpoise.solvers.loss_line:LossLine"
-    threshold = staticmethod(exactness.sparse_on_line)
+    threshold, pool_for = staticmethod(exactness.sparse_on_line), staticmethod(line_pool)
 
     @staticmethod
     def refusal(problem: Problem) -> str | None:
@@ -80,13 +81,6 @@ class SparseLine:
                 "a negative eigenvalue; method 'bcd-g' takes any f."
             )
         return None
-
-    @staticmethod
-    def pool_for(problem: Problem) -> Any:
-        """Return the pool of a problem with very many columns, or None."""
-        from counterpoise.solvers.pool import line_pool  # pools use strategies
-
-        return line_pool(problem)
 
     def __init__(self, problem: Problem) -> None:
         h = problem.separable
@@ -274,8 +268,7 @@ class SparseLine:
     def _value(self, x: Vector) -> float:
         """Return f + h relative to its value at 0."""
         held, Q, b = np.flatnonzero(x), self.support.Q, self.support.b
-        h = take(self._knots, held)
-        z = x[held]
+        h, z = take(self._knots, held), x[held]
         knots = separable_value(h, z) - separable_value(h, np.zeros(len(z)))
         return float(z @ (b[held] + 0.5 * (Q[np.ix_(held, held)] @ z)) + knots)
 
