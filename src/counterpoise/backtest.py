@@ -348,7 +348,6 @@ class _Path:
         self.done.append(_Period(split, fitted, weights, turnover, paid, gross, net, error, end))
 
     def result(self, complete: bool) -> Backtest:
-        """Combine the periods into a Backtest."""
         data, done = self.data, self.done
         starts = np.array([period.split.start for period in done])
         rows = slice(int(starts[0]), done[-1].split.stop)
@@ -379,10 +378,9 @@ def _in_native(found: Backtest, native: Native) -> Backtest:
     """Convert the columns and tables of a backtest to the library of the returns."""
     columns = ("portfolio", "gross", "index", "turnover", "costs", "names_held", "in_sample_error", "rebalances")
     parts = {name: native.column(getattr(found, name), name) for name in columns}
-    holdings = native.table(found.holdings.rename_axis("name").to_frame("weight"))
-    return dataclasses.replace(
-        found, **parts, weights=native.table(found.weights), holdings=holdings, in_pandas=found, native=native
-    )
+    parts["holdings"] = native.table(found.holdings.rename_axis("name").to_frame("weight"))
+    parts["weights"] = native.table(found.weights)
+    return dataclasses.replace(found, **parts, in_pandas=found, native=native)
 
 
 def _root_mean_square(values: Vector) -> float:

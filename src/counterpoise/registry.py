@@ -61,8 +61,7 @@ def serving(problem: Any, method: str) -> Any:
         g = f"g is {type(problem.g).__name__}" if problem.g.lam > 0.0 else "there is no g"
         raise ValueError(
             f"method {method!r} takes TopSum and AtMost on Sum or Sphere, and Norm2 and ConcaveQuadratic on Sum; here "
-            f"{g} and u is {type(problem.u).__name__}. "
-            "counterpoise.registry.register adds more."
+            f"{g} and u is {type(problem.u).__name__}. counterpoise.registry.register adds more."
         )
     if problem.g.lam > 0.0 and not getattr(strategy, "takes_losses", False):
         problem.require_quadratic(method)

@@ -98,7 +98,7 @@ def bcd_g(
     run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
     theta = number(theta, "theta", 0.0)
     if k > 2:
-        return _descend_by_blocks(run, theta, k, block.ENUMERATED, working_set)
+        return _descend_by_blocks(run, theta, k, block.ENUMERATED, working_set, IDLE_BLOCKS)
     columns = pool_for(problem) if working_set is None else None
     if columns is not None:
 
@@ -182,9 +182,7 @@ def bcd_l(
     return _descend_by_blocks(run, theta, k, kind, working_set, idle_blocks)
 
 
-def _descend_by_blocks(
-    run: Run, theta: float, k: int, kind: int, working_set: str | None, idle_blocks: int = IDLE_BLOCKS
-) -> Result:
+def _descend_by_blocks(run: Run, theta: float, k: int, kind: int, working_set: str | None, idle_blocks: int) -> Result:
     if working_set not in (None, "support", "random"):
         raise ValueError(f'working_set is {working_set!r}; for blocks it must be "support" or "random".')
     how, patience = block.UNIFORM if working_set == "random" else block.SUPPORT, idle_blocks * run.problem.n
@@ -218,7 +216,6 @@ def make_rule(working_set: Any, n: int) -> tuple[Any, int]:
 
 
 def _rule_from_function(function: Callable[..., Any]) -> Any:
-    """Wrap a function as a rule."""
     body = getattr(function, "py_func", function)
     count = len(inspect.signature(body).parameters)
     if count != 5:

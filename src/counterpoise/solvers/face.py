@@ -40,9 +40,7 @@ class Face:
     whose slopes differ by less than ``target`` divided by the mass that may move are not changed.
     """
 
-    def __init__(
-        self, problem: Problem, x: Vector, members: np.ndarray, room: float = np.inf, target: float = 0.0
-    ) -> None:
+    def __init__(self, problem: Problem, x: Vector, members: np.ndarray, room: float = np.inf, target: float = 0.0):
         self.problem, self.members, self.z = problem, members, x[members].copy()
         h = take(problem.separable, members)
         # A semicontinuous member is above its floor, and stays there.

@@ -294,7 +294,6 @@ class LossLine(LossSupports):
         return own, look.gain, look.leaves, look.enters, own + look.bound
 
     def _exchanges(self, x: Vector) -> int:
-        """Return the number of possible exchanges."""
         return int(self.problem.n - np.count_nonzero(x)) * len(self._leavers(self._held(x)))
 
     def _verified(self, at: Solved, departures: bool = False) -> _Look:

@@ -91,7 +91,6 @@ class Window(Generic[Job, Found]):
         return found
 
     def _perform_all(self) -> None:
-        """Perform the waiting jobs by joblib."""
         import joblib
 
         jobs = [job for job, _ in self.waiting]

@@ -252,7 +252,7 @@ def feasible_start(problem: Problem, x0: Any) -> Vector:
         raise ValueError(f"x0 contains {float(np.abs(x).max()):g}; its entries must be at most {LARGEST:g} in size.")
     if problem.is_feasible(x):
         return x
-    violation = problem.violation(x)
+    missed = problem.violation(x)
     projected = problem.project(x)
     distance = float(np.linalg.norm(projected - x))
     size = max(float(np.linalg.norm(projected)), float(np.linalg.norm(x)))
@@ -260,13 +260,11 @@ def feasible_start(problem: Problem, x0: Any) -> Vector:
     unit = max(problem.scale, *(float(np.abs(one[np.isfinite(one)]).max(initial=0.0)) for one in bounds))
     if distance > max(FAR * size, ROUNDING * unit):
         raise ValueError(
-            f"x0 is infeasible by {violation:.3g} and {distance:.3g} away from the nearest feasible point; "
+            f"x0 is infeasible by {missed:.3g} and {distance:.3g} away from the nearest feasible point; "
             "give problem.project(x0) to start from that point."
         )
-    if violation > ROUNDING * unit:
-        warn(
-            f"x0 is infeasible by {violation:.3g}; the run starts from the nearest feasible point, {distance:.3g} away."
-        )
+    if missed > ROUNDING * unit:
+        warn(f"x0 is infeasible by {missed:.3g}; the run starts from the nearest feasible point, {distance:.3g} away.")
     return projected
 
 

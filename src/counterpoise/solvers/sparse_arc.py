@@ -151,7 +151,6 @@ class SparseArc:
         return at, opened
 
     def _polished(self, x: Vector) -> Vector:
-        """Return x polished on its support."""
         at = x.copy()
         swap_arc.polish(self._G, at, self.signed)
         return at

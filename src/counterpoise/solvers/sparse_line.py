@@ -157,9 +157,17 @@ class SparseLine:
         """Return x, or a feasible point near it if x violates floors or group limits."""
         return near_point(self.problem, x) if self.ruled and not self.problem.is_feasible(x) else x
 
-    def descend(self, x: Vector) -> Vector:
-        """Descend from x by exchanges; return the point of a support that none improves."""
-        return self._descended(x, CLAIM_TRIES)
+    def descend(self, x: Vector, tries: int = CLAIM_TRIES) -> Vector:
+        """Descend from x by exchanges, in slices if there is a time limit; return a point that none improves."""
+        at, limited = np.array(x), math.isfinite(self.limits.left())
+        swaps = max(1, SLICE // (self.s * self.problem.n)) if limited else MOST_SWAPS
+        while True:
+            how = TOL, self.support.noise, swaps, tries
+            value, _, gap = swap_line.descend(self.support, at, self.s, *how, self._unused)
+            if not np.isfinite(value):
+                return np.array(x)
+            if not math.isnan(gap) or not limited or self.limits.reached():
+                return at
 
     def refined(self, x: Vector) -> Vector:
         """Descend from x by exchanges, of which REFINED // s³ are verified."""
@@ -279,7 +287,7 @@ class SparseLine:
             at = self._annealed(at, rng)
         elif not self.limits.reached():
             walk(self.support, at, self.s, rng, self.steps, self.limits)
-        return self._descended(at, SEARCH_TRIES)
+        return self.descend(at, SEARCH_TRIES)
 
     def _annealed(self, x: Vector, rng: np.random.Generator) -> Vector:
         """Return the best point of random moves from x, at falling temperatures."""
@@ -292,18 +300,6 @@ class SparseLine:
             hot = rise * HOT * cooling**k
             best, _ = anneal(self.support, x, best_x, best, self.s, ANNEAL_SLICE, hot, hot * cooling, rng)
         return best_x
-
-    def _descended(self, x: Vector, tries: int) -> Vector:
-        """Return the end of exchanges from x, made in slices if there is a time limit."""
-        at, limited = np.array(x), math.isfinite(self.limits.left())
-        swaps = max(1, SLICE // (self.s * self.problem.n)) if limited else MOST_SWAPS
-        while True:
-            how = TOL, self.support.noise, swaps, tries
-            value, _, gap = swap_line.descend(self.support, at, self.s, *how, self._unused)
-            if not np.isfinite(value):
-                return np.array(x)
-            if not math.isnan(gap) or not limited or self.limits.reached():
-                return at
 
 
 def plan_of(s: int, n: int) -> Population:
