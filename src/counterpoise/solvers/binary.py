@@ -49,6 +49,7 @@ class Binary:
     has_supports = False
     for_losses = "counterpoise.solvers.binary_loss:BinaryLoss"
     threshold = staticmethod(exactness.binary_on_line)
+    pool_for = staticmethod(lambda problem: None)  # all columns of a binary point are non-zero
 
     @staticmethod
     def refusal(problem: Problem) -> str | None:
@@ -61,11 +62,6 @@ class Binary:
         b = float(h.hi[0])
         if not (np.isfinite(b) and b > 0.0 and (h.hi == b).all() and (h.lo == -b).all()):
             return "the search over binary points needs Bounds(-b, b) with one finite b > 0 for all coordinates."
-        return None
-
-    @staticmethod
-    def pool_for(problem: Problem) -> Any:
-        """Return None: all columns of a binary point are non-zero."""
         return None
 
     def __init__(self, problem: Problem) -> None:

@@ -15,7 +15,6 @@ import numpy as np
 
 from counterpoise import exactness
 from counterpoise.checks import Vector
-from counterpoise.problem import Problem
 from counterpoise.rules import near_point
 from counterpoise.solvers.line_walk import inverse_with_sum, walk
 from counterpoise.solvers.loss_support import LEAST_CURVATURE, LossSupports, Solved
@@ -48,11 +47,7 @@ class LossLine(LossSupports):
     plan = Population(first=4, size=6, stale=24, batch=4, work=32)
     has_supports = takes_losses = works_by_columns = True
     threshold = staticmethod(exactness.sparse_on_line)
-    refusal = staticmethod(SparseLine.refusal)
-
-    @staticmethod
-    def pool_for(problem: Problem) -> None:
-        """Return None: there is no pool of columns."""
+    refusal, pool_for = staticmethod(SparseLine.refusal), staticmethod(lambda problem: None)
 
     # Exchanges.
 
