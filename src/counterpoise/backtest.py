@@ -84,7 +84,6 @@ class Backtest:
     native: Native | None = None
 
     def __repr__(self) -> str:
-        """Summarise in one line."""
         cut, held = "" if self.complete else ", ended early", float(np.mean(np.asarray(self.names_held)))
         return (
             f"Backtest({len(self.portfolio)} rows, {len(self.rebalances)} rebalances{cut}: tracking error "

@@ -157,7 +157,7 @@ class Prepared(NamedTuple):
 
 
 def compile_kernels(jobs: int | None = None, progress: Callable[[str, int], object] | None = None) -> Prepared:
-    """Compile all kernels that methods, problems and estimators use into the cache, by one process per core or ``jobs``.
+    """Compile all kernels that methods, problems and estimators use into the cache, by a process per core or ``jobs``.
 
     ``progress`` is called with the name of each recipe when it begins and the number of recipes that are done.
     """

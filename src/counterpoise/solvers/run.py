@@ -158,35 +158,31 @@ class Run:
         lower = self.objective < self.kept.objective
         self.keep(report.x, self.objective, self.noise)
         supervisor = supervision()
-        if supervisor is not None and supervisor.run is not self and supervisor.run is not None:
-            # Pass the point to the outermost run, whose best point is returned if the method is abandoned.
-            if supervisor.run.problem is self.problem:
-                supervisor.run.keep(report.x, self.objective, self.noise)
+        outer = None if supervisor is None else supervisor.run
+        if outer is not None and outer is not self and outer.problem is self.problem:
+            # The outermost run's best point is returned if the method is abandoned.
+            outer.keep(report.x, self.objective, self.noise)
         self.stalled = 0 if lower or not report.accepted else self.stalled + int(report.accepted)
         seconds = working_seconds() - self.clock
         self.history.append((self.done, seconds, self.kept.objective))
         status = report.status or self.limits.reached()
-        if status is None and self.max_iter is not None and self.done >= self.max_iter:
-            status = Status.ITERATION_LIMIT
-        if status is None and self.done >= MOST_ITERATIONS:
+        if status is None and self.done >= min(self.max_iter or MOST_ITERATIONS, MOST_ITERATIONS):
             status = Status.ITERATION_LIMIT
         if status is None and self.stalled > max(STALLED, STALLED_EACH * self.problem.n):
             status = Status.STATIONARY
         if self.callback is not None:
             progress = Progress(self.done, seconds, self.objective, report.x.copy(), report.gap)
-            if self.tell(progress):
+            if self.tell(self.callback, progress):
                 # A method of several stages must not begin the next one.
                 self.limits.stopped = self.limits.stopped or Status.STOPPED_BY_CALLBACK
                 status = status or Status.STOPPED_BY_CALLBACK
             status = status or self.limits.reached()
         return status
 
-    def tell(self, progress: Progress) -> bool:
+    def tell(self, callback: Callable[[Progress], Any], progress: Progress) -> bool:
         """Call the callback in the thread that started the run; return whether it asks to stop."""
         supervisor = supervision()
-        if self.callback is None:
-            return False
-        answer = self.callback(progress) if supervisor is None else supervisor.ask(self.callback, progress)
+        answer = callback(progress) if supervisor is None else supervisor.ask(callback, progress)
         try:
             return bool(answer)
         except ValueError:  # an array of several entries
