@@ -197,8 +197,7 @@ def _block_gap(
         held = rng.choice(above, min(k - k // 2, len(above)), replace=False)
         return np.r_[held, rng.choice(np.setdiff1d(np.arange(n), held), k - len(held), replace=False)]
 
-    few = in_all <= n_blocks
-    chosen = itertools.combinations(range(n), k) if few else (draw() for _ in range(n_blocks))
+    chosen = itertools.combinations(range(n), k) if in_all <= n_blocks else (draw() for _ in range(n_blocks))
     blocks: Any = (np.array(one, dtype=np.int64) for one in chosen)
     gaps = [block.best_of_block(terms, x, one, theta, block.ENUMERATED, np.empty(k)) for one in blocks]
     return {"block_gap": float(max(gaps)), "blocks_tried": len(gaps), "blocks_in_all": in_all}

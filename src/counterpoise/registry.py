@@ -31,13 +31,8 @@ def register(g: type, u: type, strategy: Any) -> None:
 
 def strategy_for(problem: Any) -> Any:
     """Return the strategy class for the terms of a problem, or None."""
-    found = _strategies.get((type(problem.g), type(problem.u)))
-    if isinstance(found, str):
-        found = _imported(found)
-        register(type(problem.g), type(problem.u), found)
-    if problem.f.quadratic is None:
-        found = _imported(getattr(found, "for_losses", found))
-    return found
+    found = _imported(_strategies.get((type(problem.g), type(problem.u))))
+    return found if problem.f.quadratic is not None else _imported(getattr(found, "for_losses", found))
 
 
 def _imported(strategy: Any) -> Any:

@@ -174,8 +174,7 @@ class LossLine(LossSupports):
         """Return a point with at most s of the members, by backward elimination on a model of F at x."""
         members = np.union1d(members, np.flatnonzero(self.must)).astype(np.int64)
         z, at = self.problem.f.residual(x), np.zeros(len(members))
-        model = self._model(members, x, z, self._averaged(z))
-        reduce_to(model, self.s, np.arange(len(members)), at)
+        reduce_to(self._model(members, x, z, self._averaged(z)), self.s, np.arange(len(members)), at)
         out = np.zeros(len(x))
         out[members] = at
         if not out.any() or (self.ruled and not self.problem.is_feasible(out)):

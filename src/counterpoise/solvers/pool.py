@@ -252,15 +252,13 @@ class ArcPool(Pool):
         undecided[held] = False
         for begin, columns, rows in self._rows(held, np.flatnonzero(undecided)):
             best = out[columns]
-            numbers = slopes[columns], self.f.diagonal[columns], rows
-            turning_gains(terms, at, begin, *numbers, best)
+            turning_gains(terms, at, begin, slopes[columns], self.f.diagonal[columns], rows, best)
             out[columns] = best
         return out
 
     def best_pair(self, x: Vector) -> tuple[float, int, int, float, float]:
         """Return (decrease, i, j, dᵢ, dⱼ) of the best of all pairs, (0, −1, −1, 0, 0) if none decreases F."""
-        gains = self.gains(x)
-        members = np.union1d(np.flatnonzero(x), [np.argmax(gains), np.argmin(np.abs(x))])
+        members = np.union1d(np.flatnonzero(x), [np.argmax(self.gains(x)), np.argmin(np.abs(x))])
         terms, at = self.restricted(members).terms(), x[members]
         sweep.start(terms, at)
         gap, i, j, di, dj = sweep.scan(terms, at, 0.0, np.inf)

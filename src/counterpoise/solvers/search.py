@@ -292,8 +292,7 @@ class _Search:
         """Below the exactness threshold, choose one of the two strategies once both have been tried."""
         if self.exact is not None and len(self.strategies) == 2 and self.done >= SETTLED:
             best = self.best
-            settled = self.exact.descend(best.x)
-            gap = self.problem.objective(settled) - best.objective
+            gap = self.problem.objective(self.exact.descend(best.x)) - best.objective
             self.strategies = self.strategies[1:] if gap > SAME * abs(best.objective) else self.strategies[:1]
             if len(self.strategies) == 1 and self.strategies[0] is self.exact:
                 self._add(self.penalised.descend(best.x))

@@ -251,6 +251,5 @@ def _semidefinite(f: LeastSquares | Quadratic) -> Vector:
     """Return −Q + σI, semidefinite so that power steps never descend; ½σ‖x‖² is constant on the sphere."""
     G = -f.Q
     if not f.is_concave:
-        least = float(np.linalg.eigvalsh(G)[0])
-        G[np.diag_indices(f.n)] += max(-least, 0.0)
+        G[np.diag_indices(f.n)] += max(-float(np.linalg.eigvalsh(G)[0]), 0.0)
     return np.ascontiguousarray(G)
