@@ -34,48 +34,12 @@ if TYPE_CHECKING:
 
 __version__ = "0.2.0"
 
-__all__ = [
-    "AbsoluteDeviation",
-    "AtMost",
-    "Backtest",
-    "BinaryLeastSquares",
-    "Bounds",
-    "Certificate",
-    "ConcaveQuadratic",
-    "Constraint",
-    "Downside",
-    "Huber",
-    "HuberDownside",
-    "IndexTracker",
-    "LeastSquares",
-    "Linear",
-    "Logistic",
-    "Loss",
-    "NonnegativeSparsePCA",
-    "Norm2",
-    "Path",
-    "Pieces",
-    "Problem",
-    "Quadratic",
-    "Result",
-    "Ridge",
-    "SemiContinuous",
-    "SeparableTerm",
-    "SimplexRegression",
-    "SparsePCA",
-    "Sphere",
-    "Split",
-    "Status",
-    "Sum",
-    "TopSum",
-    "backtest",
-    "balanced_split",
-    "certify",
-    "minimize",
-    "path",
-    "prove",
-    "to_returns",
-]
+__all__ = ["AbsoluteDeviation", "AtMost", "Backtest", "BinaryLeastSquares", "Bounds", "Certificate"]
+__all__ += ["ConcaveQuadratic", "Constraint", "Downside", "Huber", "HuberDownside", "IndexTracker", "LeastSquares"]
+__all__ += ["Linear", "Logistic", "Loss", "NonnegativeSparsePCA", "Norm2", "Path", "Pieces", "Problem", "Quadratic"]
+__all__ += ["Result", "Ridge", "SemiContinuous", "SeparableTerm", "SimplexRegression", "SparsePCA", "Sphere", "Split"]
+__all__ += ["Status", "Sum", "TopSum", "backtest", "balanced_split", "certify", "minimize", "path", "prove"]
+__all__ += ["to_returns"]
 
 # Names are imported on first use, because Numba, SciPy and scikit-learn take a second or two to import.
 _MODULES = {
@@ -98,22 +62,8 @@ _MODULES = {
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 # Submodules that `import counterpoise` makes available, as in earlier versions.
-_SUBMODULES = (
-    "certificates",
-    "checks",
-    "clock",
-    "datasets",
-    "estimators",
-    "kernels",
-    "plotting",
-    "prices",
-    "problem",
-    "problems",
-    "report",
-    "solvers",
-    "supervision",
-    "terms",
-)
+_SUBMODULES = "certificates checks clock datasets estimators kernels plotting prices problem problems report".split()
+_SUBMODULES += ["solvers", "supervision", "terms"]
 
 
 def __getattr__(name: str) -> Any:

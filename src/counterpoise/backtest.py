@@ -13,22 +13,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from counterpoise import windows
 from counterpoise.checks import Vector, callback_function, number, worker_count
 from counterpoise.estimators.options import warn, warn_of_prices
 from counterpoise.findings import rhythm_of
 from counterpoise.interrupts import noting_interrupts
 from counterpoise.tables.native import Native, is_pandas
-from counterpoise.windows import (
-    PREVIOUS,
-    Data,
-    Split,
-    cut_short,
-    fits_of,
-    own_weights,
-    previous_key,
-    splits_of,
-    weights_after,
-)
+from counterpoise.windows import PREVIOUS, Data, Split, previous_key, weights_after
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -93,7 +84,6 @@ class Backtest:
     native: Native | None = None
 
     def __repr__(self) -> str:
-        """Summarise in one line."""
         cut, held = "" if self.complete else ", ended early", float(np.mean(np.asarray(self.names_held)))
         return (
             f"Backtest({len(self.portfolio)} rows, {len(self.rebalances)} rebalances{cut}: tracking error "
@@ -268,9 +258,9 @@ def backtest(
     n_jobs, callback = worker_count(n_jobs), callback_function(callback)
     data = Data(returns, index)
     warn_of_prices(data.R, range(data.n) if data.names is None else data.names, data.y)
-    splits = splits_of(data, window, step, expanding, splitter)
+    splits = windows.splits_of(data, window, step, expanding, splitter)
     cost = number(cost, "cost", 0.0)
-    held, sold = own_weights(tracker, data)
+    held, sold = windows.own_weights(tracker, data)
     can_hand = previous_key(tracker) is not None
     handed = can_hand if hand_over is None else bool(hand_over)
     if handed and not can_hand:
@@ -280,10 +270,10 @@ def backtest(
         )
     path = _Path(data, cost, held, sold)
     try:
-        fits = fits_of(tracker, data, splits, (lambda: path.held) if handed else None, n_jobs)
+        fits = windows.fits_of(tracker, data, splits, (lambda: path.held) if handed else None, n_jobs)
         with noting_interrupts() as pressed, contextlib.closing(fits):
             for split, fitted in zip(splits, fits, strict=True):
-                if pressed or cut_short(fitted):
+                if pressed or windows.cut_short(fitted):
                     raise KeyboardInterrupt
                 path.hold(split, fitted)
                 if callback is not None and callback(len(path.done), len(splits)):
@@ -348,7 +338,6 @@ class _Path:
         self.done.append(_Period(split, fitted, weights, turnover, paid, gross, net, error, end))
 
     def result(self, complete: bool) -> Backtest:
-        """Combine the periods into a Backtest."""
         data, done = self.data, self.done
         starts = np.array([period.split.start for period in done])
         rows = slice(int(starts[0]), done[-1].split.stop)
@@ -379,10 +368,9 @@ def _in_native(found: Backtest, native: Native) -> Backtest:
     """Convert the columns and tables of a backtest to the library of the returns."""
     columns = ("portfolio", "gross", "index", "turnover", "costs", "names_held", "in_sample_error", "rebalances")
     parts = {name: native.column(getattr(found, name), name) for name in columns}
-    holdings = native.table(found.holdings.rename_axis("name").to_frame("weight"))
-    return dataclasses.replace(
-        found, **parts, weights=native.table(found.weights), holdings=holdings, in_pandas=found, native=native
-    )
+    parts["holdings"] = native.table(found.holdings.rename_axis("name").to_frame("weight"))
+    parts["weights"] = native.table(found.weights)
+    return dataclasses.replace(found, **parts, in_pandas=found, native=native)
 
 
 def _root_mean_square(values: Vector) -> float:

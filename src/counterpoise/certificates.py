@@ -54,8 +54,7 @@ class Certificate:
         An upper bound on F(x) − F*. If F is convex (f convex and no g, on ``Sum``), F* is the minimum of F. With
         ``AtMost``, or ``TopSum`` and bounds of at least 0, and an x of at most s non-zeros, F* is the least F over
         points whose non-zeros are among those of x. Semicontinuous coordinates at 0 stay 0; the others stay at or above
-        their floors.
-        None otherwise.
+        their floors. None otherwise.
     swap_gap : float or None
         With ``level="swap"``: the largest decrease of f + h that was found, by better weights on the support of x
         followed by the exchange of one held coordinate for one outside. On ``Sphere`` it comes from eigenvalues and is
@@ -198,12 +197,9 @@ def _block_gap(
         held = rng.choice(above, min(k - k // 2, len(above)), replace=False)
         return np.r_[held, rng.choice(np.setdiff1d(np.arange(n), held), k - len(held), replace=False)]
 
-    few = in_all <= n_blocks
-    chosen = itertools.combinations(range(n), k) if few else (draw() for _ in range(n_blocks))
-    gaps = [
-        block.best_of_block(terms, x, np.array(one, dtype=np.int64), theta, block.ENUMERATED, np.empty(k))
-        for one in chosen
-    ]
+    chosen = itertools.combinations(range(n), k) if in_all <= n_blocks else (draw() for _ in range(n_blocks))
+    blocks: Any = (np.array(one, dtype=np.int64) for one in chosen)
+    gaps = [block.best_of_block(terms, x, one, theta, block.ENUMERATED, np.empty(k)) for one in blocks]
     return {"block_gap": float(max(gaps)), "blocks_tried": len(gaps), "blocks_in_all": in_all}
 
 
@@ -294,20 +290,16 @@ def critical_residual(problem: Problem, x: Vector) -> float:
     if not problem.u.is_sphere:
         return math.nan
     if problem.u.signed:
-        return _signed_residual(problem, x, gradient, left, right, full)
+        # At xᵢ = 0 the residual is less the slopes of h, and of −λ|xᵢ| in g.
+        free, even = gradient + 0.5 * (left + right), 0.5 * (right - left)
+        concave = problem.g.subgradient(x, np.where(zero, np.abs(free), free))
+        total = np.where(zero, 0.0, gradient + right + concave)
+        residual = np.abs(total - (x @ total) * x)
+        at_zero = 0.0 if full else np.maximum(np.abs(free) - even - np.abs(concave), 0.0)
+        return float(np.max(np.where(zero, at_zero, residual)))
     total = gradient + right + concave
     residual = total - (x @ total) * x
     return float(np.max(np.where(x > 0, np.abs(residual), 0.0 if full else np.maximum(-residual, 0.0))))
-
-
-def _signed_residual(problem: Problem, x: Vector, gradient: Vector, left: Vector, right: Vector, full: bool) -> float:
-    """Return the residual on the sphere with signs; at xᵢ = 0 it is less the slopes of h, and of −λ|xᵢ| in g."""
-    free, even, zero = gradient + 0.5 * (left + right), 0.5 * (right - left), x == 0.0
-    concave = problem.g.subgradient(x, np.where(zero, np.abs(free), free))
-    total = np.where(zero, 0.0, gradient + right + concave)
-    residual = np.abs(total - (x @ total) * x)
-    at_zero = 0.0 if full else np.maximum(np.abs(free) - even - np.abs(concave), 0.0)
-    return float(np.max(np.where(zero, at_zero, residual)))
 
 
 def exactness_threshold(problem: Problem, theta: float = 0.0) -> float | None:
@@ -320,15 +312,13 @@ def exactness_threshold(problem: Problem, theta: float = 0.0) -> float | None:
     * Norm2 on Sum with −b ≤ x ≤ b: ½·max α·√n·b.
     * AtMost: 0, because sparsity is a constraint.
 
-    Here α = Q_ii + Q_jj − 2Q_ij. Without a Gram matrix the maxima are replaced by bounds from column norms. If f is
-    not quadratic, Q is that of its upper bound, and the slopes are bounded row by row. None if no theorem covers the
-    problem.
+    Here α = Q_ii + Q_jj − 2Q_ij. Without a Gram matrix the maxima are replaced by bounds from column norms. If f is not
+    quadratic, Q is that of its upper bound, and slopes are bounded row by row. None if no theorem covers the problem.
     """
     if problem.g.lam == math.inf:
         return 0.0
     strategy = strategy_for(problem)
-    threshold: float | None = None if strategy is None else strategy.threshold(problem, theta)
-    return threshold
+    return None if strategy is None else strategy.threshold(problem, theta)
 
 
 def check_blocks(problem: Problem) -> None:
@@ -359,24 +349,22 @@ def check_enumeration(problem: Problem, k: int) -> None:
         )
     if not problem.u.is_line:
         raise ValueError('BCD-g on Sphere solves pairs only, k = 2; method="bcd-l" takes larger blocks.')
-    name = type(problem.g).__name__ if problem.g.lam > 0.0 else "no g"
+    which = f"BCD-g with k > 2 and {type(problem.g).__name__ if problem.g.lam > 0.0 else 'no g'}"
     if is_gapped(problem.separable) and problem.g.lam != math.inf:
         raise ValueError(
             "BCD-g with k > 2 takes SemiContinuous only with AtMost, whose states choose the non-zeros; use k = 2."
         )
     if not sparse and (len(problem.separable.centre) or problem.u.groups):
         raise ValueError(
-            f"BCD-g with k > 2 and {name} takes neither AbsoluteDeviation nor limits of groups, which cut the faces "
-            "that are enumerated; use k = 2."
+            f"{which} takes neither AbsoluteDeviation nor limits of groups, which cut the faces that are enumerated; "
+            "use k = 2."
         )
     if sparse and not problem.f.is_convex:
-        raise ValueError(
-            f"BCD-g with k > 2 and {name} needs a convex f: each state is then a convex program; use k = 2."
-        )
+        raise ValueError(f"{which} needs a convex f: each state is then a convex program; use k = 2.")
     if sparse and (problem.separable.lo < 0).any():
-        raise ValueError(f"BCD-g with k > 2 and {name} needs x ≥ 0: otherwise each state has a sign as well.")
+        raise ValueError(f"{which} needs x ≥ 0: otherwise each state has a sign as well.")
     if getattr(problem.g, "states_are_vertices", False):
         threshold = exactness_threshold(problem)
         if threshold is None or problem.g.lam < threshold:
             need = "bounds −b ≤ x ≤ b" if threshold is None else f"lam at least {threshold:.6g}"
-            raise ValueError(f"BCD-g with k > 2 and {name} needs {need}, where all states are vertices; use k = 2.")
+            raise ValueError(f"{which} needs {need}, where all states are vertices; use k = 2.")

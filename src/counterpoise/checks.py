@@ -38,9 +38,7 @@ def float_array(values: Any, name: str, keep_single: bool = False) -> npt.NDArra
         array = _from_objects(array, name)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name} has dtype {array.dtype}; give real numbers (float, int or bool).")
-    if keep_single and array.dtype == np.float32:
-        return array
-    return np.asarray(array, dtype=np.float64)
+    return array if keep_single and array.dtype == np.float32 else np.asarray(array, dtype=np.float64)
 
 
 def _from_objects(array: npt.NDArray[Any], name: str) -> Vector:
@@ -140,9 +138,7 @@ def vector(values: Any, name: str, length: int) -> Vector:
 def spread(values: Any, name: str, length: int) -> Vector:
     """Return a finite float vector of the given length from a vector, or from one number for all entries."""
     array = real_array(values, name)
-    if array.ndim == 0:
-        return np.full(length, float(array))
-    return vector(array, name, length)
+    return np.full(length, float(array)) if array.ndim == 0 else vector(array, name, length)
 
 
 def is_sparse(values: Any) -> bool:

@@ -42,7 +42,6 @@ class _Pauses(event.Listener):  # type: ignore[misc]
                 self._total += time.perf_counter() - self._since
 
     def reading(self) -> float:
-        """Return the reading of the clock."""
         with self._guard:
             return (self._since if self._depth else time.perf_counter()) - self._total
 

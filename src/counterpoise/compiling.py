@@ -19,12 +19,8 @@ def tell(cached: bool) -> None:
     """Announce that kernels are being compiled, once per process and never in a worker process.
 
     Without a listener the message is a logged warning, which Python prints to stderr if logging is not configured; to
-    silence it, use ``logging.getLogger("counterpoise").setLevel("ERROR")``.
-
-    Parameters
-    ----------
-    cached : bool
-        Whether the machine code is saved to disk, so that the next process need not compile.
+    silence it, use ``logging.getLogger("counterpoise").setLevel("ERROR")``. If the machine code is ``cached`` on disk,
+    the next process need not compile.
     """
     if _told or multiprocessing.current_process().name != "MainProcess":
         return

@@ -32,8 +32,6 @@ LEAST_OWN_VOL, LARGEST_OWN_VOL = 1.1, 2.1
 # Degrees of freedom. With 4, three of twelve simulated years of 3000 stocks had a day above +100 %; with 5, none had.
 TAIL_DF = 5.0
 CAP_SPREAD = 1.2
-WEIGHTINGS = ("tfidf", "counts")
-SUBSETS = ("train", "test", "all")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -251,8 +249,8 @@ def fetch_newsgroups(
     download : bool
         If False, use only data already downloaded.
     """
-    choice(weighting, "weighting", WEIGHTINGS, quoted=False)
-    choice(subset, "subset", SUBSETS, quoted=False)
+    choice(weighting, "weighting", ("tfidf", "counts"), quoted=False)
+    choice(subset, "subset", ("train", "test", "all"), quoted=False)
     min_df = whole_number(min_df, "min_df", 1)
     from scipy.sparse import csr_array
     from sklearn import datasets
@@ -301,11 +299,8 @@ def load_folder(path: str | os.PathLike[str], target: str | None = None) -> dict
     folder = Path(path)
     if not folder.is_dir():
         raise FileNotFoundError(f"{folder} is not a folder.")
-    files = [
-        file
-        for file in sorted(folder.iterdir())
-        if file.is_file() and file.suffix.lower() in SUFFIXES and not file.name.startswith(".")
-    ]
+    shown = [file for file in sorted(folder.iterdir()) if file.is_file() and not file.name.startswith(".")]
+    files = [file for file in shown if file.suffix.lower() in SUFFIXES]
     if not files:
         raise ValueError(f"{folder} holds no data; a data file is one of {', '.join(SUFFIXES)}.")
     found: dict[str, Stored] = {}

@@ -28,11 +28,8 @@ def _largest_alpha(problem: Any) -> float:
     diagonal = f.diagonal
     if not problem.f.gram:
         return 4.0 * max(float(diagonal.max()), 0.0)
-    largest = 0.0
-    for first in range(0, problem.n, ROWS):
-        rows = slice(first, first + ROWS)
-        largest = max(largest, float((diagonal[rows, None] + diagonal[None, :] - 2.0 * f.Q[rows]).max()))
-    return largest
+    parts = [slice(first, first + ROWS) for first in range(0, problem.n, ROWS)]
+    return max(0.0, *(float((diagonal[rows, None] + diagonal - 2.0 * f.Q[rows]).max()) for rows in parts))
 
 
 def sparse_on_line(problem: Any, theta: float = 0.0) -> float | None:

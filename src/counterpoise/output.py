@@ -24,12 +24,7 @@ class CannotWriteError(OSError):
 
 @contextlib.contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary path to write to; the file replaces ``path`` at the end, or is removed after an error.
-
-    Raises
-    ------
-    CannotWriteError
-    """
+    """Yield a temporary path to write to; the file replaces ``path`` at the end, or is removed after an error."""
     # A hidden file; it keeps the suffix, from which matplotlib infers the format.
     part = path.with_name(f".{path.stem}.{os.getpid()}.part{path.suffix}")
     # Ctrl-C waits until the file is in place, which takes less than a second.

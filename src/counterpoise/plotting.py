@@ -12,38 +12,10 @@ import numpy as np
 
 import counterpoise as cp
 from counterpoise.checks import Vector, real_array, whole_number
+from counterpoise.figures import describe, drawing
 from counterpoise.figures.components import plot_biplot, plot_variance
-from counterpoise.figures.describe import (
-    BLUE,
-    FLOOR,
-    MARKERS,
-    SPARE,
-    STYLES,
-    Axis,
-    Image,
-    Panel,
-    Series,
-    Style,
-    balance_panel,
-    bars_panel,
-    growth_panel,
-    heights,
-    median_band,
-    styles_of,
-)
-from counterpoise.figures.drawing import (
-    add_legend,
-    axes_or_new,
-    draw,
-    draw_images,
-    draw_path,
-    has_matplotlib,
-    leave_empty,
-    new_figure,
-    panel_below,
-    require_matplotlib,
-    save_figure,
-)
+from counterpoise.figures.describe import FLOOR, MARKERS, SPARE, STYLES, Axis, Image, Panel, Series, Style, styles_of
+from counterpoise.figures.drawing import add_legend, axes_or_new, draw, has_matplotlib, require_matplotlib
 from counterpoise.figures.pairs import labels_of, plot_gap, plot_pair
 from counterpoise.sentences import spelled
 
@@ -91,7 +63,7 @@ def plot_objective(
         raise ValueError(f"results[{empty[0]!r}] is empty; give at least one result.")
     ax = axes_or_new(ax)
     curves = {name: [_curve(run, 1 if x == "time" else 0) for run in runs] for name, runs in started.items()}
-    known, shift = heights([values for several in curves.values() for _, values in several], best)
+    known, shift = describe.heights([values for several in curves.values() for _, values in several], best)
     styles, series, statuses = styles_of(results), [], []
     for name, several in curves.items():
         above, style = [(along, values - shift) for along, values in several], styles[name]
@@ -99,7 +71,7 @@ def plot_objective(
             series.append(Series(name, *above[0], style="steps", look=style))
         else:
             along = np.unique(np.concatenate([each for each, _ in above]))
-            low, middle, high = median_band(above, along)
+            low, middle, high = describe.median_band(above, along)
             many = f"{name}, median of {len(above)}"
             series.append(Series(many, along, middle, style="steps", low=low, high=high, look=style))
         for (along, values), run in zip(above, started[name], strict=True):
@@ -115,9 +87,9 @@ def plot_objective(
 
 def save_objective(results: Mapping[str, Result], path: str | os.PathLike[str], title: str = "") -> None:
     """Write :func:`plot_objective` against time to a ``.png``, ``.svg`` or ``.pdf`` file."""
-    figure = new_figure(7.6, 4.4)
+    figure = drawing.new_figure(7.6, 4.4)
     plot_objective(results, ax=figure.subplots()).set_title(title)
-    save_figure(figure, Path(path), dpi=160)
+    drawing.save_figure(figure, Path(path), dpi=160)
 
 
 def _curve(result: Result, column: int) -> tuple[Vector, Vector]:
@@ -145,7 +117,7 @@ def plot_balance(split: Any, ax: Axes | None = None) -> Axes:
         raise ValueError("split is empty; there is nothing to plot.")
     ax = axes_or_new(ax, 6.4, min(1.4 + 0.24 * len(table), 40.0))
     names = [str(name) for name in table.index]
-    panel = balance_panel(names, float(table["random"].max()), table["difference"].to_numpy())
+    panel = describe.balance_panel(names, float(table["random"].max()), table["difference"].to_numpy())
     draw(ax, "dot", panel, legend="above", marks="random, root mean square")
     ax.axvline(0.0, color="0.5", lw=0.8, zorder=0)
     return ax
@@ -173,16 +145,16 @@ def plot_tracking(
     if not len(difference):
         raise ValueError("portfolio is empty; there is nothing to plot.")
     ax = axes_or_new(ax, 7.6, 5.0)
-    below = panel_below(ax)
+    below = drawing.panel_below(ax)
     marks = [along[rows(row)] for row in (() if rebalances is None else rebalances)]
     error = float(np.sqrt(np.mean(difference**2)))
     ends = np.full(len(along), error)
     lower = [
         Series(f"± {error:.2g}, root mean square", along, low=-ends, high=ends),
-        Series("", along, difference, look=Style(BLUE, "-", 0.8)),
+        Series("", along, difference, look=Style(describe.BLUE, "-", 0.8)),
     ]
     x = Axis("" if np.asarray(along).dtype.kind == "M" else "row")
-    draw(ax, "line", growth_panel(along, Axis(""), portfolio, index, marks))
+    draw(ax, "line", describe.growth_panel(along, Axis(""), portfolio, index, marks))
     draw(below, "line", Panel("", x, Axis("portfolio − index"), lower, marks=marks))
     if out_of_sample is not None and (first := rows(out_of_sample)) > 0:
         for panel, label in ((ax, "in sample"), (below, None)):
@@ -217,7 +189,7 @@ def plot_path(n_assets: Iterable[int], tracking_errors: Iterable[float], ax: Axe
         Axes to draw on; by default those of a new figure.
     """
     up = Axis("tracking error (root mean square, per day)")
-    return draw_path(ax, "n_assets", n_assets, tracking_errors, "names, at most", up)
+    return drawing.draw_path(ax, "n_assets", n_assets, tracking_errors, "names, at most", up)
 
 
 def plot_weights(weights: Any, ax: Axes | None = None, most: int = 30) -> Axes:
@@ -305,7 +277,7 @@ def plot_loadings(
     if shape is not None:
         reach, signed = max(-low, high) or 1.0, low < 0.0
         blocks = [Image(word, row.reshape(shape), reach, signed) for word, row in zip(words, table, strict=True)]
-        draw_images(places, blocks, "loading" if axes is None else "")
+        drawing.draw_images(places, blocks, "loading" if axes is None else "")
         return places
     for ax, word, row in zip(places, words, table, strict=True):
         order = _largest_first(row)[:most]
@@ -348,6 +320,6 @@ def _largest_first(values: Vector) -> Any:
 
 def _draw_largest(ax: Axes, label: str, names: list[str], values: Vector, empty: str) -> None:
     if len(values):
-        draw(ax, "bar", bars_panel(Axis(label), names, value=values))
+        draw(ax, "bar", describe.bars_panel(Axis(label), names, value=values))
     else:
-        leave_empty(ax, empty)
+        drawing.leave_empty(ax, empty)

@@ -18,21 +18,12 @@ from counterpoise.kernels import concave as concave_kernels
 from counterpoise.kernels.dispatch import has_body
 from counterpoise.kernels.line import ULP as ROUNDED
 from counterpoise.kernels.pair import WORK_ROWS, Terms, pair_step, repair
+from counterpoise.terms import separable
 from counterpoise.terms.concave import AtMost, ConcaveQuadratic, ConcaveTerm, as_penalty
 from counterpoise.terms.constraint import Sum, as_constraint
 from counterpoise.terms.losses import Loss
 from counterpoise.terms.required import require_known
-from counterpoise.terms.separable import (
-    SeparableTerm,
-    as_term,
-    compile_separable,
-    distance_to_bounds,
-    is_gapped,
-    keeps_floors,
-    scaled,
-    separable_size,
-    separable_value,
-)
+from counterpoise.terms.separable import SeparableTerm, as_term, is_gapped, separable_size, separable_value
 from counterpoise.terms.smooth import LeastSquares, Quadratic
 
 # Feasibility tolerance, relative to the largest |xᵢ| of any feasible point.
@@ -78,7 +69,7 @@ class Problem:
         self.g: Any = ConcaveQuadratic(0.0) if g is None else as_penalty(g)
         self._has_g = g is not None
         self.n, self.constant, self.name = f.n, number(constant, "constant"), name
-        self.separable, self._separable_constant = compile_separable(h, self.n)
+        self.separable, self._separable_constant = separable.compile_separable(h, self.n)
         if g is None and is_gapped(self.separable):
             self.g = AtMost(self.n)  # its exchanges know that coordinates may be 0
         if self.u.weights is not None:
@@ -101,7 +92,7 @@ class Problem:
                 f"{type(self.g).__name__} has no exact pair step on a Sum with weights: solved in z = a∘x it would be "
                 "another term. Use AtMost(s) or no g."
             )
-        h, constant = scaled(self.separable, 1.0 / a)
+        h, constant = separable.scaled(self.separable, 1.0 / a)
         u = Sum(self.u.c)
         u.groups = self.u.groups
         return Problem(self.f.scaled(1.0 / a), as_term(h), self.g, u, self.offset + constant, self.name)
@@ -129,7 +120,6 @@ class Problem:
                 )
 
     def __repr__(self) -> str:
-        """Name the problem and its terms."""
         terms = (self.f, *(() if self.h is None else self.h.parts), *([self.g] if self._has_g else []), self.u)
         return f"{self.name}(n={self.n}: {' + '.join(type(term).__name__ for term in terms)})"
 
@@ -141,8 +131,8 @@ class Problem:
         """Return the distance from feasibility: the largest violation of the bounds, of u(x) = 0 and of g."""
         x = vector(x, "x", self.n)
         if self.u.weights is not None:
-            return max(distance_to_bounds(self.separable, x), self.unweighted.violation(self.u.weights * x))
-        missed = max(distance_to_bounds(self.separable, x), self.u.violation(x))
+            return max(separable.distance_to_bounds(self.separable, x), self.unweighted.violation(self.u.weights * x))
+        missed = max(separable.distance_to_bounds(self.separable, x), self.u.violation(x))
         # Only a g that is a constraint has a violation.
         return float(max(missed, self.g.violation(x))) if hasattr(self.g, "violation") else missed
 
@@ -213,7 +203,7 @@ class Problem:
     def is_feasible(self, x: Vector) -> bool:
         """Return whether x is within its bounds and u(x) = 0, up to the rounding error of a sum of n terms."""
         # Coordinates that must be 0 are exactly 0, not small.
-        if np.count_nonzero(x) > self.most_nonzeros or not keeps_floors(self.separable, x):
+        if np.count_nonzero(x) > self.most_nonzeros or not separable.keeps_floors(self.separable, x):
             return False
         # Rounding of a sum grows with its terms: 4e-16 of Σ|xᵢ| is far above the error that exact steps leave.
         return self.violation(x) <= FEASIBLE * max(self.scale, 4e-4 * float(np.abs(x).sum()))

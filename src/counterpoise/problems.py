@@ -96,35 +96,36 @@ class SPCA(_Preset):
         Problem.__init__(self, f, AbsoluteDeviation(0.0, g.lam), g, Sphere(signed=True), name="SPCA")
 
 
-class DCPB1(_Preset):
-    """Binary least squares, penalty of eq. (plb:app:bin2): ½‖Ax − y‖² + λ(n − ‖x‖²), −1 ≤ x ≤ 1, 1ᵀx = c."""
+class _SignVectors(_Preset):
+    """Least squares over −1 ≤ x ≤ 1, 1ᵀx = c."""
+
+    _penalty: Any
 
     def __init__(self, A: Any, y: Any, c: float, lam: float) -> None:
-        f = LeastSquares(A, y)
-        self._build(f, ConcaveQuadratic(lam), _check_total(c, f.n))
-        _warn_of_parity(self, float(c))
+        f, g, c = LeastSquares(A, y), self._penalty(lam), number(c, "c")
+        n = f.n
+        if abs(c) > n:
+            raise ValueError(f"c is {c:g}, but {n} coordinates between −1 and 1 sum to {-n} at least and {n} at most.")
+        self._build(f, g, c)
+        _warn_of_parity(self, c)
+
+
+class DCPB1(_SignVectors):
+    """Binary least squares, penalty of eq. (plb:app:bin2): ½‖Ax − y‖² + λ(n − ‖x‖²), −1 ≤ x ≤ 1, 1ᵀx = c."""
+
+    _penalty = ConcaveQuadratic
 
     def _build(self, f: Any, g: Any, c: float) -> None:
         Problem.__init__(self, f, Bounds(-1.0, 1.0), g, Sum(c), constant=g.lam * f.n, name="DCPB1")
 
 
-class DCPB2(_Preset):
+class DCPB2(_SignVectors):
     """Binary least squares, penalty of eq. (plb:app:bin3): ½‖Ax − y‖² + λ(√n − ‖x‖), −1 ≤ x ≤ 1, 1ᵀx = c."""
 
-    def __init__(self, A: Any, y: Any, c: float, lam: float) -> None:
-        f = LeastSquares(A, y)
-        self._build(f, Norm2(lam), _check_total(c, f.n))
-        _warn_of_parity(self, float(c))
+    _penalty = Norm2
 
     def _build(self, f: Any, g: Any, c: float) -> None:
         Problem.__init__(self, f, Bounds(-1.0, 1.0), g, Sum(c), constant=g.lam * math.sqrt(f.n), name="DCPB2")
-
-
-def _check_total(c: float, n: int) -> float:
-    c = number(c, "c")
-    if abs(c) > n:
-        raise ValueError(f"c is {c:g}, but {n} coordinates between −1 and 1 sum to {-n} at least and {n} at most.")
-    return c
 
 
 def _warn_of_parity(problem: Problem, c: float) -> None:
@@ -133,12 +134,9 @@ def _warn_of_parity(problem: Problem, c: float) -> None:
         return
     threshold = exactness_threshold(problem)
     if threshold is not None and problem.g.lam > threshold:
+        near = max(-problem.n, min(problem.n, int(2 * round((c - problem.n) / 2) + problem.n)))
         warnings.warn(
             f"no ±1 vector of length {problem.n} has the sum {c:g}: a certified point will have one fractional "
-            f"coordinate. Give an integer c of the parity of n, such as {_nearest_total(c, problem.n)}.",
+            f"coordinate. Give an integer c of the parity of n, such as {near}.",
             stacklevel=3,
         )
-
-
-def _nearest_total(c: float, n: int) -> int:
-    return max(-n, min(n, int(2 * round((c - n) / 2) + n)))

@@ -31,13 +31,8 @@ def register(g: type, u: type, strategy: Any) -> None:
 
 def strategy_for(problem: Any) -> Any:
     """Return the strategy class for the terms of a problem, or None."""
-    found = _strategies.get((type(problem.g), type(problem.u)))
-    if isinstance(found, str):
-        found = _imported(found)
-        register(type(problem.g), type(problem.u), found)
-    if problem.f.quadratic is None:
-        found = _imported(getattr(found, "for_losses", found))
-    return found
+    found = _imported(_strategies.get((type(problem.g), type(problem.u))))
+    return found if problem.f.quadratic is not None else _imported(getattr(found, "for_losses", found))
 
 
 def _imported(strategy: Any) -> Any:
@@ -61,8 +56,7 @@ def serving(problem: Any, method: str) -> Any:
         g = f"g is {type(problem.g).__name__}" if problem.g.lam > 0.0 else "there is no g"
         raise ValueError(
             f"method {method!r} takes TopSum and AtMost on Sum or Sphere, and Norm2 and ConcaveQuadratic on Sum; here "
-            f"{g} and u is {type(problem.u).__name__}. "
-            "counterpoise.registry.register adds more."
+            f"{g} and u is {type(problem.u).__name__}. counterpoise.registry.register adds more."
         )
     if problem.g.lam > 0.0 and not getattr(strategy, "takes_losses", False):
         problem.require_quadratic(method)

@@ -8,18 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from counterpoise import findings
 from counterpoise.figures.describe import Axis, Panel, Series, bars_panel, growth_panel
 from counterpoise.figures.page import Cell, Column, Report, plain
-from counterpoise.findings import (
-    Listing,
-    Rhythm,
-    ending,
-    group_rows,
-    holdings_table,
-    resolution,
-    rhythm_of,
-    tracking_claims,
-)
+from counterpoise.findings import Listing, Rhythm, ending, rhythm_of
 from counterpoise.sentences import as_text, percent, rounded_up, spelled
 
 if TYPE_CHECKING:
@@ -60,7 +52,7 @@ def tracking_report(
     title, **page
         Passed to :class:`Report`.
     """
-    holdings = holdings_table(tracker, groups, index_weights)
+    holdings = findings.holdings_table(tracker, groups, index_weights)
     backtest = backtest if backtest is None else backtest.in_pandas or backtest
     labels, fitted, target = tracker._fitted_rows
     if returns is not None:
@@ -95,7 +87,7 @@ def tracking_report(
     _add_growth(report, "fit", growth_panel(along, axis, fitted, target))
     _add_scatter(report, row_names, fitted, target)
     report.heading("What is proved")
-    report.paragraphs(*tracking_claims(tracker), ending(tracker.result_))
+    report.paragraphs(*findings.tracking_claims(tracker), ending(tracker.result_))
     return report
 
 
@@ -108,8 +100,8 @@ def backtest_report(backtest: Backtest, *, title: str = "Backtest", **page: Any)
     grown = np.asarray(backtest.cumulative)[-1] - 1.0
     report.headline("growth", as_text(grown[0], "percent"), f"index: {as_text(grown[1], 'percent')}")
     report.headline("names held", f"{float(np.mean(np.asarray(backtest.names_held))):.3g}", "on average")
-    costs = float(np.sum(np.asarray(backtest.costs)))
-    report.headline("rebalances", str(len(backtest.rebalances)), f"costs of {percent(costs)} in all")
+    costs = percent(backtest._total_cost)
+    report.headline("rebalances", str(len(backtest.rebalances)), f"costs of {costs} in all")
     add_backtest(report, backtest, rhythm)
     report.paragraphs(*_convention(rhythm))
     return report
@@ -121,7 +113,7 @@ def _certificate(tracker: IndexTracker) -> tuple[str, str]:
     said = "certified" if tracker.result_.success else spelled(tracker.result_.status)
     if math.isnan(gap):
         return said, ""
-    measurable = gap > resolution(tracker.problem_, tracker.coef_)
+    measurable = gap > findings.resolution(tracker.problem_, tracker.coef_)
     return said, f"gap {rounded_up(gap)}" if measurable else "no gap that can be measured"
 
 
@@ -163,7 +155,7 @@ def _add_weights(report: Report, holdings: Listing) -> None:
 
 def _add_groups(report: Report, tracker: IndexTracker, holdings: Listing, members: Any, index_weights: Any) -> None:
     """Add a chart and a table of the total weights of groups, with their limits."""
-    groups = group_rows(tracker, holdings, members, index_weights)
+    groups = findings.group_rows(tracker, holdings, members, index_weights)
     panel = bars_panel(Axis("weight", "percent"), [row[0] for row in groups.rows], **groups.series(groups.rows))
     limits = [[row[k] for row in groups.rows] for k in (-2, -1)]
     note = ""
@@ -200,7 +192,7 @@ def add_backtest(report: Report, backtest: Backtest, rhythm: Rhythm) -> None:
     figures = dict(backtest.summary(rhythm.periods).items())
     report.heading("Out of sample")
     cut = "" if backtest.complete else " It was ended early; this is the part that was done."
-    costs = float(np.sum(np.asarray(backtest.costs)))
+    costs = backtest._total_cost
     several = len(backtest.rebalances) > 1
     which = f"{len(backtest.rebalances)} portfolios, each" if several else "One portfolio,"
     report.paragraphs(

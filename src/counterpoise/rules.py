@@ -77,12 +77,9 @@ class Rules(NamedTuple):
         if int(self.must.sum()) > self.s:
             return None
         by_size = np.argsort(-np.abs(x), kind="stable")
-        by_room = np.lexsort((-self.most, self.least))
-        for order in (by_size, by_room, np.argsort(-self.most, kind="stable")):
-            held = self._choose(order, x)
-            if held is not None:
-                return held
-        return None
+        by_room, by_most = np.lexsort((-self.most, self.least)), np.argsort(-self.most, kind="stable")
+        found = (self._choose(order, x) for order in (by_size, by_room, by_most))
+        return next((held for held in found if held is not None), None)
 
     def _choose(self, order: Any, x: Vector) -> list[int] | None:
         """Hold up to s coordinates: those that must be held, then those that groups need, then others in order."""

@@ -169,13 +169,7 @@ def lacking(need: str, *packages: str) -> ImportError:
 
 
 def require(need: str, *packages: str) -> Any:
-    """Import packages and return the first.
-
-    Raises
-    ------
-    ImportError
-        If some are not installed; its message begins with ``need``, such as "A plot needs".
-    """
+    """Import packages and return the first; the error if some are absent begins with ``need``, as in "A plot needs"."""
     found, absent = [], []
     for name in packages:
         try:

@@ -143,19 +143,10 @@ RECIPES: dict[str, Callable[[], None]] = {
 
 
 class Prepared(NamedTuple):
-    """Result of :func:`compile_kernels`.
+    """How many kernels are ready, counted once per argument types, and how many of them were not in the cache before.
 
-    Attributes
-    ----------
-    kernels : int
-        Number of compiled functions that are ready, counted once per argument types.
-    compiled : int
-        Number of those that were not in the cache before.
-    seconds : float
-    folder : Path or None
-        The folder of the cache; None if no folder is writable.
-    lost : list of str
-        Functions that were compiled but not saved to the cache, for example because the disk is full.
+    ``folder`` is that of the cache, None if no folder is writable. ``lost`` names the functions that were compiled but
+    not saved, for example because the disk is full.
     """
 
     kernels: int
@@ -166,19 +157,9 @@ class Prepared(NamedTuple):
 
 
 def compile_kernels(jobs: int | None = None, progress: Callable[[str, int], object] | None = None) -> Prepared:
-    """Compile all kernels that methods, problems and estimators use into the cache, in separate processes.
+    """Compile all kernels that methods, problems and estimators use into the cache, by a process per core or ``jobs``.
 
-    Parameters
-    ----------
-    jobs : int, optional
-        Number of processes; by default one per core.
-    progress : callable, optional
-        Called with the name of each recipe when it begins and the number of recipes that are done.
-
-    Raises
-    ------
-    RuntimeError
-        If a process fails.
+    ``progress`` is called with the name of each recipe when it begins and the number of recipes that are done.
     """
     clock, todo, done = time.perf_counter(), list(reversed(RECIPES)), list[str]()
 

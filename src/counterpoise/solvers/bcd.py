@@ -30,8 +30,6 @@ RULES = {
     "greedy": select.GREEDY,
     "semi-greedy": select.SEMI_GREEDY,
 }
-
-
 # Up to this many coordinates a convex problem begins with Newton steps on faces; with more, pairs find the face sooner,
 # unless there are so few rows that a minimiser holds few coordinates.
 SMALL, FEW_ROWS = 1000, 500
@@ -100,10 +98,14 @@ def bcd_g(
     run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
     theta = number(theta, "theta", 0.0)
     if k > 2:
-        return _descend_by_blocks(run, theta, k, block.ENUMERATED, working_set)
+        return _descend_by_blocks(run, theta, k, block.ENUMERATED, working_set, IDLE_BLOCKS)
     columns = pool_for(problem) if working_set is None else None
     if columns is not None:
-        return pooled(run, columns, _on_pool(theta, run.tol, seed), x0 is not None, Status.CERTIFIED)
+
+        def on_pool(small: Problem, x: Vector, seconds: float | None) -> Result:
+            return bcd_g(small, x, theta=theta, tol=run.tol, max_time=seconds, seed=seed)
+
+        return pooled(run, columns, on_pool, x0 is not None, Status.CERTIFIED)
     begins = x0 is None and working_set is None and theta == 0.0 and max_iter is None
     if begins and (problem.n <= SMALL or _holds_few(problem)) and is_convex(problem):
         faces.settle_from_vertex(problem, run.start, run.tol, run.limits)
@@ -124,22 +126,10 @@ def pair_stage(run: Run, x: Vector, theta: float = 0.0, working_set: Any = "hybr
         rule = rule._replace(code=select.VIOLATING)
     last = np.empty(5)
 
-    def advance(terms: Terms, tol: float, level: Vector, trials: int, age: Any) -> tuple[int, int, bool]:
-        moved: tuple[int, int, bool] = sweep.epoch(
-            rule, terms, x, theta, tol, level, trials, patience, run.rng, age, 0.0, last
-        )
-        return moved
+    def advance(terms: Terms, tol: float, level: Vector, trials: int, age: Any) -> Any:
+        return sweep.epoch(rule, terms, x, theta, tol, level, trials, patience, run.rng, age, 0.0, last)
 
     return descend(run, x, theta, advance, by_faces=by_faces)
-
-
-def _on_pool(theta: float, tol: float, seed: int | None) -> Callable[[Problem, Vector, float | None], Result]:
-    """Return BCD-g as the function that a pool calls."""
-
-    def descend(problem: Problem, x: Vector, seconds: float | None) -> Result:
-        return bcd_g(problem, x, theta=theta, tol=tol, max_time=seconds, seed=seed)
-
-    return descend
 
 
 @supervised
@@ -192,18 +182,15 @@ def bcd_l(
     return _descend_by_blocks(run, theta, k, kind, working_set, idle_blocks)
 
 
-def _descend_by_blocks(
-    run: Run, theta: float, k: int, kind: int, working_set: str | None, idle_blocks: int = IDLE_BLOCKS
-) -> Result:
+def _descend_by_blocks(run: Run, theta: float, k: int, kind: int, working_set: str | None, idle_blocks: int) -> Result:
     if working_set not in (None, "support", "random"):
         raise ValueError(f'working_set is {working_set!r}; for blocks it must be "support" or "random".')
     how, patience = block.UNIFORM if working_set == "random" else block.SUPPORT, idle_blocks * run.problem.n
     chosen, z = np.zeros(k, dtype=np.int64), np.zeros(k)
 
-    def advance(terms: Terms, tol: float, level: Vector, trials: int, age: Any) -> tuple[int, int, bool]:
-        where = (terms, run.start, chosen, z, how, kind, theta)
-        moved: tuple[int, int, bool] = block.block_epoch(*where, tol, level, trials, patience, run.rng, age)[:3]
-        return moved
+    def advance(terms: Terms, tol: float, level: Vector, trials: int, age: Any) -> Any:
+        where = terms, run.start, chosen, z, how, kind, theta
+        return block.block_epoch(*where, tol, level, trials, patience, run.rng, age)[:3]
 
     by_faces = None if kind == block.LINEARISED or theta > 0.0 else False
     return run.finish(*descend(run, run.start, theta, advance, kind != block.LINEARISED, by_faces))
@@ -213,11 +200,10 @@ def make_rule(working_set: Any, n: int) -> tuple[Any, int]:
     """Return a rule for kernels, and the number of idle iterations before a scan."""
     if isinstance(working_set, str):
         if working_set not in RULES:
-            raise ValueError(
-                f"working_set is {working_set!r}; it must be one of {', '.join(map(repr, RULES))}, or a rule."
-            )
-        counter = np.array([0, 1, 0])
-        return select.Rule(RULES[working_set], counter), n * (n - 1) // 2 if working_set == "cyclic" else n
+            known = ", ".join(map(repr, RULES))
+            raise ValueError(f"working_set is {working_set!r}; it must be one of {known}, or a rule.")
+        patience = n * (n - 1) // 2 if working_set == "cyclic" else n
+        return select.Rule(RULES[working_set], np.array([0, 1, 0])), patience
     if has_body(select.select, type(working_set)):
         return working_set, n
     if callable(working_set):
@@ -230,8 +216,7 @@ def make_rule(working_set: Any, n: int) -> tuple[Any, int]:
 
 
 def _rule_from_function(function: Callable[..., Any]) -> Any:
-    """Wrap a function as a rule."""
-    body = function if not hasattr(function, "py_func") else function.py_func
+    body = getattr(function, "py_func", function)
     count = len(inspect.signature(body).parameters)
     if count != 5:
         raise TypeError(

@@ -49,6 +49,7 @@ class Binary:
     has_supports = False
     for_losses = "counterpoise.solvers.binary_loss:BinaryLoss"
     threshold = staticmethod(exactness.binary_on_line)
+    pool_for = staticmethod(lambda problem: None)  # all columns of a binary point are non-zero
 
     @staticmethod
     def refusal(problem: Problem) -> str | None:
@@ -61,11 +62,6 @@ class Binary:
         b = float(h.hi[0])
         if not (np.isfinite(b) and b > 0.0 and (h.hi == b).all() and (h.lo == -b).all()):
             return "the search over binary points needs Bounds(-b, b) with one finite b > 0 for all coordinates."
-        return None
-
-    @staticmethod
-    def pool_for(problem: Problem) -> Any:
-        """Return None: all columns of a binary point are non-zero."""
         return None
 
     def __init__(self, problem: Problem) -> None:
@@ -86,7 +82,8 @@ class Binary:
         self.c = min(max(c / self.b, -float(n)), float(n))
         self.ones, self.fraction = _count_ones(n, self.c)
         self.diagonal = np.ascontiguousarray(np.diag(self.Q))
-        self.ceiling = _largest_beside_diagonal(self.Q)
+        # The largest Q_ij with j ≠ i of every row i.
+        self.ceiling = np.where(np.eye(n, dtype=np.bool_), -np.inf, self.Q).max(axis=1)
         self.scale = float(np.abs(self.diagonal).mean()) or 1.0
         short = float(np.mean(np.abs(self.diagonal) < SHORT * self.scale))
         self.annealed_share = ANNEALED + ANNEALED_IF_SHORT * short
@@ -135,8 +132,7 @@ class Binary:
 
     def _round(self, x: Vector) -> Vector:
         """Return the binary point nearest to x, in units of b; among equal entries the first become larger."""
-        order = np.argsort(-x, kind="stable")
-        z = np.full(self.n, -1.0)
+        order, z = np.argsort(-x, kind="stable"), np.full(self.n, -1.0)
         z[order[: self.ones]] = 1.0
         if self.fraction is not None:
             z[order[self.ones]] = self.fraction
@@ -159,9 +155,8 @@ class Binary:
 
     def _search_by_tabu(self, z: Vector, rng: np.random.Generator) -> Vector:
         steps = max(FEWEST_STEPS, min(TABU_STEPS * self.n, TABU_WORK // self.n))
-        thin = self.scale * rng.random() ** 2
-        data = (self.Q, self.p, self.diagonal, self.floor)
-        exchange.tabu(*data, thin, TENURE, TENURE_SPREAD, steps, rng, self._descend(z), np.empty(len(z)))
+        data = self.Q, self.p, self.diagonal, self.floor, self.scale * rng.random() ** 2
+        exchange.tabu(*data, TENURE, TENURE_SPREAD, steps, rng, self._descend(z), np.empty(len(z)))
         return self._descend(z)
 
     def _anneal(self, z: Vector, hot: float, rng: np.random.Generator) -> Vector:
@@ -172,9 +167,8 @@ class Binary:
 
     def enumeration(self) -> tuple[str, int, Callable[[Vector], Iterator[int]]]:
         """Return what is enumerated, how many there are, and the function that enumerates, improving x in place."""
-        count = math.comb(self.n, self.ones)
-        if self.fraction is not None:
-            count = self.n * math.comb(self.n - 1, self.ones)
+        whole = self.fraction is None
+        count = math.comb(self.n, self.ones) if whole else self.n * math.comb(self.n - 1, self.ones)
         return "sign vectors", count, self._all_signs
 
     def _all_signs(self, x: Vector) -> Iterator[int]:
@@ -214,14 +208,6 @@ def _count_ones(n: int, c: float) -> tuple[int, float | None]:
         return ones, None
     ones = math.floor(exact)
     return ones, float(c - ones + (n - ones - 1))
-
-
-def _largest_beside_diagonal(Q: Vector) -> Vector:
-    """Return max_{j≠i} Q_ij for every row i."""
-    beside = Q.copy()
-    np.fill_diagonal(beside, -np.inf)
-    largest: Vector = beside.max(axis=1)
-    return largest
 
 
 def _between(low: float, high: float, rng: np.random.Generator) -> float:

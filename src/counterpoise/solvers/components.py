@@ -23,7 +23,6 @@ MOST_EIGENPROBLEMS = 3000
 ONE_SIGN = 1e-10
 # The number of successively better exchanges that a proof may find before it gives up.
 MOST_BETTER = 100
-
 # The eigenvalues of larger matrices are computed only if they are needed for more than a bound.
 MOST_OF_SPECTRUM = 600
 
@@ -43,8 +42,7 @@ class _Supports:
         if self.left <= 0:
             self.open = max(self.open, float(np.linalg.eigvalsh(G)[-1]))
             return False
-        done: set[tuple[int, ...]] = set()
-        return self._look(G, tuple(range(len(G))), done)
+        return self._look(G, tuple(range(len(G))), set())
 
     def _look(self, G: Vector, places: tuple[int, ...], done: set[tuple[int, ...]]) -> bool:
         if not places or places in done:
@@ -56,8 +54,7 @@ class _Supports:
             return True
         leading = vectors[:, -1] * np.sign(vectors[:, -1].sum() or 1.0)
         if self.signed or (leading >= -ONE_SIGN).all():
-            x = np.zeros(len(G))
-            kept = leading if self.signed else np.maximum(leading, 0.0)
+            x, kept = np.zeros(len(G)), leading if self.signed else np.maximum(leading, 0.0)
             x[list(places)] = kept / float(np.linalg.norm(kept))
             reached = float(x @ G @ x)
             if reached > self.ceiling:
@@ -79,23 +76,9 @@ def exchange_bound(
 ) -> tuple[float, Vector | None]:
     """Bound the gain in ½xᵀGx of any exchange, or of new weights, at a unit x with at most s non-zeros.
 
-    Parameters
-    ----------
-    blocks : callable
-        ``blocks(held)`` yields (first column, G_HJ, diagonal of G_JJ) for blocks J of columns in order; H is ``held``.
-    x : array of length n
-    s : int
-    floor : float
-        Smaller gains count as none.
-    signed : bool
-        Whether points may have negative coordinates; otherwise x ≥ 0.
-
-    Returns
-    -------
-    bound : float
-        At most ``floor`` if it is proved that nothing gains more.
-    better : array of length n, or None
-        A point that gains more than ``floor``, if the proof found one.
+    ``blocks(held)`` yields (first column, G_HJ, diagonal of G_JJ) for blocks J of columns in order; H is ``held``.
+    Points are at least 0 unless ``signed``. The bound is at most ``floor`` if it is proved that nothing gains more. If
+    the proof finds a point that does, it is returned with its gain, otherwise None with the bound.
     """
     held = np.flatnonzero(x)
     m, at = len(held), x[held]
@@ -104,11 +87,15 @@ def exchange_bound(
     inner = np.hstack([cross[:, held[own] - begin] for own, (begin, cross, _) in zip(inside, first, strict=True)])
     value = float(at @ inner @ at)
     supports = _Supports(value + 2.0 * floor, signed)
+
+    def found(places: Any, reached: float, weights: Vector) -> tuple[float, Vector]:
+        point = np.zeros(len(x))
+        point[places] = weights
+        return 0.5 * (reached - value), point
+
     supports.look(inner)
     if supports.better is not None:
-        point = np.zeros(len(x))
-        point[held] = supports.better[1]
-        return 0.5 * (supports.better[0] - value), point
+        return found(held, *supports.better)
     parents = [np.arange(m)] if m < s else [np.delete(np.arange(m), k) for k in range(m)]
     for begin, cross, diagonal in first:
         outside = np.flatnonzero(~np.isin(np.arange(begin, begin + cross.shape[1]), held))
@@ -119,9 +106,7 @@ def exchange_bound(
                 b = cross[parent, column]
                 supports.look(np.block([[G, b[:, None]], [b[None, :], np.array([[diagonal[column]]])]]))
                 if supports.better is not None:
-                    point = np.zeros(len(x))
-                    point[held[parent]], point[begin + column] = supports.better[1][:-1], supports.better[1][-1]
-                    return 0.5 * (supports.better[0] - value), point
+                    return found(np.append(held[parent], begin + column), *supports.better)
     return max(floor, 0.5 * (supports.open - value)), None
 
 

@@ -80,9 +80,7 @@ class Descent:
     until the bound on F(x) − F* is also within the tolerance.
     """
 
-    def __init__(
-        self, run: Run, x: Vector, theta: float, advance: Advance, certified: bool, by_faces: bool | None
-    ) -> None:
+    def __init__(self, run: Run, x: Vector, theta: float, advance: Advance, certified: bool, by_faces: bool | None):
         self.run, self.x, self.theta, self.advance, self.certified = run, x, theta, advance, certified
         self.rest: float | None = None
         self.tol = run.tol

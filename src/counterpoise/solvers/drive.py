@@ -21,15 +21,8 @@ class Drive:
     Points are scored every ``stride`` iterations and at the end of a rule, and an epoch reports the best of them. Which
     points are scored does not depend on the clock, so neither does the result of a run without a time limit.
 
-    Parameters
-    ----------
-    run : Run
-    rules : sequence of callables
-        Each returns a new array and may keep state.
-    patience : int
-        A rule ends when ``patience`` steps in a row move no coordinate by more than tol·max(unit, ‖x‖∞).
-    stride : int
-    unit : float
+    A rule returns a new array and may keep state. It ends when ``patience`` steps in a row move no coordinate by more
+    than tol·max(unit, ‖x‖∞).
     """
 
     def __init__(self, run: Run, rules: Sequence[Update], patience: int = 1, stride: int = 1, unit: float = 1.0):

@@ -40,9 +40,7 @@ class Face:
     whose slopes differ by less than ``target`` divided by the mass that may move are not changed.
     """
 
-    def __init__(
-        self, problem: Problem, x: Vector, members: np.ndarray, room: float = np.inf, target: float = 0.0
-    ) -> None:
+    def __init__(self, problem: Problem, x: Vector, members: np.ndarray, room: float = np.inf, target: float = 0.0):
         self.problem, self.members, self.z = problem, members, x[members].copy()
         h = take(problem.separable, members)
         # A semicontinuous member is above its floor, and stays there.
@@ -254,8 +252,7 @@ class _Factor:
 
     def times(self, step: Vector) -> Vector:
         """Return Q_FF·step, including the bends of h."""
-        product: Vector = self.H @ step
-        return product
+        return self.H @ step
 
     def _solved(self, right: Vector) -> Vector:
         solution: Vector = self._solve(self.factor, right, lower=1)[0]
@@ -341,10 +338,8 @@ class _ThinFactor(_Factor):
         self._begin(cell)
 
     def times(self, step: Vector) -> Vector:
-        product: Vector = self.root.T @ (self.root @ step) + self.bend * step
-        return product
+        return self.root.T @ (self.root @ step) + self.bend * step
 
     def _solved(self, right: Vector) -> Vector:
         scaled = right / self.bend[:, None]
-        solution: Vector = scaled - (self.root.T @ super()._solved(self.root @ scaled)) / self.bend[:, None]
-        return solution
+        return scaled - (self.root.T @ super()._solved(self.root @ scaled)) / self.bend[:, None]

@@ -110,8 +110,7 @@ def settle(
     if face is None:
         return
     for _ in range(int(ROUNDS + ROUNDS_EACH * len(face.members)) if most is None else most):
-        freed = _round(face, x, limits)
-        if not freed or limits.reached() or (slope_gap(problem, x) or 0.0) <= target:
+        if not _round(face, x, limits) or limits.reached() or (slope_gap(problem, x) or 0.0) <= target:
             break
 
 

@@ -15,7 +15,6 @@ import numpy as np
 
 from counterpoise import exactness
 from counterpoise.checks import Vector
-from counterpoise.problem import Problem
 from counterpoise.rules import near_point
 from counterpoise.solvers.line_walk import inverse_with_sum, walk
 from counterpoise.solvers.loss_support import LEAST_CURVATURE, LossSupports, Solved
@@ -48,11 +47,7 @@ class LossLine(LossSupports):
     plan = Population(first=4, size=6, stale=24, batch=4, work=32)
     has_supports = takes_losses = works_by_columns = True
     threshold = staticmethod(exactness.sparse_on_line)
-    refusal = staticmethod(SparseLine.refusal)
-
-    @staticmethod
-    def pool_for(problem: Problem) -> None:
-        """Return None: there is no pool of columns."""
+    refusal, pool_for = staticmethod(SparseLine.refusal), staticmethod(lambda problem: None)
 
     # Exchanges.
 
@@ -179,8 +174,7 @@ class LossLine(LossSupports):
         """Return a point with at most s of the members, by backward elimination on a model of F at x."""
         members = np.union1d(members, np.flatnonzero(self.must)).astype(np.int64)
         z, at = self.problem.f.residual(x), np.zeros(len(members))
-        model = self._model(members, x, z, self._averaged(z))
-        reduce_to(model, self.s, np.arange(len(members)), at)
+        reduce_to(self._model(members, x, z, self._averaged(z)), self.s, np.arange(len(members)), at)
         out = np.zeros(len(x))
         out[members] = at
         if not out.any() or (self.ruled and not self.problem.is_feasible(out)):
@@ -294,7 +288,6 @@ class LossLine(LossSupports):
         return own, look.gain, look.leaves, look.enters, own + look.bound
 
     def _exchanges(self, x: Vector) -> int:
-        """Return the number of possible exchanges."""
         return int(self.problem.n - np.count_nonzero(x)) * len(self._leavers(self._held(x)))
 
     def _verified(self, at: Solved, departures: bool = False) -> _Look:

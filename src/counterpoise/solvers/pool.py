@@ -207,10 +207,8 @@ class Pool:
         rows = np.empty((len(values), 4))
         for k, value in enumerate(values):
             others = np.delete(order, int(np.flatnonzero(order == value)[0]))
-            rows[k] = (
-                value,
-                *(others[: max(0, self.s - less)].sum() if self.s >= less else -math.inf for less in range(3)),
-            )
+            rows[k, 0] = value
+            rows[k, 1:] = [others[: self.s - less].sum() if self.s >= less else -math.inf for less in range(3)]
         return rows, float(order[: self.s].sum())
 
     def _products(self, first: int, last: int, dense: Vector) -> Vector:
@@ -254,15 +252,13 @@ class ArcPool(Pool):
         undecided[held] = False
         for begin, columns, rows in self._rows(held, np.flatnonzero(undecided)):
             best = out[columns]
-            numbers = slopes[columns], self.f.diagonal[columns], rows
-            turning_gains(terms, at, begin, *numbers, best)
+            turning_gains(terms, at, begin, slopes[columns], self.f.diagonal[columns], rows, best)
             out[columns] = best
         return out
 
     def best_pair(self, x: Vector) -> tuple[float, int, int, float, float]:
         """Return (decrease, i, j, dᵢ, dⱼ) of the best of all pairs, (0, −1, −1, 0, 0) if none decreases F."""
-        gains = self.gains(x)
-        members = np.union1d(np.flatnonzero(x), [np.argmax(gains), np.argmin(np.abs(x))])
+        members = np.union1d(np.flatnonzero(x), [np.argmax(self.gains(x)), np.argmin(np.abs(x))])
         terms, at = self.restricted(members).terms(), x[members]
         sweep.start(terms, at)
         gap, i, j, di, dj = sweep.scan(terms, at, 0.0, np.inf)
@@ -380,12 +376,10 @@ def largest(values: Vector, count: int) -> Any:
 
 def _larger_eigenvalue(a: float, b: Vector, d: Vector) -> Vector:
     """Return the larger eigenvalue of [[a, b], [b, d]]."""
-    larger: Vector = 0.5 * (a + d) + np.sqrt(0.25 * (a - d) ** 2 + b * b)
-    return larger
+    return 0.5 * (a + d) + np.sqrt(0.25 * (a - d) ** 2 + b * b)
 
 
 def entering(slope: Vector, bend: Vector, most: Vector) -> Vector:
     """Return max over 0 ≤ η ≤ most of −slope·η − ½bend·η², 0 where the slope is not negative."""
     eta = np.where(bend * most > -slope, -slope / np.where(bend > 0.0, bend, 1.0), most)
-    gain: Vector = np.where(slope < 0.0, -eta * (slope + 0.5 * np.maximum(bend, 0.0) * eta), 0.0)
-    return gain
+    return np.where(slope < 0.0, -eta * (slope + 0.5 * np.maximum(bend, 0.0) * eta), 0.0)

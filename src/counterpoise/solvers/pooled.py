@@ -22,17 +22,10 @@ def pooled(
 ) -> Result:
     """Run a method on pools until pricing all columns shows that none outside gains.
 
-    Parameters
-    ----------
-    run : Run
-    pool : Pool
-    descend : callable
-        ``descend(problem on the pool, x there, seconds left)`` returns a result of the method.
-    given : bool
-        Whether the user gave the start; otherwise a sparse one is used.
-    ending : {Status.CERTIFIED, Status.SWAP_OPTIMAL}
-        The status with which a descent on the pool must end. Columns outside are priced by gains of pairs and, for
-        SWAP_OPTIMAL, by estimated gains of exchanges, which are verified in a pool that includes the column.
+    ``descend(problem on the pool, x there, seconds left)`` returns a result of the method, which must end with the
+    status ``ending``. Columns outside are priced by gains of pairs and, for SWAP_OPTIMAL, by estimated gains of
+    exchanges, which are verified in a pool that includes the column. A sparse start is used unless the user has
+    ``given`` one.
     """
     if not given:
         run.begin(pool.start())

@@ -40,18 +40,10 @@ class Window(Generic[Job, Found]):
 
     At most ``size`` jobs wait or run at a time: job k is created when the result of job k − ``size`` has been taken.
     Threads begin the next job as soon as they are free. Other backends perform all waiting jobs at once.
+    ``n_jobs=None`` performs jobs in the calling thread, each when its result is taken.
 
-    Parameters
-    ----------
-    size : int
-    perform : callable
-        Takes a job and returns its result; must be picklable for backends that use processes.
-    n_jobs : int or None
-        Number of workers, as in joblib; None performs jobs in the calling thread, each when its result is taken.
-    is_over : callable
-        Returns whether time is up; a job that has not begun by then is skipped.
-    offer : callable
-        Called with every result computed in this process as soon as it is known.
+    ``perform(job)`` returns its result, and must be picklable for backends that use processes. A job that has not
+    begun when ``is_over()`` is skipped. ``offer`` is called with every result computed in this process at once.
     """
 
     def __init__(
@@ -99,7 +91,6 @@ class Window(Generic[Job, Found]):
         return found
 
     def _perform_all(self) -> None:
-        """Perform the waiting jobs by joblib."""
         import joblib
 
         jobs = [job for job, _ in self.waiting]

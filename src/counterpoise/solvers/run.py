@@ -75,16 +75,7 @@ class Run:
     fixed number of rounds. As a safeguard, a run also ends as STATIONARY when very many accepted steps in a row did not
     lower the measured F, and as ITERATION_LIMIT after 10¹⁰ iterations.
 
-    Parameters
-    ----------
-    problem : Problem
-    x0 : array of length n, optional
-        By default ``problem.start(seed)``.
-    tol : float
-        Relative to |F|.
-    max_iter, max_time : optional limits
-    seed : int or None
-    callback : callable, optional
+    The default of ``x0`` is ``problem.start(seed)``, and ``tol`` is relative to |F|.
     """
 
     def __init__(
@@ -121,16 +112,6 @@ class Run:
         self.kept = Kept(least, x.copy(), self.noise)
         self.history = [(0, working_seconds() - self.clock, self.objective)]
 
-    @property
-    def best(self) -> Vector:
-        """The best feasible point so far."""
-        return self.kept.x
-
-    @property
-    def least(self) -> float:
-        """The objective of the best feasible point so far."""
-        return self.kept.objective
-
     def measure(self, x: Vector) -> tuple[float, float]:
         """Return F(x) and the largest decrease of F that may be rounding error."""
         objective, resolution = self.problem.value_and_resolution(x)
@@ -163,45 +144,45 @@ class Run:
             status = self.record(report)
             if status is not None:
                 return report._replace(status=status)
-            trials = _next_trials(trials, report.tried, working_seconds() - before)
+            seconds = working_seconds() - before
+            if seconds > EPOCH_SECONDS:
+                trials = max(1, int(report.tried * EPOCH_SECONDS / seconds))
+            elif report.tried >= trials:
+                trials *= 2
 
     def record(self, report: Epoch) -> Status | None:
         """Score the point of a slice, keep it if it is the best, and return the status with which to stop, or None."""
         self.done, self.accepted = self.done + int(report.tried), self.accepted + int(report.accepted)
         self.objective, self.noise = self.measure(report.x) if report.scored is None else report.scored
         self.follows = self.follows or report.scored is not None
-        lower = self.objective < self.least
+        lower = self.objective < self.kept.objective
         self.keep(report.x, self.objective, self.noise)
         supervisor = supervision()
-        if supervisor is not None and supervisor.run is not self and supervisor.run is not None:
-            # Pass the point to the outermost run, whose best point is returned if the method is abandoned.
-            if supervisor.run.problem is self.problem:
-                supervisor.run.keep(report.x, self.objective, self.noise)
+        outer = None if supervisor is None else supervisor.run
+        if outer is not None and outer is not self and outer.problem is self.problem:
+            # The outermost run's best point is returned if the method is abandoned.
+            outer.keep(report.x, self.objective, self.noise)
         self.stalled = 0 if lower or not report.accepted else self.stalled + int(report.accepted)
         seconds = working_seconds() - self.clock
-        self.history.append((self.done, seconds, self.least))
+        self.history.append((self.done, seconds, self.kept.objective))
         status = report.status or self.limits.reached()
-        if status is None and self.max_iter is not None and self.done >= self.max_iter:
-            status = Status.ITERATION_LIMIT
-        if status is None and self.done >= MOST_ITERATIONS:
+        if status is None and self.done >= min(self.max_iter or MOST_ITERATIONS, MOST_ITERATIONS):
             status = Status.ITERATION_LIMIT
         if status is None and self.stalled > max(STALLED, STALLED_EACH * self.problem.n):
             status = Status.STATIONARY
         if self.callback is not None:
             progress = Progress(self.done, seconds, self.objective, report.x.copy(), report.gap)
-            if self.tell(progress):
+            if self.tell(self.callback, progress):
                 # A method of several stages must not begin the next one.
                 self.limits.stopped = self.limits.stopped or Status.STOPPED_BY_CALLBACK
                 status = Status.STOPPED_BY_CALLBACK if status in (None, Status.ITERATION_LIMIT) else status
             status = status or self.limits.reached()
         return status
 
-    def tell(self, progress: Progress) -> bool:
+    def tell(self, callback: Callable[[Progress], Any], progress: Progress) -> bool:
         """Call the callback in the thread that started the run; return whether it asks to stop."""
         supervisor = supervision()
-        if self.callback is None:
-            return False
-        answer = self.callback(progress) if supervisor is None else supervisor.ask(self.callback, progress)
+        answer = callback(progress) if supervisor is None else supervisor.ask(callback, progress)
         try:
             return bool(answer)
         except ValueError:  # an array of several entries
@@ -260,13 +241,6 @@ class Run:
         return self.result(status, self.kept)
 
 
-def _next_trials(trials: int, tried: int, seconds: float) -> int:
-    """Return the iterations of the next epoch, given those of the last one and its seconds."""
-    if seconds > EPOCH_SECONDS:
-        return max(1, int(tried * EPOCH_SECONDS / seconds))
-    return 2 * trials if tried >= trials else trials
-
-
 def feasible_start(problem: Problem, x0: Any) -> Vector:
     """Return x0; project it with a warning if it is infeasible, and refuse it if it is far from feasible."""
     x = np.array(vector(x0, "x0", problem.n))
@@ -274,7 +248,7 @@ def feasible_start(problem: Problem, x0: Any) -> Vector:
         raise ValueError(f"x0 contains {float(np.abs(x).max()):g}; its entries must be at most {LARGEST:g} in size.")
     if problem.is_feasible(x):
         return x
-    violation = problem.violation(x)
+    missed = problem.violation(x)
     projected = problem.project(x)
     distance = float(np.linalg.norm(projected - x))
     size = max(float(np.linalg.norm(projected)), float(np.linalg.norm(x)))
@@ -282,13 +256,11 @@ def feasible_start(problem: Problem, x0: Any) -> Vector:
     unit = max(problem.scale, *(float(np.abs(one[np.isfinite(one)]).max(initial=0.0)) for one in bounds))
     if distance > max(FAR * size, ROUNDING * unit):
         raise ValueError(
-            f"x0 is infeasible by {violation:.3g} and {distance:.3g} away from the nearest feasible point; "
+            f"x0 is infeasible by {missed:.3g} and {distance:.3g} away from the nearest feasible point; "
             "give problem.project(x0) to start from that point."
         )
-    if violation > ROUNDING * unit:
-        warn(
-            f"x0 is infeasible by {violation:.3g}; the run starts from the nearest feasible point, {distance:.3g} away."
-        )
+    if missed > ROUNDING * unit:
+        warn(f"x0 is infeasible by {missed:.3g}; the run starts from the nearest feasible point, {distance:.3g} away.")
     return projected
 
 

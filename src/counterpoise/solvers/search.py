@@ -196,17 +196,17 @@ class _Search:
             return self.run.finish(report)
         if self.is_rough and self.exact in self.strategies:
             # Of exchanges with poor estimates jobs verify only the best few.
-            x = self.exact.refined(self.run.best)  # type: ignore[attr-defined]
+            x = self.exact.refined(self.run.kept.x)  # type: ignore[attr-defined]
             self.run.keep(x, self.problem.objective(x))
-        gaps = self._gaps(self.run.best)
+        x = self.run.kept.x
+        gaps = self._gaps(x)
         if gaps is not None:
-            return self.run.finish(Epoch(self.run.best, 0, 0, Status.CERTIFIED, gaps[0]), {"convex_gap": gaps[1]})
+            return self.run.finish(Epoch(x, 0, 0, Status.CERTIFIED, gaps[0]), {"convex_gap": gaps[1]})
         left = None if self.run.max_time is None else self.run.limits.left()
-        last = bcd_g(self.problem, self.run.best, tol=self.run.tol, max_time=left)
+        last = bcd_g(self.problem, x, tol=self.run.tol, max_time=left)
         certified = last.status is Status.CERTIFIED
-        end = Epoch(
-            last.x, 0, 0, last.status if certified else self.run.limits.reached() or report.status, last.cws_gap
-        )
+        status = last.status if certified else self.run.limits.reached() or report.status
+        end = Epoch(last.x, 0, 0, status, last.cws_gap)
         self.run.record(end)
         return self.run.finish(end, {"convex_gap": last.convex_gap} if certified else None)
 
@@ -292,8 +292,7 @@ class _Search:
         """Below the exactness threshold, choose one of the two strategies once both have been tried."""
         if self.exact is not None and len(self.strategies) == 2 and self.done >= SETTLED:
             best = self.best
-            settled = self.exact.descend(best.x)
-            gap = self.problem.objective(settled) - best.objective
+            gap = self.problem.objective(self.exact.descend(best.x)) - best.objective
             self.strategies = self.strategies[1:] if gap > SAME * abs(best.objective) else self.strategies[:1]
             if len(self.strategies) == 1 and self.strategies[0] is self.exact:
                 self._add(self.penalised.descend(best.x))

@@ -44,21 +44,10 @@ STRANGERS = 4
 
 
 class SparseArc:
-    """Starts and children for search on TopSum or AtMost and Sphere.
+    """Starts and children for search on TopSum or AtMost and Sphere, with a quadratic f without linear term.
 
     Every returned point is feasible, has at most s non-zeros, and none of the exchanges that were tried gains. The same
     generator state gives the same point.
-
-    Parameters
-    ----------
-    problem : Problem
-        With g = ``TopSum`` or ``AtMost``, u = ``Sphere`` and a quadratic f without linear term, such as ``NNSPCA`` and
-        ``SPCA``.
-
-    Attributes
-    ----------
-    starts : int
-        How many starts are columns of G; later ones are drawn at random.
 
     Examples
     --------
@@ -99,6 +88,7 @@ class SparseArc:
         lengths = np.sqrt(np.einsum("ij,ij->i", self._G, self._G))
         self.noise = 64.0 * float(np.finfo(float).eps) * float(np.abs(np.diag(self._G)).max()) * self.s
         self._order = np.argsort(-lengths, kind="stable")
+        # How many starts are columns of G; later ones are drawn at random.
         self.starts = max(int(np.count_nonzero(lengths)), 1)
 
     def start(self, k: int, rng: Generator) -> Vector:
@@ -161,7 +151,6 @@ class SparseArc:
         return at, opened
 
     def _polished(self, x: Vector) -> Vector:
-        """Return x polished on its support."""
         at = x.copy()
         swap_arc.polish(self._G, at, self.signed)
         return at
@@ -217,11 +206,9 @@ class SparseArc:
 
     def _united(self, first: Vector, second: Vector, rng: Generator) -> Vector:
         """Polish on both supports and a few more columns, eliminate down to s, then descend."""
-        if self.signed:
-            # x and −x are the same component; entries of both must not cancel.
-            x = np.where(first == 0.0, second if first @ second >= 0.0 else -second, first)
-        else:
-            x = first + second
+        # With signs x and −x are the same component; entries of both must not cancel.
+        other = -second if self.signed and first @ second < 0.0 else second
+        x = np.where(first == 0.0, other, first) if self.signed else first + second
         strangers = rng.integers(self.n, size=STRANGERS)
         weight = 1.0 / np.sqrt(self.s)
         x[strangers] = np.where(np.abs(x[strangers]) < weight, weight, x[strangers])
@@ -230,8 +217,7 @@ class SparseArc:
 
     def _kicked(self, parent: Vector, rng: Generator) -> Vector:
         """Exchange a random part of the support for random columns, then descend."""
-        x = parent.copy()
-        held = np.flatnonzero(x)
+        x, held = parent.copy(), np.flatnonzero(parent)
         count = max(int(rng.uniform(LEAST_KICK, LARGEST_KICK) * len(held)), 1)
         x[rng.choice(held, size=count, replace=False)] = 0.0
         x[rng.integers(self.n, size=count)] = 1.0 / np.sqrt(self.s)
@@ -265,6 +251,5 @@ def _semidefinite(f: LeastSquares | Quadratic) -> Vector:
     """Return −Q + σI, semidefinite so that power steps never descend; ½σ‖x‖² is constant on the sphere."""
     G = -f.Q
     if not f.is_concave:
-        least = float(np.linalg.eigvalsh(G)[0])
-        G[np.diag_indices(f.n)] += max(-least, 0.0)
+        G[np.diag_indices(f.n)] += max(-float(np.linalg.eigvalsh(G)[0]), 0.0)
     return np.ascontiguousarray(G)

@@ -16,6 +16,7 @@ from counterpoise.kernels.anneal_line import anneal
 from counterpoise.problem import Problem
 from counterpoise.rules import near_point
 from counterpoise.solvers.line_walk import FEW, TOL, inverse_with_sum, is_plain, straightened, walk
+from counterpoise.solvers.pool import line_pool
 from counterpoise.solvers.population import Population
 from counterpoise.supervision import Limits
 from counterpoise.terms.separable import is_gapped, one_sided_slopes, separable_size, separable_value, take
@@ -64,7 +65,7 @@ class SparseLine:
 
     has_supports = True
     for_losses = "counterpoise.solvers.loss_line:LossLine"
-    threshold = staticmethod(exactness.sparse_on_line)
+    threshold, pool_for = staticmethod(exactness.sparse_on_line), staticmethod(line_pool)
 
     @staticmethod
     def refusal(problem: Problem) -> str | None:
@@ -80,13 +81,6 @@ class SparseLine:
                 "a negative eigenvalue; method 'bcd-g' takes any f."
             )
         return None
-
-    @staticmethod
-    def pool_for(problem: Problem) -> Any:
-        """Return the pool of a problem with very many columns, or None."""
-        from counterpoise.solvers.pool import line_pool  # pools use strategies
-
-        return line_pool(problem)
 
     def __init__(self, problem: Problem) -> None:
         h = problem.separable
@@ -163,9 +157,17 @@ class SparseLine:
         """Return x, or a feasible point near it if x violates floors or group limits."""
         return near_point(self.problem, x) if self.ruled and not self.problem.is_feasible(x) else x
 
-    def descend(self, x: Vector) -> Vector:
-        """Descend from x by exchanges; return the point of a support that none improves."""
-        return self._descended(x, CLAIM_TRIES)
+    def descend(self, x: Vector, tries: int = CLAIM_TRIES) -> Vector:
+        """Descend from x by exchanges, in slices if there is a time limit; return a point that none improves."""
+        at, limited = np.array(x), math.isfinite(self.limits.left())
+        swaps = max(1, SLICE // (self.s * self.problem.n)) if limited else MOST_SWAPS
+        while True:
+            how = TOL, self.support.noise, swaps, tries
+            value, _, gap = swap_line.descend(self.support, at, self.s, *how, self._unused)
+            if not np.isfinite(value):
+                return np.array(x)
+            if not math.isnan(gap) or not limited or self.limits.reached():
+                return at
 
     def refined(self, x: Vector) -> Vector:
         """Descend from x by exchanges, of which REFINED // s³ are verified."""
@@ -274,8 +276,7 @@ class SparseLine:
     def _value(self, x: Vector) -> float:
         """Return f + h relative to its value at 0."""
         held, Q, b = np.flatnonzero(x), self.support.Q, self.support.b
-        h = take(self._knots, held)
-        z = x[held]
+        h, z = take(self._knots, held), x[held]
         knots = separable_value(h, z) - separable_value(h, np.zeros(len(z)))
         return float(z @ (b[held] + 0.5 * (Q[np.ix_(held, held)] @ z)) + knots)
 
@@ -286,7 +287,7 @@ class SparseLine:
             at = self._annealed(at, rng)
         elif not self.limits.reached():
             walk(self.support, at, self.s, rng, self.steps, self.limits)
-        return self._descended(at, SEARCH_TRIES)
+        return self.descend(at, SEARCH_TRIES)
 
     def _annealed(self, x: Vector, rng: np.random.Generator) -> Vector:
         """Return the best point of random moves from x, at falling temperatures."""
@@ -299,18 +300,6 @@ class SparseLine:
             hot = rise * HOT * cooling**k
             best, _ = anneal(self.support, x, best_x, best, self.s, ANNEAL_SLICE, hot, hot * cooling, rng)
         return best_x
-
-    def _descended(self, x: Vector, tries: int) -> Vector:
-        """Return the end of exchanges from x, made in slices if there is a time limit."""
-        at, limited = np.array(x), math.isfinite(self.limits.left())
-        swaps = max(1, SLICE // (self.s * self.problem.n)) if limited else MOST_SWAPS
-        while True:
-            how = TOL, self.support.noise, swaps, tries
-            value, _, gap = swap_line.descend(self.support, at, self.s, *how, self._unused)
-            if not np.isfinite(value):
-                return np.array(x)
-            if not math.isnan(gap) or not limited or self.limits.reached():
-                return at
 
 
 def plan_of(s: int, n: int) -> Population:
