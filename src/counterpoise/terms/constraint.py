@@ -83,7 +83,6 @@ class Sum(Constraint):
                     "weights must be an array of one number per coordinate, none of them 0 or 1e12 times smaller than "
                     "another."
                 )
-        self.groups: tuple[Group, ...] = ()
         self._tree: Tree | None = None
 
     def within(self, groups: Any, limits: Mapping[Any, Any]) -> Sum:
@@ -113,10 +112,8 @@ class Sum(Constraint):
         if not self.groups:
             return Line(self.c, self.scale(h))
         tree = self.tree(len(h.lo))
-        count = len(tree.parent)
-        return GroupedLine(
-            self.c, self.scale(h), tree.leaf, tree.parent, tree.depth, tree.least, tree.most, np.zeros(count)
-        )
+        limits = tree.leaf, tree.parent, tree.depth, tree.least, tree.most
+        return GroupedLine(self.c, self.scale(h), *limits, sums=np.zeros(len(tree.parent)))
 
     def tree(self, n: int) -> Tree:
         """Return the groups as a tree over n coordinates, whose root is the whole sum."""
