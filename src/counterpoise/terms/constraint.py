@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Mapping
 from typing import Any
 
@@ -157,11 +158,7 @@ class Sum(Constraint):
         """Return the feasible point nearest to z."""
         if not self.groups:
             return self._project(z, h)
-
-        def on_sum(total: float, z: Vector, at: Any) -> Vector:
-            return Sum(total)._project(z, take(h, at))
-
-        return self.tree(len(z)).project(z, h.lo, h.hi, self.c, on_sum)
+        return self.tree(len(z)).project(z, h.lo, h.hi, self.c, lambda c, z, at: Sum(c)._project(z, take(h, at)))
 
     def _project(self, z: Vector, h: Separable) -> Vector:
         """Return the point of {1ᵀx = c, lo ≤ x ≤ hi} nearest to z, exactly.
@@ -189,13 +186,7 @@ class Sum(Constraint):
         """Sort the ends of the pieces and find the one on which the sum is c."""
         ends = np.concatenate([h.lo - z, h.hi - z])
         knots = np.unique(ends[np.isfinite(ends)])
-        low, high = 0, len(knots)
-        while low < high:
-            middle = (low + high) // 2
-            if float(np.clip(z + knots[middle], h.lo, h.hi).sum()) < self.c:
-                low = middle + 1
-            else:
-                high = middle
+        low = bisect.bisect_left(knots, self.c, key=lambda t: float(np.clip(z + t, h.lo, h.hi).sum()))
         # t lies between two knots, or beyond them.
         before = knots[low - 1] if low > 0 else knots[0] - 2.0
         after = knots[low] if low < len(knots) else knots[-1] + 2.0

@@ -86,13 +86,10 @@ class Pieces(SeparableTerm):
 class SeparableSum(SeparableTerm):
     """The sum of several separable terms."""
 
-    def __init__(self, *parts: SeparableTerm) -> None:
-        self._parts = parts
+    parts: tuple[SeparableTerm, ...] = ()
 
-    @property
-    def parts(self) -> tuple[SeparableTerm, ...]:
-        """The summands."""
-        return self._parts
+    def __init__(self, *parts: SeparableTerm) -> None:
+        self.parts = parts
 
 
 class Bounds(SeparableTerm):
