@@ -5,14 +5,12 @@ floors, and the estimates of :mod:`counterpoise.kernels.swap_line` say little. S
 members out and up to two in, solved, and accepted if they lower F or, with some probability, if they raise it.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from counterpoise.kernels.basics import flags, integers, reals
-from counterpoise.kernels.dispatch import allocating, entry_point, outlined
+from counterpoise.kernels.dispatch import entry_point, outlined
 from counterpoise.kernels.groups import make_feasible
-from counterpoise.kernels.swap_line import copy_support, load, solve_on, trim, unload, value_on
+from counterpoise.kernels.swap_line import copy_support, load, mark, solve_on, trim, unload, value_on
 
 # Cumulative shares of the moves (out, in) = (1, 2), (2, 1), (0, 1), (1, 0), (2, 2); the others are (1, 1).
 SHARES = (0.12, 0.24, 0.30, 0.36, 0.46)
@@ -54,40 +52,29 @@ def _draw(problem, held, m, z, s, is_held, new_held, new_z, rng):
     return size if least <= problem.u.total <= most else 0
 
 
-@allocating
-def _solved(problem, held, m, z):
-    """Solve for the weights on a drawn support; return its size, 0 if it allows no feasible point."""
-    if m == 0 or not make_feasible(problem.u, problem.h, held, m, z):
-        return 0
-    solve_on(problem, held, m, z)
-    return trim(problem, held, m, z)
-
-
 @entry_point
 def anneal(problem, x, best_x, best, s, steps, hot, cold, rng):
     """Make ``steps`` random moves from x, in place, at temperatures that fall from ``hot`` to ``cold``.
 
-    A move that raises F by Δ is accepted with probability exp(−Δ/temperature); with ``hot`` = 0 none is.
-
-    Returns
-    -------
-    best : float
-        The least f + h seen, relative to 0, if that is below the ``best`` given; its point is then in ``best_x``.
-    rise : float
-        The mean rise of the moves that would have raised F, 0 if there were none.
+    A move that raises F by Δ is accepted with probability exp(−Δ/temperature); with ``hot`` = 0 none is. Return the
+    least f + h seen, relative to 0, if that is below the ``best`` given (its point is then in ``best_x``), and the mean
+    rise of the moves that would have raised F, 0 if there were none.
     """
     held, z, new_held, new_z = integers(s + 2), reals(s + 2), integers(s + 2), reals(s + 2)
     m, _ = load(problem, x, s, held, z)
     if m == 0:
         return best, 0.0
     value, is_held = value_on(problem, held, m, z), flags(len(x), False)
-    for a in range(m):
-        is_held[held[a]] = True
+    mark(held, m, is_held)
     heat, ratio = hot, (cold / hot) ** (1.0 / steps) if hot > 0.0 else 1.0
     rises, count = 0.0, 0
     for _ in range(steps):
         heat *= ratio
-        size = _solved(problem, new_held, _draw(problem, held, m, z, s, is_held, new_held, new_z, rng), new_z)
+        size = _draw(problem, held, m, z, s, is_held, new_held, new_z, rng)
+        if size == 0 or not make_feasible(problem.u, problem.h, new_held, size, new_z):
+            continue
+        solve_on(problem, new_held, size, new_z)
+        size = trim(problem, new_held, size, new_z)
         if size == 0:
             continue
         change = value_on(problem, new_held, size, new_z) - value
@@ -96,12 +83,9 @@ def anneal(problem, x, best_x, best, s, steps, hot, cold, rng):
             count += 1
             if heat <= 0.0 or rng.random() >= np.exp(-change / heat):
                 continue
-        for a in range(m):
-            is_held[held[a]] = False
         m, value = size, value + change
         copy_support(new_held, new_z, m, held, z)
-        for a in range(m):
-            is_held[held[a]] = True
+        mark(held, m, is_held)
         if value < best:
             best = value
             unload(held, m, z, best_x)

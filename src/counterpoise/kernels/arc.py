@@ -10,17 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterpoise.kernels.basics import larger, smaller
+from counterpoise.kernels.basics import fill, larger, plus_dot, smaller
 from counterpoise.kernels.concave import arc_floor, minimise_on_arc, subslope
 from counterpoise.kernels.dispatch import implements, kernel, outlined
-from counterpoise.kernels.pair import (
-    is_live,
-    model_change,
-    pair_step,
-    repair,
-    screened_best_pair,
-    violating_pair,
-)
+from counterpoise.kernels.pair import is_live, model_change, pair_step, repair, screened_best_pair, violating_pair
 from counterpoise.kernels.separable import slope_left, slope_right
 from counterpoise.kernels.smooth import curvature, load_row, load_slopes, slope
 
@@ -151,8 +144,7 @@ def _screened_best_pair(u, problem, x, theta, floor):
         slope_j, even_j = rising[j] if x[j] > 0.0 else falling[j], 0.5 * (rising[j] + falling[j])
         row = f.Q[load_row(f, j)]
         pull, hill = arc_floor(g, x, j)
-        for i in range(n):
-            promise[i] = 0.0
+        fill(promise, 0.0)
         for quarter in range(4 if u.signed else 1):
             slopes, sign = (rising if quarter < 2 else falling), 1.0 if (quarter < 2) == (x[j] > 0.0) else -1.0
             crosses = quarter % 2 == 1
@@ -229,9 +221,6 @@ def _violating_pair(u, problem, x, as_printed, rng):
 @implements(repair, Arc)
 def _repair(u, h, x):
     """Rescale x to the radius."""
-    total = 0.0
-    for value in x:
-        total += value * value
-    scale = u.radius / np.sqrt(total)
+    scale = u.radius / np.sqrt(plus_dot(0.0, x, x))
     for i in range(len(x)):
         x[i] *= scale

@@ -3,57 +3,9 @@
 Numba compiles ``np.empty``, ``max`` and similar functions again for most of the functions that call them.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from counterpoise.kernels.dispatch import allocating, kernel
-
-
-@allocating
-def reals(n):
-    """Return n zeros."""
-    out = np.empty(n)
-    for i in range(n):
-        out[i] = 0.0
-    return out
-
-
-@allocating
-def table(m, n):
-    """Return m × n zeros."""
-    out = np.empty((m, n))
-    for i in range(m):
-        for j in range(n):
-            out[i, j] = 0.0
-    return out
-
-
-@allocating
-def integers(n):
-    """Return n integer zeros."""
-    out = np.empty(n, np.int64)
-    for i in range(n):
-        out[i] = 0
-    return out
-
-
-@allocating
-def flags(n, value):
-    """Return n copies of True or of False."""
-    out = np.empty(n, np.bool_)
-    for i in range(n):
-        out[i] = value
-    return out
-
-
-@allocating
-def copied(values):
-    """Return a copy of a one-dimensional array."""
-    out = np.empty(len(values), values.dtype)
-    for i in range(len(values)):
-        out[i] = values[i]
-    return out
 
 
 @kernel
@@ -65,9 +17,82 @@ def fill(values, value):
 
 @kernel
 def assign(values, out):
-    """Copy a one-dimensional array into another."""
+    """Copy a one-dimensional array into another, or into its first entries."""
     for i in range(len(values)):
         out[i] = values[i]
+
+
+@allocating
+def reals(n):
+    """Return n zeros."""
+    out = np.empty(n)
+    fill(out, 0.0)
+    return out
+
+
+@allocating
+def table(m, n):
+    """Return m × n zeros."""
+    out = np.empty((m, n))
+    for i in range(m):
+        fill(out[i], 0.0)
+    return out
+
+
+@allocating
+def integers(n):
+    """Return n integer zeros."""
+    out = np.empty(n, np.int64)
+    fill(out, 0)
+    return out
+
+
+@allocating
+def flags(n, value):
+    """Return n copies of True or of False."""
+    out = np.empty(n, np.bool_)
+    fill(out, value)
+    return out
+
+
+@allocating
+def copied(values):
+    """Return a copy of a one-dimensional array."""
+    out = np.empty(len(values), values.dtype)
+    assign(values, out)
+    return out
+
+
+@kernel
+def axpy(weight, values, out):
+    """Add ``weight`` times a one-dimensional array to another, or to its first entries."""
+    for i in range(len(values)):
+        out[i] += weight * values[i]
+
+
+@kernel
+def plus_dot(total, a, b):
+    """Return total + aᵀb, added from left to right; b may be longer than a."""
+    for i in range(len(a)):
+        total += a[i] * b[i]
+    return total
+
+
+@kernel
+def less_dot(total, a, b):
+    """Return total − aᵀb, subtracted from left to right; b may be longer than a."""
+    for i in range(len(a)):
+        total -= a[i] * b[i]
+    return total
+
+
+@kernel
+def find(i, values, m):
+    """Return the first place of i among the first m values, −1 if it is not there."""
+    for a in range(m):
+        if values[a] == i:
+            return a
+    return -1
 
 
 @kernel

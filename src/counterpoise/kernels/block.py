@@ -16,7 +16,7 @@ import numpy as np
 
 from counterpoise.checks import Vector
 from counterpoise.kernels import block_count  # noqa: F401  (it registers the states of AtMost)
-from counterpoise.kernels.basics import assign, copied, fill, integers, larger, reals, smaller, table
+from counterpoise.kernels.basics import assign, copied, fill, find, integers, larger, plus_dot, reals, smaller, table
 from counterpoise.kernels.block_states import concave_change, enumerate_states, is_signed, propose, solve_state, stays
 from counterpoise.kernels.concave import repositioned
 from counterpoise.kernels.dispatch import allocating, entry_point, kernel
@@ -29,9 +29,6 @@ from counterpoise.kernels.smooth import curvature, load_slopes, moved, slope
 LINEARISED, NESTED, ENUMERATED = 0, 1, 2
 # How blocks are chosen: uniformly, with a preference for the support, or by the caller.
 UNIFORM, SUPPORT, GIVEN = 0, 1, 2
-
-
-# One block step.
 
 
 @allocating
@@ -71,10 +68,9 @@ def block_step(problem, x, block, theta, kind, best_z):
         for c in range(k):
             H[a, c] = curvature(f, i, block[c]) if a != c else f.diagonal[i] + theta + (0.0 if apart else h.bend[i])
     for a in range(k):
-        total = q[a]
+        b[a] = q[a]
         for c in range(k):
-            total -= H[a, c] * here[c]
-        b[a] = total
+            b[a] -= H[a, c] * here[c]
     if not is_signed(u):
         return -_best_state(problem, x, block, kind, H, q, b, even, side, here, 0.0, best_z)
     best, start = 0.0, copied(here)
@@ -84,9 +80,7 @@ def block_step(problem, x, block, theta, kind, best_z):
             power_steps(H, b, even, True, start)
         differs = False
         for a in range(k):
-            total = b[a]
-            for c in range(k):
-                total += H[a, c] * start[c]
+            total = plus_dot(b[a], H[a], start)
             side[a] = -1.0 if start[a] < 0.0 or (start[a] == 0.0 and total > 0.0) else 1.0
             differs = differs or side[a] != before[a]
             before[a] = side[a]
@@ -106,9 +100,7 @@ def _best_state(problem, x, block, kind, H, q, b, even, side, start, best, best_
     here, point = reals(k), reals(k)
     for a in range(k):
         tilted[a], here[a] = side[a] * b[a] + even[a], side[a] * start[a]
-        lo[a], hi[a] = h.lo[block[a]], h.hi[block[a]]
-        if is_signed(problem.u):
-            lo[a] = 0.0
+        lo[a], hi[a] = 0.0 if is_signed(problem.u) else h.lo[block[a]], h.hi[block[a]]
         for c in range(k):
             turned[a, c] = side[a] * side[c] * H[a, c]
     ranking, z, u = integers(k), copied(here), part_of(problem.u, block, here)
@@ -130,12 +122,11 @@ def _best_state(problem, x, block, kind, H, q, b, even, side, start, best, best_
             lo[a] = h.floor[i]
     state = 0 if kind == ENUMERATED else -1
     while True:
+        if kind == ENUMERATED or state <= 0:
+            assign(here, z)  # later proposals start from their neighbour's solution
         if kind == ENUMERATED:
-            assign(here, z)
             found = enumerate_states(g, u, h, x, block, turned, tilted, lo, hi, state, z)
         else:
-            if state <= 0:
-                assign(here, z)  # later states start from their neighbour's solution
             found = 1 if propose(g, u, h, x, block, turned, tilted, lo, hi, ranking, state, z) else -1
         if found < 0:
             break
@@ -157,34 +148,21 @@ def accept_block(problem, x, block, z):
     """Write the block into x and update the cached state of every term."""
     k = len(block)
     for a in range(0, k, 2):
-        i = block[a]
-        if a + 1 < k:
-            j = block[a + 1]
-            moved(problem.f, i, z[a] - x[i], j, z[a + 1] - x[j])
-        else:
-            moved(problem.f, i, z[a] - x[i], block[0], 0.0)
+        c = a + 1 if a + 1 < k else 0  # the last of an odd number moves alone
+        i, j = block[a], block[c]
+        moved(problem.f, i, z[a] - x[i], j, z[c] - x[j] if c > 0 else 0.0)
     for a in range(k):
         repositioned(problem.g, block[a], x[block[a]], z[a])
         followed(problem.u, block[a], z[a] - x[block[a]])
         x[block[a]] = z[a]
 
 
-# Which block.
-
-
 @kernel
 def random_block(n, rng, block, chosen):
     """Fill ``block[chosen:]`` with uniformly drawn coordinates that are not in the block yet."""
-    k = len(block)
-    while chosen < k:
-        i = int(rng.random() * n)
-        fresh = True
-        for a in range(chosen):
-            if block[a] == i:
-                fresh = False
-        if fresh:
-            block[chosen] = i
-            chosen += 1
+    while chosen < len(block):
+        block[chosen] = int(rng.random() * n)
+        chosen += find(block[chosen], block, chosen) < 0
 
 
 @allocating
@@ -215,14 +193,10 @@ def support_block(problem, x, rng, block):
         least, value = -1, np.inf
         for _ in range(larger(8, n // 8)):
             i = int(rng.random() * n)
-            fresh = True
-            for a in range(chosen):
-                if block[a] == i:
-                    fresh = False
             total = gradient[i] + slope_right(problem.h, i, x[i])
             if signed and x[i] == 0.0:
                 total = smaller(total, -gradient[i] - slope_left(problem.h, i, 0.0))
-            if fresh and total < value:
+            if total < value and find(i, block, chosen) < 0:
                 least, value = i, total
         if least < 0:
             break

@@ -1,11 +1,9 @@
 """States of blocks under AtMost: the choice of coordinates of a block that may be non-zero."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from counterpoise.kernels.arc import Arc
-from counterpoise.kernels.basics import integers, larger, reals, smaller, table
+from counterpoise.kernels.basics import integers, larger, plus_dot, reals, smaller, table
 from counterpoise.kernels.block_states import concave_change, enumerate_states, propose, solve_state
 from counterpoise.kernels.concave import AtMost
 from counterpoise.kernels.dispatch import allocating, allocating_verb, implements, kernel
@@ -27,19 +25,14 @@ def refill(u, h, held, here, z):
     raise NotImplementedError
 
 
-@implements(refill, GroupedLine)
-@implements(refill, Line)
+@implements(refill, Line, GroupedLine)
 def _refill_line(u, h, held, here, z):
     return make_feasible(u, h, held, len(z), z)
 
 
 @implements(refill, Arc)
 def _refill_arc(u, h, held, here, z):
-    wanted, square = 0.0, 0.0
-    for a in range(len(here)):
-        wanted += here[a] * here[a]
-    for a in range(len(z)):
-        square += z[a] * z[a]
+    wanted, square = plus_dot(0.0, here, here), plus_dot(0.0, z, z)
     if square == 0.0:
         z[0], square = 1.0, 1.0
     for a in range(len(z)):

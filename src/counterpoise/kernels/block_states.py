@@ -4,12 +4,10 @@ A *state* replaces g by a linear function of the block's new values z; see :mod:
 the block alone, :func:`.pieces.part_of`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from counterpoise.kernels.arc import Arc
-from counterpoise.kernels.basics import copied, integers, larger, reals, smaller, table
+from counterpoise.kernels.basics import copied, find, integers, larger, reals, smaller, table
 from counterpoise.kernels.concave import ConcaveQuadratic, Norm2, TopSum, subslope
 from counterpoise.kernels.dispatch import allocating, allocating_verb, implements, kernel, outlined, verb
 from counterpoise.kernels.groups import keeps_limits
@@ -19,9 +17,6 @@ from counterpoise.kernels.programs import solve_on_sphere
 
 # Relative tolerance for the rounding error of a block in the constraint.
 STAYS = 1e-13
-
-
-# The program of a state.
 
 
 @verb
@@ -44,8 +39,7 @@ def solve_state(u, h, block, H, b, lo, hi, z):
     raise NotImplementedError
 
 
-@implements(solve_state, GroupedLine)
-@implements(solve_state, Line)
+@implements(solve_state, Line, GroupedLine)
 def _solve_state_line(u, h, block, H, b, lo, hi, z):
     solve_pieces(u, h, block, H, b, lo, hi, z)
 
@@ -61,8 +55,7 @@ def stays(u, h, block, here, z):
     raise NotImplementedError
 
 
-@implements(stays, GroupedLine)
-@implements(stays, Line)
+@implements(stays, Line, GroupedLine)
 def _stays_line(u, h, block, here, z):
     total, size = 0.0, 0.0
     for a in range(len(z)):
@@ -82,9 +75,6 @@ def _stays_arc(u, h, block, here, z):
         total += (z[a] - here[a]) * (z[a] + here[a])
         size += here[a] * here[a]
     return abs(total) <= STAYS * size
-
-
-# The change of g over a block, and the candidates of its states.
 
 
 @allocating_verb
@@ -114,11 +104,7 @@ def _outside(g, block, k, values):
     K = smaller(k, g.s)
     taken, r = 0, 0
     while taken < g.s and r < len(g.order):
-        inside = False
-        for a in range(k):
-            if block[a] == g.order[r]:
-                inside = True
-        if not inside:
+        if find(g.order[r], block, k) < 0:
             if taken >= g.s - K:
                 values[taken - (g.s - K)] = g.key[r]
             taken += 1
@@ -229,8 +215,7 @@ def _fill_vertex(u, lo, hi, ranking, z):
     return True
 
 
-@implements(propose, ConcaveQuadratic)
-@implements(propose, Norm2)
+@implements(propose, ConcaveQuadratic, Norm2)
 def _propose_vertex(g, u, h, x, block, H, b, lo, hi, ranking, state, z):
     """State 0: the first of the ranking at their upper bounds, the rest at the lower; state −1: g linearised at x."""
     if state > 0:
@@ -289,11 +274,7 @@ def stationary_on_face(H, b, lo, hi, state, most_free, z):
     for a in range(m):
         right = -b[free[a]]
         for c in range(k):
-            inside = False
-            for e in range(m):
-                if free[e] == c:
-                    inside = True
-            if not inside:
+            if find(c, free, m) < 0:
                 right -= H[free[a], c] * z[c]
         for c in range(m):
             system[a, c] = H[free[a], free[c]]

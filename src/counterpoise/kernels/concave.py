@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterpoise.kernels.basics import larger, smaller
-from counterpoise.kernels.dispatch import implements, outlined, verb
+from counterpoise.kernels.basics import larger, plus_dot, smaller
+from counterpoise.kernels.dispatch import implements, kernel, outlined, verb
 from counterpoise.kernels.roots import half_angle_minimisers
 from counterpoise.kernels.smooth import load
 from counterpoise.kernels.topsum import others, reposition, sort_by_magnitude, top_tail
@@ -223,10 +223,7 @@ def _subslope_top(g, x, i):
 
 @implements(load, Norm2)
 def _load_norm(g, x):
-    total = 0.0
-    for value in x:
-        total += value * value
-    g.square[0] = total
+    g.square[0] = plus_dot(0.0, x, x)
 
 
 @implements(repositioned, Norm2)
@@ -328,16 +325,18 @@ def _change_concave(g, x, i, new_i, j, new_j):
     return -g.lam * ((new_i - x[i]) * (new_i + x[i]) + (new_j - x[j]) * (new_j + x[j]))
 
 
+@kernel
+def parabola_minimiser(alpha, beta, low, high):
+    """Return the minimiser of ½αη² + βη on [low, high]."""
+    if alpha > 0.0:
+        return smaller(larger(-beta / alpha, low), high)
+    return low if (0.5 * alpha * low + beta) * low <= (0.5 * alpha * high + beta) * high else high
+
+
 @implements(minimise_on_line, ConcaveQuadratic)
 def _line_concave(g, x, i, j, alpha, beta, low, high):
     """Eq. (plb:bin:sub3): a parabola with α − 4λ and β − 2λ(xᵢ − xⱼ)."""
-    alpha -= 4.0 * g.lam
-    beta -= 2.0 * g.lam * (x[i] - x[j])
-    if alpha > 0.0:
-        return smaller(larger(-beta / alpha, low), high)
-    at_low = (0.5 * alpha * low + beta) * low
-    at_high = (0.5 * alpha * high + beta) * high
-    return low if at_low <= at_high else high
+    return parabola_minimiser(alpha - 4.0 * g.lam, beta - 2.0 * g.lam * (x[i] - x[j]), low, high)
 
 
 @implements(minimise_on_arc, ConcaveQuadratic)

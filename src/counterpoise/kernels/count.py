@@ -1,10 +1,7 @@
 """g in kernels: bodies of AtMost, which allows at most s non-zeros."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from counterpoise.kernels.basics import larger, smaller
 from counterpoise.kernels.concave import (
     UNBOUNDED,
     AtMost,
@@ -13,6 +10,7 @@ from counterpoise.kernels.concave import (
     change,
     minimise_on_arc,
     minimise_on_line,
+    parabola_minimiser,
     repositioned,
     slope_floor,
 )
@@ -48,9 +46,7 @@ def _change_count(g, x, i, new_i, j, new_j):
 def _line_count(g, x, i, j, alpha, beta, low, high):
     """Return the parabola's minimiser if both may be non-zero, otherwise the better point at which one is 0."""
     if _spare_places(g, x, i, j) >= 2:
-        if alpha > 0.0:
-            return smaller(larger(-beta / alpha, low), high)
-        return low if (0.5 * alpha * low + beta) * low <= (0.5 * alpha * high + beta) * high else high
+        return parabola_minimiser(alpha, beta, low, high)
     best, least = low, np.inf
     for eta in (-x[i], x[j]):
         value = (0.5 * alpha * eta + beta) * eta

@@ -219,15 +219,16 @@ def allocating_verb(stub: Function) -> Function:
     return verb(stub, allocates=True)
 
 
-def implements(of: Function, term_type: type) -> Callable[[Function], Function]:
-    """Register the decorated function as the body of verb ``of`` for terms of ``term_type``."""
+def implements(of: Function, *term_types: type) -> Callable[[Function], Function]:
+    """Register the decorated function as the body of verb ``of`` for terms of ``term_types``."""
 
     def register(function: Function) -> Function:
         options = of.options  # type: ignore[attr-defined]
         if not function.__module__.startswith("counterpoise."):
             options = {**options, "_nrt": True}  # a user's body may allocate arrays
-            register_source(of.__name__, term_type, function)
-        of.bodies[term_type] = _inner(function, **options)  # type: ignore[attr-defined]
+            for term_type in term_types:
+                register_source(of.__name__, term_type, function)
+        of.bodies |= dict.fromkeys(term_types, _inner(function, **options))  # type: ignore[attr-defined]
         return function
 
     return register

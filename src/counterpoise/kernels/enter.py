@@ -1,7 +1,5 @@
 """Pricing: the gain of moving or turning a held coordinate towards one at 0, for very many of the latter."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from counterpoise.kernels.arc import least_coefficient, outward, turning_polynomial
@@ -21,16 +19,9 @@ def entering_gains(slope, diagonal, cross, top, held_slope, held_diagonal, mass,
     It is a minimum of three convex quadratics, eq. (SIT), whose minimisers are the candidates. λ = ∞ stands for a limit
     on the number of non-zeros: ``old_top`` is then 1 if one more may be non-zero; otherwise all of j goes to k.
 
-    Parameters
-    ----------
-    slope, diagonal, top : arrays over k
-        ∇ₖf + the right slope of h, Q_kk, and how much k can take.
-    cross : array, held × k
-        Q_jk.
-    held_slope, held_diagonal, mass : arrays over j
-        ∇ⱼf + the left slope of h, Q_jj, and how much j can give.
-    rests : array, held × 4
-        xⱼ and the sums of the s, s − 1 and s − 2 largest of the others.
+    ``slope`` is ∇ₖf + the right slope of h, ``top`` how much k can take, ``cross`` Q_jk, ``held_slope`` ∇ⱼf + the left
+    slope of h, ``mass`` how much j can give, and the rows of ``rests`` xⱼ and the sums of the s, s − 1 and s − 2
+    largest of the others.
     """
     for k in range(len(slope)):
         largest = 0.0
@@ -70,11 +61,11 @@ def entering_gains(slope, diagonal, cross, top, held_slope, held_diagonal, mass,
 
 
 @kernel
-def _cannot_gain(slope_k, slope_j, even_j, q_kk, q_jj, q_kj, v, crosses, first, second, lam, most):
+def _cannot_gain(slope_k, q_kk, q_jj, q_kj, crosses, held_j, lam, most):
     """Whether no turn of a held j towards a zero k lowers F by more than ``most``, without finding the best turn.
 
-    With |xₖ| = u = v sin α, |xⱼ| = w = v cos α and t = tan(α/2) ∈ [0, 1], slopes of f + h, and p ≥ q the (s−1)-th and
-    s-th largest of the others, F changes by
+    ``held_j`` is what :func:`_held` writes. With |xₖ| = u = v sin α, |xⱼ| = w = v cos α, t = tan(α/2) ∈ [0, 1], slopes
+    of f + h, and p ≥ q the (s−1)-th and s-th largest of the others, F changes by
 
         σₖu − σⱼ(v − w) + ½Q_kk u² + ½Q_jj(v − w)² − Q_kj u(v − w) + λ·min(u, w, p, u + w − q),    σ = slope − λ,
 
@@ -88,6 +79,7 @@ def _cannot_gain(slope_k, slope_j, even_j, q_kk, q_jj, q_kj, v, crosses, first, 
     so no turn gains more than ``most`` if all four sums are ≥ −most. That is also necessary; only the use of Bernstein
     coefficients makes the test conservative.
     """
+    v, slope_j, even_j, first, second = held_j[0], held_j[1], held_j[2], held_j[3], held_j[4]
     in_top = v >= second
     pull = lam if in_top else 0.0
     c0, c1, c2, c3, c4 = turning_polynomial(slope_k - pull, slope_j - pull, even_j - pull, q_kk, q_jj, q_kj, v, crosses)
@@ -137,13 +129,10 @@ def may_gain(problem, x, slope, diagonal, mixed, out):
             slope_k = smaller(slope_k, falling - slope[k])
         out[k] = False
         for j in range(last):
-            v, slope_j, even_j, first, second = held[j, 0], held[j, 1], held[j, 2], held[j, 3], held[j, 4]
             q_jj = f.diagonal[j]
             q_kj = np.sqrt(q_kk * q_jj) if mixed or signed else 0.0
             for side in range(2 if signed else 1):
-                if not _cannot_gain(
-                    slope_k, slope_j, even_j, q_kk, q_jj, q_kj, v, side == 1, first, second, g.lam, 0.0
-                ):
+                if not _cannot_gain(slope_k, q_kk, q_jj, q_kj, side == 1, held[j], g.lam, 0.0):
                     out[k] = True
             if out[k]:
                 break
@@ -153,20 +142,9 @@ def may_gain(problem, x, slope, diagonal, mixed, out):
 def turning_gains(problem, x, begin, slope, diagonal, cross, best):
     """Raise ``best`` to the largest decrease of F over turns of some held coordinates towards each coordinate k at 0.
 
-    Most pairs are only bounded; those that may exceed ``best`` are solved exactly.
-
-    Parameters
-    ----------
-    problem, x : Terms and array
-        The problem on the held coordinates and one more, the last, at 0, which stands for each k in turn. h is the same
-        for all k.
-    begin : int
-        The first of the held coordinates in ``cross``.
-    slope, diagonal : arrays over k
-        ∇ₖf and Q_kk.
-    cross : array, k × some held coordinates
-        Q_kj.
-    best : array over k
+    Most pairs are only bounded; those that may exceed ``best`` are solved exactly. ``problem`` and x are those on the
+    held coordinates and one more, the last, at 0, which stands for each k in turn; h is the same for all k. ``slope``
+    and ``diagonal`` are ∇ₖf and Q_kk, and ``cross`` has Q_kj for the held coordinates from ``begin`` on.
     """
     f, h, g, last, width = problem.f, problem.h, problem.g, len(x) - 1, cross.shape[1]
     held = table(width, 6)
@@ -177,15 +155,10 @@ def turning_gains(problem, x, begin, slope, diagonal, cross, best):
         f.gradient[last], f.diagonal[last] = slope[k], diagonal[k]
         q_kk, largest = diagonal[k], best[k]
         for c in range(width):
-            v, slope_j, even_j, first, second = held[c, 0], held[c, 1], held[c, 2], held[c, 3], held[c, 4]
             j, q_kj = begin + c, held[c, 5] * cross[k, c]
-            q_jj = f.diagonal[j]
             for quarter in range(4 if problem.u.signed else 1):
                 slope_k, turned = (rising + slope[k], q_kj) if quarter < 2 else (falling - slope[k], -q_kj)
-                crosses = quarter % 2 == 1
-                if not _cannot_gain(
-                    slope_k, slope_j, even_j, q_kk, q_jj, turned, v, crosses, first, second, g.lam, largest
-                ):
+                if not _cannot_gain(slope_k, q_kk, f.diagonal[j], turned, quarter % 2 == 1, held[c], g.lam, largest):
                     f.Q[last, j] = cross[k, c]
                     largest = larger(largest, pair_step(problem.u, problem, x, last, j, 0.0)[2])
                     break

@@ -6,14 +6,12 @@ is read off, so that a support costs O(1). This ignores bounds and replaces h wi
 only lower the value: a support whose value is not below that of the best known point is skipped, any other is solved.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
-from counterpoise.kernels.basics import assign, fill, integers, larger, reals, smaller, table
+from counterpoise.kernels.basics import assign, fill, find, integers, larger, plus_dot, reals, smaller, table
 from counterpoise.kernels.dispatch import allocating, entry_point
 from counterpoise.kernels.groups import make_feasible
-from counterpoise.kernels.swap_line import solve_on, value_on
+from counterpoise.kernels.swap_line import solve_on, unload, value_on
 
 # A diagonal below this fraction of its first value is rounding error: the support is solved instead of read off.
 FLAT = 1e-9
@@ -39,9 +37,7 @@ def _verify(problem, chosen, s, value, x):
     found = value_on(problem, chosen, s, z)
     if found >= value:
         return value
-    fill(x, 0.0)
-    for a in range(s):
-        x[chosen[a]] = z[a]
+    unload(chosen, s, z, x)
     return found
 
 
@@ -49,39 +45,22 @@ def _verify(problem, chosen, s, value, x):
 def supports_from(problem, Q, b, first, s, value, margin, x):
     """Examine all supports of s coordinates whose first is ``first``; write the best point to x if one is better.
 
-    Parameters
-    ----------
-    Q, b : arrays
-        ½xᵀQx + bᵀx is at most f + h for x ≥ 0, relative to x = 0.
-    value : float
-        f + h at the best known point, relative to x = 0.
-    margin : float
-        A support is skipped unless its bound is below ``value`` by more than this.
-
-    Returns
-    -------
-    value : float
-    solved : int
-        The number of supports that had to be solved.
+    ½xᵀQx + bᵀx is at most f + h for x ≥ 0, and ``value`` is f + h at the best known point, both relative to x = 0. A
+    support is skipped unless its bound is below ``value`` by more than ``margin``. Return the best value, and the
+    number of supports that had to be solved.
     """
-    c, n = problem.u.total, len(b)
-    solved = 0
-    chosen = integers(s)
+    c, n, solved, chosen = problem.u.total, len(b), 0, integers(s)
     chosen[0] = first
     if s == 1:
         return _verify(problem, chosen, 1, value, x), 1
     levels = larger(1, s - 2)
-    values = reals(levels + 1)
-    rho = table(levels, n)
-    C = np.empty((levels, n, n))
+    values, rho, C, flat = reals(levels + 1), table(levels, n), np.empty((levels, n, n)), reals(n)
     values[0] = 0.5 * c * c * Q[first, first] + c * b[first]
     mean = c * Q[first, first] + b[first]
     for i in range(first + 1, n):
         rho[0, i] = c * Q[i, first] + b[i] - mean
         for k in range(first + 1, n):
             C[0, i, k] = Q[i, k] - Q[i, first] - Q[k, first] + Q[first, first]
-    flat = reals(n)
-    for i in range(first + 1, n):
         flat[i] = FLAT * (Q[i, i] + Q[first, first])
     if s == 2:
         for i in range(first + 1, n):
@@ -92,18 +71,15 @@ def supports_from(problem, Q, b, first, s, value, margin, x):
                 solved += 1
         return value, solved
     # depth is the place in ``chosen`` being filled; level depth − 1 holds the state after the coordinates before it.
-    depth = 1
-    chosen[1] = first
+    depth, chosen[1] = 1, first
     while depth >= 1:
         chosen[depth] += 1
-        j = chosen[depth]
+        j, level = chosen[depth], depth - 1
         if j > n - (s - depth):
             depth -= 1
             continue
-        level = depth - 1
-        bend = C[level, j, j]
+        bend, slope = C[level, j, j], rho[level, j]
         degenerate = bend <= flat[j]
-        slope = rho[level, j]
         if depth < s - 2:
             # Sweep j. A degenerate j is not swept; −∞ ensures that its supports, whose values are wrong, are solved.
             values[depth] = -np.inf if degenerate else values[level] - 0.5 * slope * slope / bend
@@ -118,14 +94,10 @@ def supports_from(problem, Q, b, first, s, value, margin, x):
         base = -np.inf if degenerate else values[level] - 0.5 * slope * slope / bend
         goal = value - margin
         for i in range(j + 1, n):
-            if degenerate:
-                below = True
-            else:
-                ratio = C[level, i, j] / bend
-                tilt = rho[level, i] - slope * ratio
-                rest = C[level, i, i] - ratio * C[level, i, j]
-                below = rest <= flat[i] or base - 0.5 * tilt * tilt / rest < goal
-            if below:
+            ratio = 0.0 if degenerate else C[level, i, j] / bend
+            tilt = rho[level, i] - slope * ratio
+            rest = C[level, i, i] - ratio * C[level, i, j]
+            if rest <= flat[i] or base - 0.5 * tilt * tilt / rest < goal:
                 chosen[s - 1] = i
                 value = _verify(problem, chosen, s, value, x)
                 goal = value - margin
@@ -142,16 +114,10 @@ def components_from(G, first, s, value, signed, x):
     the support. With G⁺ = max(G, 0), or |G| with signs, λ_max of a support and of its extensions is at most the largest
     sum over a row of G⁺, on the support and the largest later entries; if that is ≤ ``value``, all are skipped.
 
-    Returns
-    -------
-    value : float
-        The largest xᵀGx found, or the ``value`` given.
-    solved : int
+    Return the largest xᵀGx found, or the ``value`` given, and the number of supports that were solved.
     """
-    n = len(G)
-    solved = 0
-    chosen = integers(s)
-    sums = table(s + 1, n)
+    n, solved = len(G), 0
+    chosen, sums = integers(s), table(s + 1, n)
     for i in range(n):
         sums[1, i] = abs(G[i, first]) if signed else larger(G[i, first], 0.0)
     chosen[0] = first
@@ -176,14 +142,10 @@ def components_from(G, first, s, value, signed, x):
         left = s - depth - 1
         bound = 0.0
         for i in range(n):
-            member = i > j
-            for a in range(depth + 1):
-                member = member or chosen[a] == i
-            if not member:
+            if i <= j and find(i, chosen, depth + 1) < 0:
                 continue
             total = sums[depth + 1, i]
-            for a in range(left):
-                largest[a] = 0.0
+            fill(largest, 0.0)
             for k in range(j + 1, n):
                 weight = abs(G[i, k]) if signed else G[i, k]
                 a = left - 1
@@ -226,24 +188,14 @@ def components_from(G, first, s, value, signed, x):
 
 @entry_point
 def signs_from(Q, b, base, reach, ups, first, value, x):
-    """Examine all points with ``ups`` coordinates raised by ``reach`` from ``base``, the first of them ``first``.
+    """Examine all points with ``ups`` ≥ 1 coordinates raised by ``reach`` from ``base``, the first of them ``first``.
 
-    Parameters
-    ----------
-    value : float
-        ½xᵀQx + bᵀx at the best known point.
-    ups : int
-        At least 1.
+    ``value`` is ½xᵀQx + bᵀx at the best known point. Return the best value, and the number of points.
     """
     n = len(b)
-    chosen = integers(ups)
-    slopes = table(ups + 1, n)
-    values = reals(ups + 1)
-    values[0] = 0.0
+    chosen, slopes, values = integers(ups), table(ups + 1, n), reals(ups + 1)
     for i in range(n):
-        slope = 0.0
-        for k in range(n):
-            slope += Q[i, k] * base[k]
+        slope = plus_dot(0.0, Q[i], base)
         slopes[0, i] = slope + b[i]
         values[0] += base[i] * (b[i] + 0.5 * slope)
     chosen[0] = first - 1

@@ -9,11 +9,9 @@ which for xᵢ = 1, xⱼ = −1 is aᵢ + bⱼ − 4Q_ij with aᵢ = 2Q_ii − 2
 every exchange in O(n), and recomputed after RELOAD·n of them, which adds 1/RELOAD to the cost.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
-from counterpoise.kernels.basics import assign, copied, integers, larger, smaller
+from counterpoise.kernels.basics import assign, axpy, copied, integers, larger, smaller
 from counterpoise.kernels.dispatch import allocating, entry_point, kernel, outlined
 
 RELOAD = 64
@@ -26,13 +24,9 @@ FORBIDDEN = 1e150
 @outlined
 def load_gradient(Q, p, x, g):
     """Compute g = Qx + p."""
-    n = len(x)
-    for k in range(n):
-        g[k] = p[k]
-    for i in range(n):
-        xi = x[i]
-        for k in range(n):
-            g[k] += xi * Q[i, k]
+    assign(p, g)
+    for i in range(len(x)):
+        axpy(x[i], Q[i], g)
 
 
 @outlined
@@ -60,7 +54,7 @@ def descend(Q, p, diagonal, ceiling, floor, most, x, g):
     """
     n = len(x)
     load_gradient(Q, p, x, g)
-    done, idle, age, i = 0, 0, 0, 0
+    done, idle, i = 0, 0, 0
     least = _least_rise(diagonal, g, x)
     while idle < n and done < most:
         j = -1
@@ -71,22 +65,15 @@ def descend(Q, p, diagonal, ceiling, floor, most, x, g):
             j = _best_partner_of_fraction(Q, diagonal, g, x, i, floor)
         idle += 1
         if j >= 0:
-            _exchange(Q, g, x, i, j)
-            done, idle, age = done + 1, 0, age + 1
-            if age == RELOAD * n:
+            follow(Q, g, i, j, x[j] - x[i])
+            x[i], x[j] = x[j], x[i]
+            done, idle = done + 1, 0
+            if done % (RELOAD * n) == 0:
                 load_gradient(Q, p, x, g)
-                age = 0
             least = _least_rise(diagonal, g, x)
         i = i + 1 if i + 1 < n else 0
     load_gradient(Q, p, x, g)
     return done
-
-
-@kernel
-def _exchange(Q, g, x, i, j):
-    """Exchange the values of xᵢ and xⱼ, and update g."""
-    follow(Q, g, i, j, x[j] - x[i])
-    x[i], x[j] = x[j], x[i]
 
 
 @outlined
@@ -139,7 +126,7 @@ def tabu(Q, p, diagonal, floor, thin, tenure, spread, steps, rng, x, g):
         elif diagonal[k] < thin:
             until[k] = SECOND_ONLY
     load_gradient(Q, p, x, g)
-    change, best, age = 0.0, 0.0, 0
+    change, best, done = 0.0, 0.0, 0
     for now in range(1, steps + 1):
         i = _cheapest_flip(diagonal, g, x, until, now)
         if i < 0:
@@ -155,10 +142,9 @@ def tabu(Q, p, diagonal, floor, thin, tenure, spread, steps, rng, x, g):
         follow(Q, g, i, j, -2.0 * sign)
         x[i], x[j] = -sign, sign
         change += 2.0 * gain
-        age += 1
-        if age == RELOAD * n:
+        done += 1
+        if done % (RELOAD * n) == 0:
             load_gradient(Q, p, x, g)
-            age = 0
         if change < best - floor:
             best = change
             assign(x, best_x)
@@ -204,7 +190,7 @@ def anneal(Q, p, diagonal, hot, cold, proposals, rng, x, g):
     middle = x[order[ones]] if ones < n else -1.0
     load_gradient(Q, p, x, g)
     cooling = (cold / hot) ** (n / proposals)
-    temperature, change, age = hot, 0.0, 0
+    temperature, change, done = hot, 0.0, 0
     for now in range(1, proposals + 1):
         if now % n == 0:
             temperature *= cooling
@@ -223,11 +209,10 @@ def anneal(Q, p, diagonal, hot, cold, proposals, rng, x, g):
             order[a], order[b] = j, i
             change += rise
             follow(Q, g, i, j, delta)
-            age += 1
-            if age == RELOAD * n:
+            done += 1
+            if done % (RELOAD * n) == 0:
                 _write_values(order, ones, fractional, middle, x)
                 load_gradient(Q, p, x, g)
-                age = 0
     _write_values(order, ones, fractional, middle, x)
     return change
 
@@ -236,8 +221,7 @@ def anneal(Q, p, diagonal, hot, cold, proposals, rng, x, g):
 def _order_by_value(x):
     """Return the coordinates, ones first and then the fractional one, and the numbers of ones and fractional ones."""
     n = len(x)
-    order, ones, minus = integers(n), 0, 0
-    fraction = -1
+    order, ones, minus, fraction = integers(n), 0, 0, -1
     for k in range(n):
         if x[k] == 1.0:
             order[ones] = k

@@ -6,11 +6,9 @@ limit that the direction keeps (a flow in a tree). So if all constraints are con
 is optimal.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
-from counterpoise.kernels.basics import fill, flags, integers, larger, reals, smaller, table
+from counterpoise.kernels.basics import axpy, fill, flags, integers, larger, less_dot, plus_dot, reals, smaller, table
 from counterpoise.kernels.dispatch import allocating, allocating_verb, implements, outlined
 from counterpoise.kernels.line import GroupedLine, Line
 from counterpoise.kernels.programs import longest, solve_box_sum
@@ -79,19 +77,11 @@ def _make_feasible_line(u, h, held, m, z):
 @outlined
 def held_sums(u, held, m, z, sums):
     """Write the sum of every group."""
-    for g in range(len(sums)):
-        sums[g] = 0.0
+    fill(sums, 0.0)
     for a in range(m):
         sums[u.leaf[held[a]]] += z[a]
     for g in range(len(sums) - 1):
         sums[u.parent[g]] += sums[g]
-
-
-@outlined
-def _is_inside(u, leaf, group):
-    while leaf >= 0 and leaf != group:
-        leaf = u.parent[leaf]
-    return leaf == group
 
 
 @implements(make_feasible, GroupedLine)
@@ -108,13 +98,13 @@ def _make_feasible_groups(u, h, held, m, z):
                 if missing == 0.0:
                     break
                 i = held[a]
-                if not _is_inside(u, u.leaf[i], group):
-                    continue
                 low, high = larger(h.lo[i], h.floor[i]) - z[a], h.hi[i] - z[a]
                 g = u.leaf[i]
-                while g != group:
+                while g >= 0 and g != group:
                     low, high = larger(low, u.least[g] - sums[g]), smaller(high, u.most[g] - sums[g])
                     g = u.parent[g]
+                if g < 0:  # not a member of the group
+                    continue
                 moved = smaller(larger(missing, smaller(low, 0.0)), larger(high, 0.0))
                 z[a] += moved
                 g = u.leaf[i]
@@ -196,9 +186,7 @@ def invert_definite(P):
     L, out = table(m, m), table(m, m)
     for a in range(m):
         for c in range(a + 1):
-            total = P[a, c]
-            for e in range(c):
-                total -= L[a, e] * L[c, e]
+            total = less_dot(P[a, c], L[a, :c], L[c])
             L[a, c] = np.sqrt(larger(total, 1e-300)) if a == c else total / L[c, c]
     # U = L⁻¹, row by row, each a combination of previous rows; then P⁻¹ = UᵀU.
     U = table(m, m)
@@ -206,14 +194,10 @@ def invert_definite(P):
         scale = 1.0 / L[a, a]
         U[a, a] = scale
         for e in range(a):
-            weight = L[a, e] * scale
-            for c in range(e + 1):
-                U[a, c] -= weight * U[e, c]
+            axpy(-L[a, e] * scale, U[e, : e + 1], U[a])
     for a in range(m):
         for c in range(a + 1):
-            weight = U[a, c]
-            for e in range(a + 1):
-                out[c, e] += weight * U[a, e]
+            axpy(U[a, c], U[a, : a + 1], out[c])
     return out
 
 
@@ -286,11 +270,8 @@ def _solve_box_groups(u, held, H, b, lo, hi, z):
     for _ in range(40 * k + 40):
         m, size = 0, 0.0
         for a in range(k):
-            total = b[a]
-            for c in range(k):
-                total += H[a, c] * z[c]
-            gradient[a] = total
-            size = larger(larger(size, abs(total)), abs(b[a]))
+            gradient[a] = plus_dot(b[a], H[a], z)
+            size = larger(larger(size, abs(gradient[a])), abs(b[a]))
             if at[a] == 0:
                 free[m] = a
                 m += 1
@@ -312,8 +293,8 @@ def _solve_box_groups(u, held, H, b, lo, hi, z):
                 return worst
             continue
         cells = 0
-        for g in range(nodes):
-            number[g], shift[g] = -1, 0.0
+        fill(number, -1)
+        fill(shift, 0.0)
         for a in range(m):
             g = u.leaf[held[free[a]]]
             while not active[g]:
@@ -349,8 +330,7 @@ def _solve_box_groups(u, held, H, b, lo, hi, z):
             z[i] = hi[i] if at[i] == 1 else lo[i]
             whole_steps = 0
         elif limit >= 0:
-            active[limit] = True
-            whole_steps = 0
+            active[limit], whole_steps = True, 0
     return worst
 
 

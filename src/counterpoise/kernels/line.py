@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterpoise.kernels.basics import larger, smaller
+from counterpoise.kernels.basics import fill, larger, smaller
 from counterpoise.kernels.concave import barrier, curvature_floor, minimise_on_line, slope_floor
 from counterpoise.kernels.dispatch import implements, kernel, outlined, verb
 from counterpoise.kernels.pair import (
@@ -80,14 +80,7 @@ def _followed(u, i, step):
 
 @implements(load, GroupedLine)
 def _load_sums(u, x):
-    sum_groups(u, x)
-
-
-@outlined
-def sum_groups(u, x):
-    """Write the sums of x over all groups."""
-    for g in range(len(u.sums)):
-        u.sums[g] = 0.0
+    fill(u.sums, 0.0)
     for i in range(len(x)):
         if x[i] != 0.0:
             u.sums[u.leaf[i]] += x[i]
@@ -96,13 +89,10 @@ def sum_groups(u, x):
         u.sums[u.parent[g]] += u.sums[g]
 
 
-@implements(is_live, GroupedLine)
-@implements(is_live, Line)
+@implements(is_live, Line, GroupedLine)
 def _is_live(u, problem, x, i, j):
     h = problem.h
-    takes_i, gives_j = x[i] < h.hi[i], x[j] > h.lo[j]
-    takes_j, gives_i = x[j] < h.hi[j], x[i] > h.lo[i]
-    return (takes_i and gives_j) or (takes_j and gives_i)
+    return (x[i] < h.hi[i] and x[j] > h.lo[j]) or (x[j] < h.hi[j] and x[i] > h.lo[i])
 
 
 @kernel
@@ -139,8 +129,7 @@ def admits(h, i, value):
     return (h.floor[i] <= value or value == 0.0) and h.lo[i] <= value <= h.hi[i]
 
 
-@implements(pair_step, GroupedLine)
-@implements(pair_step, Line)
+@implements(pair_step, Line, GroupedLine)
 def _pair_step(u, problem, x, i, j, theta):
     """Minimise P(η) = ½αη² + βη + h + g globally over the interval that bounds and limits allow.
 
@@ -243,8 +232,7 @@ def _bound_behind_hill(row, diagonal, diagonal_j, work, receive_j, give_j, space
     return count
 
 
-@implements(screened_best_pair, GroupedLine)
-@implements(screened_best_pair, Line)
+@implements(screened_best_pair, Line, GroupedLine)
 def _screened_best_pair(u, problem, x, theta, floor):
     """Solve only the pairs that the bound of :func:`_gain_bound` cannot rule out.
 
@@ -286,8 +274,7 @@ def _screened_best_pair(u, problem, x, theta, floor):
     return best, best_i, best_j, at_i, at_j
 
 
-@implements(next_good_pair, GroupedLine)
-@implements(next_good_pair, Line)
+@implements(next_good_pair, Line, GroupedLine)
 def _next_good_pair(u, problem, x, theta, floor, row):
     """Return the best receiver of the next giver that has one; costs O(n) per giver tried."""
     f, h, g, n = problem.f, problem.h, problem.g, len(x)
@@ -323,7 +310,7 @@ def _repair(u, h, x):
 def _repair_groups(u, h, x):
     """Restore the sum, then limits broken by rounding, by transfers between a group and the rest of its parent."""
     _restore_sum(u.total, u.scale, h, x)
-    sum_groups(u, x)
+    load(u, x)
     for g in range(len(u.sums) - 1):
         missing = smaller(larger(u.sums[g], u.least[g]), u.most[g]) - u.sums[g]
         if missing != 0.0:
@@ -333,7 +320,6 @@ def _repair_groups(u, h, x):
             if inside >= 0 and outside >= 0:
                 x[inside] += missing
                 x[outside] -= missing
-    sum_groups(u, x)
 
 
 @outlined

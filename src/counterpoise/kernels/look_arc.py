@@ -4,21 +4,11 @@ That part is the Schur complement G = C − TTᵀ, where T has a row for each co
 formed.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
-from counterpoise.kernels.basics import larger, reals, table
-from counterpoise.kernels.dispatch import entry_point, outlined
+from counterpoise.kernels.basics import axpy, larger, less_dot, reals, table
+from counterpoise.kernels.dispatch import entry_point
 from counterpoise.kernels.polish_arc import NONE
-
-
-@outlined
-def _less(value, left, right):
-    """Return value − leftᵀright."""
-    for k in range(len(left)):
-        value -= left[k] * right[k]
-    return value
 
 
 @entry_point
@@ -33,25 +23,24 @@ def promises(C, T, variance, x, product, s, signed, score):
             m += 1
             if out == NONE or abs(x[j]) < abs(x[out]):
                 out = j
-            for k in range(len(shared)):
-                shared[k] += x[j] * T[j, k]
+            axpy(x[j], T[j], shared)
     for j in range(len(x)):
         if x[j] != 0.0:
-            a += x[j] * _less(product[j], shared, T[j])
+            a += x[j] * less_dot(product[j], shared, T[j])
     leaving, scale = 0.0, 1.0
     if m >= s:
         # If the only loading leaves, nothing remains.
         leaving, scale = x[out], 1.0 / (1.0 - x[out] * x[out]) if m > 1 else 0.0
-        g, d = _less(product[out], shared, T[out]), _less(variance[out], T[out], T[out])
+        g, d = less_dot(product[out], shared, T[out]), less_dot(variance[out], T[out], T[out])
         a = scale * (a - 2.0 * leaving * g + leaving * leaving * d)
     root, least = np.sqrt(scale), -np.inf if signed else 0.0
     for j in range(len(x)):
         if x[j] != 0.0:
             score[j] = np.inf
             continue
-        d, b = _less(variance[j], T[j], T[j]), _less(product[j], shared, T[j])
+        d, b = less_dot(variance[j], T[j], T[j]), less_dot(product[j], shared, T[j])
         if leaving != 0.0:
-            b -= leaving * _less(C[out, j], T[out], T[j])
+            b -= leaving * less_dot(C[out, j], T[out], T[j])
         b, half = larger(root * b, least), 0.5 * (a - d)
         score[j] = 0.5 * (a + d) + np.sqrt(half * half + b * b)
 
@@ -69,9 +58,7 @@ def left_block(C, T, columns, G):
         for c in range(a, m):
             G[a, c] = C[i, columns[c]]
         for k in range(rows):
-            weight = B[k, a]
-            for c in range(a, m):
-                G[a, c] -= weight * B[k, c]
+            axpy(-B[k, a], B[k, a:], G[a, a:])
     for a in range(m):
         for c in range(a):
             G[a, c] = G[c, a]

@@ -115,8 +115,7 @@ def closing_pair(g, problem, x, theta, floor, best, row):
     return screened_best_pair(problem.u, problem, x, theta, floor)
 
 
-@implements(closing_pair, Norm2)
-@implements(closing_pair, ConcaveQuadratic)
+@implements(closing_pair, Norm2, ConcaveQuadratic)
 def _good_pair(g, problem, x, theta, floor, best, row):
     """Return a good pair, usually found in a row or two, unless the ``best`` is required.
 

@@ -1,10 +1,8 @@
 """Convex programs with kinks in some coordinates on the line, and the part of u that belongs to these coordinates."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from counterpoise.kernels.basics import fill, flags, larger, reals, smaller, table
+from counterpoise.kernels.basics import assign, fill, flags, larger, plus_dot, reals, smaller, table
 from counterpoise.kernels.dispatch import allocating, allocating_verb, implements
 from counterpoise.kernels.groups import held_sums, solve_box, wanted_transfer
 from counterpoise.kernels.line import GroupedLine, Line
@@ -26,8 +24,7 @@ def solve_pieces(u, h, held, H, b, lo, hi, z):
     piece_lo, piece_hi, tilt = reals(m), reals(m), reals(m)
     right, left, bent = reals(m), reals(m), table(m, m)
     for a in range(m):
-        for e in range(m):
-            bent[a, e] = H[a, e]
+        assign(H[a], bent[a])
     violation = np.inf
     for _ in range(4 * m * (rows + 1) + 20):
         for a in range(m):
@@ -41,14 +38,12 @@ def solve_pieces(u, h, held, H, b, lo, hi, z):
                     piece_hi[a] = smaller(piece_hi[a], knot)
             bend = bend_right(h, i, piece_lo[a])
             bent[a, a] = H[a, a] + bend
-            tilt[a] = b[a] - bend * z[a]
-            tilt[a] += slope_right(h, i, z[a]) if to_right[a] else slope_left(h, i, z[a])
+            slope = slope_right(h, i, z[a]) if to_right[a] else slope_left(h, i, z[a])
+            tilt[a] = b[a] - bend * z[a] + slope
         solve_box(u, held, bent, tilt, piece_lo, piece_hi, z)
         size = 0.0
         for a in range(m):
-            i, gradient = held[a], b[a]
-            for e in range(m):
-                gradient += H[a, e] * z[e]
+            i, gradient = held[a], plus_dot(b[a], H[a], z)
             right[a], left[a] = gradient + slope_right(h, i, z[a]), gradient + slope_left(h, i, z[a])
             size = larger(larger(size, abs(right[a])), abs(left[a]))
         rise, fall, violation = wanted_transfer(u, held, m, z, lo, hi, right, left)

@@ -1,10 +1,8 @@
 """Stationary points on one support on the sphere, by power steps and then conjugate gradients along arcs."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from counterpoise.kernels.basics import larger
+from counterpoise.kernels.basics import axpy, larger
 from counterpoise.kernels.dispatch import kernel, outlined
 
 NONE = -1
@@ -17,9 +15,7 @@ def _multiply(H, z, m, product):
         product[a] = 0.0
     for a in range(m):
         if z[a] != 0.0:
-            weight = z[a]
-            for c in range(m):
-                product[c] += weight * H[a, c]
+            axpy(z[a], H[a, :m], product)
 
 
 @outlined
@@ -95,16 +91,6 @@ def _turn_direction(z, residual, beta, m, signed, direction):
 
 
 @kernel
-def _longest_turn(z, direction, m):
-    """Return the largest tan t with z cos t + d sin t ≥ 0, and the coordinate that blocks the turn, or −1."""
-    longest, blocking = np.inf, NONE
-    for a in range(m):
-        if direction[a] < 0.0 and z[a] < -direction[a] * longest:
-            longest, blocking = z[a] / -direction[a], a
-    return longest, blocking
-
-
-@kernel
 def _turn(z, product, direction, turned, rho, rise, m, signed):
     """Move to the best feasible point z cos t + d sin t, tan 2t = 2zᵀHd/(ρ − dᵀHd); return whether none blocked."""
     curvature = 0.0
@@ -113,7 +99,11 @@ def _turn(z, product, direction, turned, rho, rise, m, signed):
     # d is orthogonal to z and 0 off the free coordinates, so zᵀHd = dᵀr.
     angle = 0.5 * np.arctan2(2.0 * rise, rho - curvature)
     cosine, sine = np.cos(angle), np.sin(angle)
-    longest, blocking = _longest_turn(z, direction, m) if not signed else (np.inf, NONE)
+    # The largest tan t with z cos t + d sin t ≥ 0, and the coordinate that blocks the turn.
+    longest, blocking = np.inf, NONE
+    for a in range(0 if signed else m):
+        if direction[a] < 0.0 and z[a] < -direction[a] * longest:
+            longest, blocking = z[a] / -direction[a], a
     blocked, least = blocking >= 0 and sine > longest * cosine, -np.inf if signed else 0.0
     if blocked:
         cosine = 1.0 / np.sqrt(1.0 + longest * longest)

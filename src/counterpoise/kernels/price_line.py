@@ -1,10 +1,8 @@
 """Prices of all exchanges on the line: M, Z, ς and ρ of :mod:`.swap_line`, computed or updated after an exchange."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from counterpoise.kernels.basics import larger, reals, smaller, table
+from counterpoise.kernels.basics import axpy, fill, larger, reals, smaller, table
 from counterpoise.kernels.dispatch import allocating, entry_point, outlined
 from counterpoise.kernels.groups import invert_definite, share_slopes
 from counterpoise.kernels.separable import slope_left, slope_right
@@ -61,12 +59,9 @@ def eliminate(M, z, must, s):
             break
         for a in range(m + 1):
             column[a], row[a] = M[a, worst] / larger(M[worst, worst], 1e-300), M[worst, a]
-        mine = z[worst]
-        for a in range(m):
-            z[a] -= column[a] * mine
+        axpy(-z[worst], column[:m], z)
         for a in range(m + 1):
-            for e in range(m + 1):
-                M[a, e] -= column[a] * row[e]
+            axpy(-column[a], row, M[a])
         keeps[worst] = False
     return keeps
 
@@ -77,8 +72,7 @@ def excess_slopes(problem, held, m, z, gradient, slope):
     h, right, left = problem.h, reals(m), reals(m)
     for a in range(m):
         i = held[a]
-        right[a] = gradient[i]
-        left[a] = gradient[i]
+        right[a] = left[a] = gradient[i]
         if len(h.centre):
             left[a] += slope_left(h, i, z[a]) - slope_right(h, i, z[a])
     share_slopes(problem.u, h, held, m, z, right, left, slope)
@@ -89,25 +83,18 @@ def excess_slopes(problem, held, m, z, gradient, slope):
 @allocating
 def price(problem, held, m, M, Z, schur):
     """Write M, Z (whose last row belongs to the sum) and ς of :mod:`.swap_line` for all coordinates."""
-    Q = problem.Q
-    n = len(schur)
+    Q, n = problem.Q, len(schur)
     inverse_with_sum(Q, held, m, M)
     for a in range(m + 1):
-        for k in range(n):
-            Z[a, k] = M[a, m]
+        fill(Z[a], M[a, m])
         # Four rows at a time, because memory traffic of Z limits this product.
-        e = 0
-        while e + 3 < m:
+        for e in range(0, m - 3, 4):
             w0, w1, w2, w3 = M[a, e], M[a, e + 1], M[a, e + 2], M[a, e + 3]
             i0, i1, i2, i3 = held[e], held[e + 1], held[e + 2], held[e + 3]
             for k in range(n):
                 Z[a, k] += w0 * Q[i0, k] + w1 * Q[i1, k] + w2 * Q[i2, k] + w3 * Q[i3, k]
-            e += 4
-        while e < m:
-            weight, i = M[a, e], held[e]
-            for k in range(n):
-                Z[a, k] += weight * Q[i, k]
-            e += 1
+        for e in range(m - m % 4, m):
+            axpy(M[a, e], Q[held[e]], Z[a])
     for k in range(n):
         schur[k] = Q[k, k] - Z[m, k]
     for a in range(m):
@@ -127,19 +114,15 @@ def reprice(problem, held, m, place, enters, M, Z, schur, entry):
     if not pivot > 0.0 or schur[enters] + Z[place, enters] * Z[place, enters] / pivot <= FLAT * Q[enters, enters]:
         return False
     # entry = Q_i − kᵢᵀZ without the leaver: the newcomer's row before it is scaled.
-    inverse = 1.0 / pivot
-    along = M[m, place]
+    inverse, along = 1.0 / pivot, M[m, place]
     for k in range(n):
         entry[k] = Q[enters, k] - Z[m, k]
     for a in range(m):
         if a != place:
             weight = Q[held[a], enters]
             along += weight * M[a, place]
-            for k in range(n):
-                entry[k] -= weight * Z[a, k]
-    along *= inverse
-    for k in range(n):
-        entry[k] += along * Z[place, k]
+            axpy(-weight, Z[a], entry)
+    axpy(along * inverse, Z[place], entry)
     scale = 1.0 / entry[enters]
     # Apply both parts of the change, along the leaver's row and the newcomer's, in one pass.
     leaver, newcomer = Z[place, enters] * inverse, reals(m + 1)

@@ -1,10 +1,8 @@
 """Quadratic programs in few coordinates: over a box and a sum (convex), and over the part x ≥ 0 of a sphere."""
 
-from __future__ import annotations
-
 import numpy as np
 
-from counterpoise.kernels.basics import fill, integers, larger, reals, smaller, table
+from counterpoise.kernels.basics import fill, integers, larger, plus_dot, reals, smaller, table
 from counterpoise.kernels.dispatch import allocating, apart, kernel, outlined
 
 # The ridge of a convex program, for duplicate columns.
@@ -110,10 +108,7 @@ def _walk_box_sum(H, b, lo, hi, z):
     for _ in range(20 * k + 20):
         m, least = 0, 0
         for a in range(k):
-            total = b[a]
-            for c in range(k):
-                total += H[a, c] * z[c]
-            gradient[a] = total
+            gradient[a] = plus_dot(b[a], H[a], z)
             if at[a] == 0:
                 free[m] = a
                 least = m if H[a, a] < H[free[least], free[least]] else least
@@ -180,26 +175,20 @@ def power_steps(H, b, even, signed, z):
     and lies below its tangent, of slope q = (H − ρI)z + b. qᵀz + Σ evenₐ|zₐ| is least at a multiple of the positive
     part of −q − even; with signs, of |q| − even, with the signs of −q.
     """
-    k = len(z)
-    rho, norm = 0.0, 0.0
+    k, rho, norm = len(z), 0.0, np.sqrt(plus_dot(0.0, z, z))
     for a in range(k):
         radius = H[a, a]
         for c in range(k):
             if c != a:
                 radius += abs(H[a, c])
         rho = larger(rho, radius)
-        norm += z[a] * z[a]
-    norm = np.sqrt(norm)
     if norm == 0.0:
         return
     size, tangent = reals(k), reals(k)
     for _ in range(POWER_ROUNDS):
         length, most = 0.0, 0
         for a in range(k):
-            total = b[a] - rho * z[a]
-            for c in range(k):
-                total += H[a, c] * z[c]
-            tangent[a] = total
+            tangent[a] = plus_dot(b[a] - rho * z[a], H[a], z)
         for a in range(k):
             size[a] = (abs(tangent[a]) if signed else -tangent[a]) - even[a]
             length += larger(size[a], 0.0) ** 2
@@ -223,12 +212,10 @@ def _slopes_on_sphere(H, b, z, square, slopes):
     """Write the slopes along the sphere, Hz + b − νz with ν = zᵀ(Hz + b)/‖z‖²; return ν and the size of the terms."""
     k, along, size = len(z), 0.0, 0.0
     for a in range(k):
-        total, sizes = b[a], abs(b[a])
+        slopes[a], sizes = plus_dot(b[a], H[a], z), abs(b[a])
         for c in range(k):
-            total += H[a, c] * z[c]
             sizes += abs(H[a, c]) * z[c]
-        slopes[a] = total
-        along += total * z[a]
+        along += slopes[a] * z[a]
         size += sizes * z[a]
     nu = along / square
     for a in range(k):
@@ -287,9 +274,7 @@ def newton_steps(H, b, z):
     makes it a step of inverse iteration, and then a ridge grows. A step ends where the first coordinate becomes 0. When
     nothing is left to gain, the zero coordinate with the least slope joins.
     """
-    k, square = len(z), 0.0
-    for a in range(k):
-        square += z[a] * z[a]
+    k, square = len(z), plus_dot(0.0, z, z)
     if square == 0.0:
         return
     free, factor = integers(k), table(k, k)

@@ -1,7 +1,5 @@
 """Minimisers of the trigonometric polynomial of the arc, through an exact quartic on [0, 1]."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from counterpoise.kernels.basics import larger, smaller
@@ -30,8 +28,7 @@ def bracketed_root(q4, q3, q2, q1, q0, low, high):
         else:
             low = t
         derivative = ((4.0 * q4 * t + 3.0 * q3) * t + 2.0 * q2) * t + q1
-        step = value / derivative if derivative != 0.0 else np.inf
-        following = t - step
+        following = t - (value / derivative if derivative != 0.0 else np.inf)
         if not low < following < high:
             following = 0.5 * (low + high)
         if abs(following - t) <= 1e-16 or following == t:
@@ -43,18 +40,6 @@ def bracketed_root(q4, q3, q2, q1, q0, low, high):
 @kernel
 def _signs_change(a, b):
     return 1 if (a < 0.0 and b > 0.0) or (a > 0.0 and b < 0.0) else 0
-
-
-@kernel
-def _rising_root_between(q4, q3, q2, q1, q0, low, high):
-    """Return the root in (low, high], where the polynomial is monotone, if it reaches 0 from below, or −1."""
-    if _quartic(q4, q3, q2, q1, q0, low) < 0.0:
-        at_high = _quartic(q4, q3, q2, q1, q0, high)
-        if at_high > 0.0:
-            return bracketed_root(q4, q3, q2, q1, q0, low, high)
-        if at_high == 0.0:
-            return high
-    return -1.0
 
 
 @kernel
@@ -100,12 +85,7 @@ def half_angle_minimisers(a, b, c, d):
 
     which replaces the paper's squared equation in tan α (its squaring adds spurious roots, and its β → ∞ as α → π/2).
     Bernstein coefficients on [0, 1] without a sign change prove that there is no root; with a single change there is
-    exactly one.
-
-    Returns
-    -------
-    first, second : float
-        At most two values of t where the quartic rises through zero; −1 where absent.
+    exactly one. Return the at most two values of t where the quartic rises through zero; −1 where absent.
     """
     q4, q3, q2, q1, q0 = d - b, 4.0 * a - 2.0 * c, -6.0 * d, -4.0 * a - 2.0 * c, d + b
     b1 = q0 + 0.25 * q1
@@ -119,15 +99,12 @@ def half_angle_minimisers(a, b, c, d):
     changes = _signs_change(q0, b1) + _signs_change(b1, b2) + _signs_change(b2, b3) + _signs_change(b3, b4)
     plain = q0 != 0.0 and b1 != 0.0 and b2 != 0.0 and b3 != 0.0 and b4 != 0.0
     if plain and changes == 1:
-        if q0 < 0.0:
-            return bracketed_root(q4, q3, q2, q1, q0, 0.0, 1.0), -1.0
-        return -1.0, -1.0
+        return bracketed_root(q4, q3, q2, q1, q0, 0.0, 1.0) if q0 < 0.0 else -1.0, -1.0
     turn0, turn1, turn2 = _turns(q4, q3, q2, q1)
-    first, second = -1.0, -1.0
-    low = 0.0
-    for high in (turn0, turn1, turn2, 1.0):
-        root = _rising_root_between(q4, q3, q2, q1, q0, low, high)
-        if root >= 0.0:
-            first, second = root, first
+    first, second, low = -1.0, -1.0, 0.0
+    for high in (turn0, turn1, turn2, 1.0):  # in (low, high] the quartic is monotone
+        at_high = _quartic(q4, q3, q2, q1, q0, high)
+        if _quartic(q4, q3, q2, q1, q0, low) < 0.0 and at_high >= 0.0:
+            first, second = bracketed_root(q4, q3, q2, q1, q0, low, high) if at_high > 0.0 else high, first
         low = high
     return first, second

@@ -3,11 +3,9 @@
 See :mod:`counterpoise.kernels.swap_arc`. Computing all scores takes O(sn) square roots; finding the best takes few.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
-from counterpoise.kernels.basics import larger
+from counterpoise.kernels.basics import assign, axpy, fill, larger
 from counterpoise.kernels.dispatch import kernel, outlined
 from counterpoise.kernels.polish_arc import NONE
 
@@ -27,8 +25,7 @@ def value_at(x, g, held, m):
 @kernel
 def except_held(diagonal, held, m, free):
     """Write the diagonal to ``free``, −∞ for held coordinates."""
-    for j in range(len(free)):
-        free[j] = diagonal[j]
+    assign(diagonal, free)
     for a in range(m):
         free[held[a]] = -np.inf
 
@@ -80,8 +77,8 @@ def _best_turn(a, row, free, level, signed):
 @outlined
 def _rest_without(G, x, g, held, m, position, row):
     """Write Gx̂ to ``row``, x̂ being x without one held coordinate, scaled to length 1; return x̂ᵀGx̂, −1 if x̂ = 0."""
-    i, n = held[position], len(x)
-    v, square = x[i], 0.0
+    i, square = held[position], 0.0
+    v = x[i]
     for a in range(m):
         if a != position:
             square += x[held[a]] * x[held[a]]
@@ -89,17 +86,13 @@ def _rest_without(G, x, g, held, m, position, row):
         return -1.0
     scale = 1.0 / np.sqrt(square)
     if square > SMALL_REST:
-        for j in range(n):
+        for j in range(len(x)):
             row[j] = scale * (g[j] - v * G[i, j])
     else:
-        for j in range(n):
-            row[j] = 0.0
+        fill(row, 0.0)
         for a in range(m):
             if a != position:
-                k = held[a]
-                weight = scale * x[k]
-                for j in range(n):
-                    row[j] += weight * G[k, j]
+                axpy(scale * x[held[a]], G[held[a]], row)
     total = 0.0
     for a in range(m):
         if a != position:

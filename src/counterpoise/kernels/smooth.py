@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterpoise.kernels.dispatch import entry_point, implements, kernel, verb
+from counterpoise.kernels.basics import assign, axpy, fill, plus_dot
+from counterpoise.kernels.dispatch import entry_point, implements, verb
 
 
 class Gram(NamedTuple):
@@ -96,15 +97,52 @@ def load_row(f, j):
     return j
 
 
-@implements(load, Gram)
-def _load_gram(f, x):
-    n = len(x)
-    for k in range(n):
-        f.gradient[k] = f.p[k]
-    for i in range(n):
+@verb
+def add_line(f, i, weight, out):
+    """Add a multiple of line i, a row of Q or a column of A, to ``out``."""
+    for k in range(f.indptr[i], f.indptr[i + 1]):
+        out[f.indices[k]] += weight * f.data[k]
+
+
+@implements(add_line, Gram)
+def _add_row(f, i, weight, out):
+    axpy(weight, f.Q[i], out)
+
+
+@implements(add_line, Columns)
+def _add_column(f, i, weight, out):
+    axpy(weight, f.AT[i], out)
+
+
+@verb
+def column_dot(f, i, dense):
+    """Return Aᵢᵀ times a dense vector, summed in double precision also for single-precision data."""
+    total = 0.0
+    for k in range(f.indptr[i], f.indptr[i + 1]):
+        total += f.data[k] * dense[f.indices[k]]
+    return total
+
+
+@implements(column_dot, Columns)
+def _dense_column_dot(f, i, dense):
+    return plus_dot(0.0, f.AT[i], dense)
+
+
+@implements(load, Gram, SparseGram)
+def _load_gradient(f, x):
+    assign(f.p, f.gradient)
+    for i in range(len(x)):
         if x[i] != 0.0:
-            for k in range(n):
-                f.gradient[k] += x[i] * f.Q[i, k]
+            add_line(f, i, x[i], f.gradient)
+
+
+@implements(load, Columns, SparseColumns)
+def _load_residual(f, x):
+    for r in range(len(f.residual)):
+        f.residual[r] = -f.y[r]
+    for i in range(len(x)):
+        if x[i] != 0.0:
+            add_line(f, i, x[i], f.residual)
 
 
 @implements(moved, Gram)
@@ -113,26 +151,45 @@ def _moved_gram(f, i, di, j, dj):
         f.gradient[k] += di * f.Q[i, k] + dj * f.Q[j, k]
 
 
-@kernel
-def _add_line(f, i, weight, out):
-    # A row of a sparse Gram matrix or a column of sparse data.
-    for k in range(f.indptr[i], f.indptr[i + 1]):
-        out[f.indices[k]] += weight * f.data[k]
-
-
-@implements(load, SparseGram)
-def _load_sparse_gram(f, x):
-    for k in range(len(x)):
-        f.gradient[k] = f.p[k]
-    for i in range(len(x)):
-        if x[i] != 0.0:
-            _add_line(f, i, x[i], f.gradient)
+@implements(moved, Columns)
+def _moved_columns(f, i, di, j, dj):
+    for r in range(len(f.residual)):
+        f.residual[r] += di * f.AT[i, r] + dj * f.AT[j, r]
 
 
 @implements(moved, SparseGram)
 def _moved_sparse_gram(f, i, di, j, dj):
-    _add_line(f, i, di, f.gradient)
-    _add_line(f, j, dj, f.gradient)
+    add_line(f, i, di, f.gradient)
+    add_line(f, j, dj, f.gradient)
+
+
+@implements(moved, SparseColumns)
+def _moved_sparse_columns(f, i, di, j, dj):
+    add_line(f, i, di, f.residual)
+    add_line(f, j, dj, f.residual)
+
+
+@implements(slope, Columns, SparseColumns)
+def _slope_columns(f, i):
+    return f.scale * column_dot(f, i, f.residual)
+
+
+@implements(load_slopes, Columns, SparseColumns)
+def _load_slopes_columns(f):
+    for i in range(len(f.gradient)):
+        f.gradient[i] = f.scale * column_dot(f, i, f.residual)
+
+
+@implements(curvature, Columns)
+def _curvature_columns(f, i, j):
+    return f.diagonal[i] if i == j else f.scale * column_dot(f, i, f.AT[j])
+
+
+@implements(load_row, Columns)
+def _load_row_columns(f, j):
+    for i in range(len(f.diagonal)):
+        f.Q[0, i] = f.scale * column_dot(f, i, f.AT[j])
+    return 0
 
 
 @implements(curvature, SparseGram)
@@ -154,91 +211,9 @@ def _load_row_sparse_gram(f, j):
     if before >= 0:
         for k in range(f.indptr[before], f.indptr[before + 1]):
             f.Q[0, f.indices[k]] = 0.0
-    _add_line(f, j, 1.0, f.Q[0])
+    add_line(f, j, 1.0, f.Q[0])
     f.shown[0] = j
     return 0
-
-
-@kernel
-def dot(a, b):
-    """Return aᵀb in double precision, also for single-precision arrays."""
-    total = 0.0
-    for r in range(len(a)):
-        total += a[r] * b[r]
-    return total
-
-
-@implements(load, Columns)
-def _load_columns(f, x):
-    for r in range(len(f.residual)):
-        f.residual[r] = -f.y[r]
-    for i in range(len(x)):
-        if x[i] != 0.0:
-            for r in range(len(f.residual)):
-                f.residual[r] += x[i] * f.AT[i, r]
-
-
-@implements(moved, Columns)
-def _moved_columns(f, i, di, j, dj):
-    for r in range(len(f.residual)):
-        f.residual[r] += di * f.AT[i, r] + dj * f.AT[j, r]
-
-
-@implements(slope, Columns)
-def _slope_columns(f, i):
-    return f.scale * dot(f.AT[i], f.residual)
-
-
-@implements(load_slopes, Columns)
-def _load_slopes_columns(f):
-    for i in range(len(f.gradient)):
-        f.gradient[i] = f.scale * dot(f.AT[i], f.residual)
-
-
-@implements(curvature, Columns)
-def _curvature_columns(f, i, j):
-    return f.diagonal[i] if i == j else f.scale * dot(f.AT[i], f.AT[j])
-
-
-@implements(load_row, Columns)
-def _load_row_columns(f, j):
-    for i in range(len(f.diagonal)):
-        f.Q[0, i] = f.scale * dot(f.AT[i], f.AT[j])
-    return 0
-
-
-@kernel
-def _column_dot(f, i, dense):
-    total = 0.0
-    for k in range(f.indptr[i], f.indptr[i + 1]):
-        total += f.data[k] * dense[f.indices[k]]
-    return total
-
-
-@implements(load, SparseColumns)
-def _load_sparse(f, x):
-    for r in range(len(f.residual)):
-        f.residual[r] = -f.y[r]
-    for i in range(len(x)):
-        if x[i] != 0.0:
-            _add_line(f, i, x[i], f.residual)
-
-
-@implements(moved, SparseColumns)
-def _moved_sparse(f, i, di, j, dj):
-    _add_line(f, i, di, f.residual)
-    _add_line(f, j, dj, f.residual)
-
-
-@implements(slope, SparseColumns)
-def _slope_sparse(f, i):
-    return f.scale * _column_dot(f, i, f.residual)
-
-
-@implements(load_slopes, SparseColumns)
-def _load_slopes_sparse(f):
-    for i in range(len(f.gradient)):
-        f.gradient[i] = f.scale * _column_dot(f, i, f.residual)
 
 
 @implements(curvature, SparseColumns)
@@ -260,9 +235,9 @@ def _curvature_sparse(f, i, j):
 
 @implements(load_row, SparseColumns)
 def _load_row_sparse(f, j):
-    _add_line(f, j, 1.0, f.column)
+    add_line(f, j, 1.0, f.column)
     for i in range(len(f.diagonal)):
-        f.Q[0, i] = f.scale * _column_dot(f, i, f.column)
+        f.Q[0, i] = f.scale * column_dot(f, i, f.column)
     for k in range(f.indptr[j], f.indptr[j + 1]):
         f.column[f.indices[k]] = 0.0
     return 0
@@ -276,8 +251,7 @@ def column_products(data, indices, indptr, which, dense, out):
     """
     width = dense.shape[1]
     for row in range(len(which)):
-        for c in range(width):
-            out[row, c] = 0.0
+        fill(out[row], 0.0)
         for position in range(indptr[which[row]], indptr[which[row] + 1]):
             value, r = np.float64(data[position]), indices[position]
             for c in range(width):

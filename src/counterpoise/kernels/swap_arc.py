@@ -6,15 +6,13 @@ keep the others in proportion, x̂ = (x − xᵢeᵢ)/‖x − xᵢeᵢ‖, and 
 value of a feasible point, so polishing from that point never gives less.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
-from counterpoise.kernels.basics import fill, flags, integers, larger, reals, smaller, table
+from counterpoise.kernels.basics import axpy, fill, flags, integers, larger, reals, smaller, table
 from counterpoise.kernels.dispatch import allocating, entry_point, kernel, outlined
 from counterpoise.kernels.polish_arc import NONE, polish_block
 from counterpoise.kernels.score_arc import best_swap, except_held, exchange, score_swaps, value_at
-from counterpoise.kernels.swap_line import largest
+from counterpoise.kernels.swap_line import copy_support, largest, unload
 
 # Polishing ends when ‖Hz − ρz‖² ≤ PRECISION ρ²; the value is then exact to about PRECISION over the relative gap of H.
 PRECISION = 1e-22
@@ -29,35 +27,23 @@ HOPELESS = 1e-5
 POWER_STEPS, WIDE = 30, 256
 
 
-@kernel
-def _gather(G, held, m, H):
-    """Write G_WW into H."""
+@outlined
+def _polish_held(G, held, z, m, precision, signed, H, work):
+    """Polish z on the support ``held``; return ½zᵀG_WW z. ``H`` becomes G_WW."""
     for a in range(m):
         for c in range(m):
             H[a, c] = G[held[a], held[c]]
-
-
-@outlined
-def _polish_held(G, held, z, m, precision, signed, H, work):
-    """Polish z on the support ``held``; return ½zᵀG_WW z."""
-    _gather(G, held, m, H)
     return 0.5 * polish_block(H, z, m, precision, signed, work[0], work[1], work[2], work[3])
 
 
 @outlined
 def _scatter(G, held, z, m, x, g):
     """Write the point to x, and Gx to g."""
-    n = len(x)
-    for j in range(n):
-        x[j] = 0.0
-        g[j] = 0.0
+    unload(held, m, z, x)
+    fill(g, 0.0)
     for a in range(m):
-        weight = z[a]
-        x[held[a]] = weight
-        if weight != 0.0:
-            i = held[a]
-            for j in range(n):
-                g[j] += weight * G[i, j]
+        if z[a] != 0.0:
+            axpy(z[a], G[held[a]], g)
 
 
 @kernel
@@ -138,9 +124,6 @@ def _power_support(x, g, held, z, m, s, signed):
     return m
 
 
-# Exchanges.
-
-
 @outlined
 def _best_scores(score, count, best):
     """Write the coordinates of the ``count`` largest finite scores to ``best``, largest first; return how many."""
@@ -174,12 +157,8 @@ def _best_exchange(G, x, g, held, m, best, found, out, rest, enough, signed, H, 
             value = 0.5 * polish_block(H, z, count, PRECISION, signed, work[0], work[1], work[2], work[3])
         if value > most:
             most, size, entrant = value, count, j
-            for e in range(count):
-                kept[e], kept_z[e] = tried[e], z[e]
+            copy_support(tried, z, count, kept, kept_z)
     return most, size, entrant
-
-
-# What Python calls.
 
 
 @entry_point
@@ -189,9 +168,7 @@ def polish(G, x, signed):
     held, z = integers(n), reals(n)
     m = _collect(G, x, held, z)
     value = _polish_held(G, held, z, m, PRECISION, signed, table(m, m), table(4, m))
-    fill(x, 0.0)
-    for a in range(m):
-        x[held[a]] = z[a]
+    unload(held, m, z, x)
     return value
 
 
@@ -209,9 +186,7 @@ def shrink(G, x, s, signed):
         _polish_held(G, held, z, m, ROUGH, signed, H, work)
         m = _compress(held, z, m)
         m = _keep_largest(held, z, m, larger(s, m - (m - s + 1) // 2))
-    fill(x, 0.0)
-    for a in range(m):
-        x[held[a]] = z[a]
+    unload(held, m, z, x)
 
 
 @entry_point
@@ -262,8 +237,7 @@ def descend(G, x, s, tol, most, signed):
         )
         if not gained > enough:
             return swaps
-        for a in range(size):
-            held[a], z[a] = kept[a], kept_z[a]
+        copy_support(kept, kept_z, size, held, z)
         m, value, polished, swaps = size, gained, not by_score, swaps + 1
 
 

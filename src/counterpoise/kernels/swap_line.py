@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterpoise.kernels.basics import fill, flags, integers, larger, reals, table
+from counterpoise.kernels.basics import assign, axpy, fill, find, flags, integers, larger, reals, table
 from counterpoise.kernels.dispatch import allocating, apart, entry_point, outlined
 from counterpoise.kernels.groups import make_feasible
 from counterpoise.kernels.pieces import solve_pieces
@@ -60,8 +60,7 @@ def value_on(problem, held, m, z):
             slope += Q[i, held[e]] * z[e]
         total += z[a] * (b[i] + 0.5 * slope)
     for a in range(m):
-        i = held[a]
-        total += separable_change(problem.h, i, 0.0, z[a])
+        total += separable_change(problem.h, held[a], 0.0, z[a])
     return total
 
 
@@ -100,8 +99,7 @@ def copy_support(held, z, m, to_held, to_z):
 @outlined
 def mark(held, m, is_held):
     """Write for every coordinate whether it is one of the m held."""
-    for k in range(len(is_held)):
-        is_held[k] = False
+    fill(is_held, False)
     for a in range(m):
         is_held[held[a]] = True
 
@@ -110,13 +108,10 @@ def mark(held, m, is_held):
 @outlined
 def gradient_at(problem, held, m, z, gradient):
     """Write the right slopes of f + h at the point whose m held coordinates are z."""
-    Q, h = problem.Q, problem.h
-    for k in range(len(gradient)):
-        gradient[k] = problem.b[k]
+    h = problem.h
+    assign(problem.b, gradient)
     for a in range(m):
-        i, weight = held[a], z[a]
-        for k in range(len(gradient)):
-            gradient[k] += weight * Q[i, k]
+        axpy(z[a], problem.Q[held[a]], gradient)
     if len(h.centre):
         for k in range(len(gradient)):
             gradient[k] += slope_right(h, k, 0.0)
@@ -132,13 +127,10 @@ def exchange(problem, held, m, z, leaver, enters, new_held, new_z):
     If none enters (−1), the last member takes the leaver's place. Return the new size, 0 if the support allows no
     feasible point, and the rate that :func:`solve_on` returned.
     """
-    size = m if leaver >= 0 else m + 1
-    for a in range(m):
-        new_held[a], new_z[a] = held[a], z[a]
-    place = leaver if leaver >= 0 else m
+    copy_support(held, z, m, new_held, new_z)
+    place, size = (leaver, m) if leaver >= 0 else (m, m + 1)
     if enters >= 0:
-        new_held[place] = enters
-        new_z[place] = z[leaver] if leaver >= 0 else 0.0
+        new_held[place], new_z[place] = enters, z[leaver] if leaver >= 0 else 0.0
     else:
         size = m - 1
         new_held[place], new_z[place] = held[size], z[size]
@@ -146,15 +138,6 @@ def exchange(problem, held, m, z, leaver, enters, new_held, new_z):
         return 0, 0.0
     violation = solve_on(problem, new_held, size, new_z)
     return trim(problem, new_held, size, new_z), violation
-
-
-@outlined
-def _place_of(held, m, i):
-    """Return the place of a coordinate among the held ones, −1 if it is not held."""
-    for a in range(m):
-        if held[a] == i:
-            return a
-    return -1
 
 
 @outlined
@@ -217,13 +200,9 @@ def descend(problem, x, s, tol, floor, most_swaps, tries, found):
     ridge and of inexact small programs; they are verified from the largest down until none of the rest can exceed the
     gain found. If that takes more than ``tries``, the bound is not proved.
 
-    Returns
-    -------
-    value : float
-        f + h there, relative to its value at 0; infinite if the s largest coordinates cannot hold the sum.
-    swaps : int
-    gap : float
-        The largest gain among the exchanges tried in the last round; NaN if ``most_swaps`` ended the descent.
+    Return f + h there, relative to its value at 0 (infinite if the s largest coordinates cannot hold the sum), the
+    number of exchanges, and the largest gain among those tried in the last round (NaN if ``most_swaps`` ended the
+    descent).
     """
     n, looks = len(x), most_swaps < 0
     held, z = integers(s + 1), reals(s + 1)
@@ -263,8 +242,8 @@ def descend(problem, x, s, tol, floor, most_swaps, tries, found):
                 break
             if not looks and (best[k] <= enough or swaps >= most_swaps):
                 break
-            place = _place_of(held, m, out[k])
-            if _place_of(held, m, into[k]) >= 0 or (place < 0 and (out[k] >= 0 or m >= s)):
+            place = find(out[k], held, m)
+            if find(into[k], held, m) >= 0 or (place < 0 and (out[k] >= 0 or m >= s)):
                 continue
             size, violation = exchange(problem, held, m, z, place, into[k], new_held, new_z)
             if size == 0:

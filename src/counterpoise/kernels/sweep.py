@@ -26,12 +26,8 @@ def epoch(rule, problem, x, theta, tol, level, trials, patience, rng, age, above
     iterations, so that an epoch does not take much longer than the last one. ``last`` becomes (decrease, i, j, step of
     i, step of j) of the last iteration.
 
-    Returns
-    -------
-    done, accepted : int
-        Iterations and accepted steps.
-    settled : bool
-        Whether the rule found no pair, or the last ``patience`` iterations had no accepted step: time for a scan.
+    Return the numbers of iterations and of accepted steps, and whether the rule found no pair or the last ``patience``
+    iterations had no accepted step: time for a scan.
     """
     done, accepted, floor, begun = 0, 0, tol * abs(level[0]) + level[1], age[3]
     while True:
@@ -73,14 +69,8 @@ def start(problem: Terms, x: Vector) -> None:
 def scan(problem: Terms, x: Vector, theta: float, above: float) -> Found:
     """Find the best live pair, and take its step if that decreases the model by more than ``above``.
 
-    Returns
-    -------
-    gap : float
-        The largest decrease that any pair offered; 0 if none did.
-    i, j : int
-        The pair, or −1.
-    di, dj : float
-        Its step.
+    Return (gap, i, j, di, dj): the largest decrease that any pair offered, 0 if none did, the pair, or −1, and its
+    step.
     """
     return _one_pair(problem, x, theta, 1, above, due=0)
 

@@ -7,15 +7,14 @@ after the one it makes. The weights are those given by M if they are within the 
 those of the small program on the support.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
-from counterpoise.kernels.basics import fill, flags, integers, larger, reals, smaller, table
-from counterpoise.kernels.dispatch import entry_point, kernel, outlined
+from counterpoise.kernels.basics import assign, axpy, fill, find, flags, integers, larger, reals, smaller, table
+from counterpoise.kernels.dispatch import entry_point, outlined
 from counterpoise.kernels.groups import keeps_limits
 from counterpoise.kernels.price_line import FLAT, excess_slopes, price, reprice
-from counterpoise.kernels.swap_line import copy_support, exchange, gradient_at, load, unload, value_on
+from counterpoise.kernels.swap_line import copy_support, exchange, gradient_at, load, mark, unload, value_on
+from counterpoise.kernels.walk_line import draw_some
 
 
 @outlined
@@ -28,18 +27,15 @@ def drop(m, place, M, Z, schur):
     for a in range(m + 1):
         if a != place:
             weight = M[a, place] * inverse
-            for k in range(n):
-                Z[a, k] -= weight * Z[place, k]
+            axpy(-weight, Z[place], Z[a])
             for e in range(m + 1):
                 if e != place:
                     M[a, e] -= weight * M[place, e]
     for target, source in ((place, last), (last, m)):
         if target != source:
-            for k in range(n):
-                Z[target, k] = Z[source, k]
+            assign(Z[source], Z[target])
             corner = M[source, source]
-            for e in range(m + 1):
-                M[target, e] = M[source, e]
+            assign(M[source, : m + 1], M[target])
             for e in range(m + 1):
                 M[e, target] = M[e, source]
             M[target, target] = corner
@@ -52,15 +48,11 @@ def enter(problem, held, m, enters, M, Z, schur, entry):
     for k in range(n):
         entry[k] = Q[enters, k] - Z[m, k]
     for a in range(m):
-        weight = Q[held[a], enters]
-        for k in range(n):
-            entry[k] -= weight * Z[a, k]
+        axpy(-Q[held[a], enters], Z[a], entry)
     inverse = 1.0 / entry[enters]
     # The sum moves up by one.
-    for k in range(n):
-        Z[m + 1, k] = Z[m, k]
-    for e in range(m + 1):
-        M[m + 1, e] = M[m, e]
+    assign(Z[m], Z[m + 1])
+    assign(M[m, : m + 1], M[m + 1])
     for e in range(m + 1):
         M[e, m + 1] = M[e, m]
     M[m + 1, m + 1] = M[m, m]
@@ -75,9 +67,7 @@ def enter(problem, held, m, enters, M, Z, schur, entry):
     M[m, m] = inverse
     for a in range(m + 2):
         if a != m:
-            weight = Z[a, enters] * inverse
-            for k in range(n):
-                Z[a, k] -= weight * entry[k]
+            axpy(-Z[a, enters] * inverse, entry, Z[a])
     for k in range(n):
         Z[m, k] = entry[k] * inverse
         schur[k] -= entry[k] * entry[k] * inverse
@@ -145,32 +135,14 @@ def _best_ruled_move(problem, held, m, z, s, step, slope, schur, M, Z, is_held, 
     return place, enters
 
 
-@kernel
-def _some(most, rng):
-    """Draw from ⌊most/2⌋ … most − 1."""
-    least = most // 2
-    return least + int(rng.random() * (most - least))
-
-
 @entry_point
 def walk(problem, x, s, steps, stay, away, rng):
     """Walk ``steps`` steps from x, and write the best point visited to x.
 
-    Parameters
-    ----------
-    problem : Support
-    x : array of length n
-        The walk begins at its s largest coordinates; while there are fewer, the one with the largest gain enters at
-        every step.
-    s, steps : int
-    stay, away : int
-        A newcomer has to stay, and a leaver to stay away, for a random number of steps from half of this up.
-    rng : Generator
-
-    Returns
-    -------
-    value : float
-        f + h at the best point, relative to its value at 0; infinite if x's s largest coordinates cannot hold the sum.
+    It begins at the s largest coordinates of x; while there are fewer, the one with the largest gain enters at every
+    step. A newcomer has to stay, and a leaver to stay away, for a random number of steps from half of ``stay`` or
+    ``away`` up. Return f + h at the best point, relative to its value at 0; infinite if the s largest coordinates
+    cannot hold the sum.
     """
     n = len(x)
     held, z = integers(s + 1), reals(s + 1)
@@ -191,8 +163,7 @@ def walk(problem, x, s, steps, stay, away, rng):
     is_held = flags(n, False)
     for k in range(n):
         flat[k] = FLAT * problem.Q[k, k]
-    for a in range(m):
-        is_held[held[a]] = True
+    mark(held, m, is_held)
     price(problem, held, m, M, Z, schur)
     for step in range(steps):
         gradient_at(problem, held, m, z, gradient)
@@ -222,18 +193,16 @@ def walk(problem, x, s, steps, stay, away, rng):
         if enters < 0 and place < 0:
             continue
         # Update M, Z and ς first: the weights given by M show whether the small program is needed.
-        old_m = m
+        old_m, sound = m, True
         copy_support(held, z, m, old_held, old_z)
         if place < 0:
             enter(problem, held, m, enters, M, Z, schur, entry)
             held[m] = enters
             m += 1
-            sound = True
         elif enters < 0:
             drop(m, place, M, Z, schur)
             m -= 1
             held[place], z[place] = held[m], z[m]
-            sound = True
         else:
             held[place] = enters
             sound = reprice(problem, held, m, place, enters, M, Z, schur, entry)
@@ -263,7 +232,7 @@ def walk(problem, x, s, steps, stay, away, rng):
             while a >= 0:
                 if z[a] < 0.0:
                     is_held[held[a]] = False
-                    enter_from[held[a]] = step + 1 + _some(away, rng)
+                    enter_from[held[a]] = step + 1 + draw_some(away, rng)
                     if M[a, a] > 0.0:
                         drop(m, a, M, Z, schur)
                     else:
@@ -275,15 +244,12 @@ def walk(problem, x, s, steps, stay, away, rng):
                         sound = True
                 a -= 1
         if enters >= 0:
-            is_held[enters] = False
-            for a in range(m):
-                if held[a] == enters:
-                    is_held[enters] = True
-            leave_from[enters] = step + 1 + _some(stay, rng)
+            is_held[enters] = find(enters, held, m) >= 0
+            leave_from[enters] = step + 1 + draw_some(stay, rng)
         if place >= 0:
             left = old_held[place]
             is_held[left] = False
-            enter_from[left] = step + 1 + _some(away, rng)
+            enter_from[left] = step + 1 + draw_some(away, rng)
         value = value_on(problem, held, m, z)
         if value < best:
             best, best_m = value, m

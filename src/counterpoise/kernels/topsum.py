@@ -5,8 +5,6 @@ step repositions two coordinates; bisection skips ties, so that a zero entering 
 entries, not the other zeros.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from counterpoise.kernels.basics import larger

@@ -1,7 +1,5 @@
 """The pair on the line that most violates first-order optimality, in loops that LLVM vectorises."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from counterpoise.kernels.basics import smaller
@@ -51,8 +49,7 @@ def _estimate_gains(row, diagonal, diagonal_i, least, left, x, lo, minus):
         minus[j] = -gain if (excess > 0.0) & (room > 0.0) else 0.0
 
 
-@implements(violating_pair, GroupedLine)
-@implements(violating_pair, Line)
+@implements(violating_pair, Line, GroupedLine)
 def _violating_pair(u, problem, x, as_printed, rng):
     """Return Algorithm 2's pair: the receiver with the least slope, the giver with the largest S₁.
 

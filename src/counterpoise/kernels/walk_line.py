@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from counterpoise.kernels.basics import smaller
+from counterpoise.kernels.basics import assign, axpy, fill, larger, smaller
 from counterpoise.kernels.dispatch import entry_point, kernel, outlined
 
 ZERO, HALF, FAR = np.float32(0.0), np.float32(0.5), np.float32(1e30)
@@ -50,8 +50,7 @@ def _any_better(row, slope, schur, shift, inverse, level):
     """Return whether a newcomer gains more than ``level`` in the place of a member, without branch or division."""
     found = False
     for k in range(len(row)):
-        descent = row[k] * shift - slope[k]
-        descent = descent if descent > ZERO else ZERO
+        descent = larger(ZERO, row[k] * shift - slope[k])
         found |= HALF * descent * descent > level * (schur[k] + row[k] * row[k] * inverse)
     return found
 
@@ -61,17 +60,14 @@ def _best_of(row, slope, schur, shift, inverse, level, gain):
     """Return the newcomer that gains most, −1 if none gains more than ``level``, and its gain."""
     best = -1
     for k in range(len(row)):
-        descent = row[k] * shift - slope[k]
-        descent = descent if descent > ZERO else ZERO
+        descent = larger(ZERO, row[k] * shift - slope[k])
         gain[k] = HALF * descent * descent / (schur[k] + row[k] * row[k] * inverse)
     # In parts, with two comparisons at a time; otherwise each comparison would wait for the previous one.
     for first in range(0, len(row), 32):
         most, other, last = level, level, smaller(first + 32, len(row))
         for k in range(first, last - 1, 2):
-            most = gain[k] if gain[k] > most else most
-            other = gain[k + 1] if gain[k + 1] > other else other
-        most = gain[last - 1] if gain[last - 1] > most else most
-        most = other if other > most else most
+            most, other = larger(most, gain[k]), larger(other, gain[k + 1])
+        most = larger(larger(most, gain[last - 1]), other)
         if most > level:
             best, level = first, most
     while best >= 0 and gain[best] != level:
@@ -97,13 +93,8 @@ def _turn_row(row, mine, into, out, leaving, m):
 def follow(Q, per, now, m, place, enters):
     """Update a support and its prices after one member leaves (place −1: none) and one enters (−1: none).
 
-    Returns
-    -------
-    m : int
-        The number of members.
-    gain : float
-        The decrease of f, in units of 1/``per``. A newcomer that depends linearly on the members cannot enter: then
-        NaN, and nothing has changed.
+    Return the number of members, and the decrease of f in units of 1/``per``. A newcomer that depends linearly on the
+    members cannot enter: then that is NaN, and nothing has changed.
     """
     held, z, M, Z, schur, slope = now.held, now.z, now.M, now.Z, now.schur, now.slope
     leaver, entry, out, into, n = now.leaver, now.entry, now.out, now.into, len(now.schur)
@@ -118,9 +109,7 @@ def follow(Q, per, now, m, place, enters):
         into[a] = M[a, 0] if enters >= 0 else 0.0
     if enters >= 0:
         for e in range(1, m + 1):
-            weight = Q[enters, held[e]] * per
-            for a in range(m + 1):
-                into[a] += weight * M[e, a]
+            axpy(Q[enters, held[e]] * per, M[e, : m + 1], into)
         bend = Q[enters, enters] * per - into[0]
         for e in range(1, m + 1):
             bend -= Q[enters, held[e]] * per * into[e]
@@ -147,8 +136,7 @@ def follow(Q, per, now, m, place, enters):
             right = Q[enters, held[f]] * per if f != place and f != e else 0.0
             _subtract(entry, np.float32(left), Z[e], np.float32(right), Z[f])
     else:
-        for k in range(n):
-            entry[k] = ZERO
+        fill(entry, ZERO)
     for a in range(m + 1):
         if a != place:
             z[a] -= out[a] * z_out + weight * into[a]
@@ -168,13 +156,11 @@ def follow(Q, per, now, m, place, enters):
             Z[slot, k] = np.float32(scale) * entry[k]
     else:
         # The last member takes the place of the leaver.
-        for e in range(m + 1):
-            M[place, e] = M[m, e]
+        assign(M[m, : m + 1], M[place])
         for e in range(m + 1):
             M[e, place] = M[e, m]
         M[place, place], z[place], held[place] = M[m, m], z[m], held[m]
-        for k in range(n):
-            Z[place, k] = Z[m, k]
+        assign(Z[m], Z[place])
         m -= 1
     return m, gain
 
@@ -199,7 +185,7 @@ def choose(now, m, s, step):
                 continue
             inverse = np.float32(1.0 / now.M[a, a])
             shift, cost = np.float32(now.z[a]) * inverse, HALF * np.float32(now.z[a] * now.z[a]) * inverse
-            level = most + cost if most + cost > ZERO else ZERO
+            level = larger(ZERO, most + cost)
             if _any_better(now.Z[a], slope, schur, shift, inverse, level):
                 k, gain = _best_of(now.Z[a], slope, schur, shift, inverse, level, now.entry)
                 if k >= 0:
@@ -208,7 +194,7 @@ def choose(now, m, s, step):
 
 
 @kernel
-def _some(most, rng):
+def draw_some(most, rng):
     """Draw from ⌊most/2⌋ … most − 1."""
     return most // 2 + int(rng.random() * (most - most // 2))
 
@@ -217,10 +203,8 @@ def _some(most, rng):
 def walk(Q, per, now, m, s, first, last, stay, away, value, best, best_m, rng):
     """Make steps ``first`` to ``last`` − 1 of a walk.
 
-    Returns
-    -------
-    m, best, best_m
-        The number of members, and the value and the members of the best support so far, which is in ``now.best_held``.
+    Return the number of members, and the value and the number of members of the best support so far, which is in
+    ``now.best_held``.
     """
     for step in range(first, last):
         place, enters = choose(now, m, s, step)
@@ -232,10 +216,10 @@ def walk(Q, per, now, m, s, first, last, stay, away, value, best, best_m, rng):
         if np.isnan(gain):
             continue
         value -= gain
-        now.is_held[enters], now.leave_from[enters] = True, step + 1 + _some(stay, rng)
+        now.is_held[enters], now.leave_from[enters] = True, step + 1 + draw_some(stay, rng)
         while True:
             if left >= 0:
-                now.is_held[left], now.enter_from[left] = False, step + 1 + _some(away, rng)
+                now.is_held[left], now.enter_from[left] = False, step + 1 + draw_some(away, rng)
             place = 1
             for a in range(2, m + 1):
                 place = a if now.z[a] < now.z[place] else place

@@ -66,11 +66,9 @@ class TopSum:
 
     def kernel(self, lo: Vector, hi: Vector) -> kernels.TopSum:
         """Return the term with space for the order of |x|."""
-        n = len(lo)
-        order = np.empty(n, dtype=np.int64)
-        return kernels.TopSum(
-            _checked(self.s, n), self.lam, bool((lo < 0).any()), order, np.empty_like(order), np.empty(n)
-        )
+        n, signed = len(lo), bool((lo < 0).any())
+        order, rank = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+        return kernels.TopSum(_checked(self.s, n), self.lam, signed, order, rank, key=np.empty(n))
 
 
 class AtMost:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 from collections.abc import Mapping
 from typing import Any
 
@@ -83,7 +84,6 @@ class Sum(Constraint):
                     "weights must be an array of one number per coordinate, none of them 0 or 1e12 times smaller than "
                     "another."
                 )
-        self.groups: tuple[Group, ...] = ()
         self._tree: Tree | None = None
 
     def within(self, groups: Any, limits: Mapping[Any, Any]) -> Sum:
@@ -113,10 +113,8 @@ class Sum(Constraint):
         if not self.groups:
             return Line(self.c, self.scale(h))
         tree = self.tree(len(h.lo))
-        count = len(tree.parent)
-        return GroupedLine(
-            self.c, self.scale(h), tree.leaf, tree.parent, tree.depth, tree.least, tree.most, np.zeros(count)
-        )
+        limits = tree.leaf, tree.parent, tree.depth, tree.least, tree.most
+        return GroupedLine(self.c, self.scale(h), *limits, sums=np.zeros(len(tree.parent)))
 
     def tree(self, n: int) -> Tree:
         """Return the groups as a tree over n coordinates, whose root is the whole sum."""
@@ -160,11 +158,7 @@ class Sum(Constraint):
         """Return the feasible point nearest to z."""
         if not self.groups:
             return self._project(z, h)
-
-        def on_sum(total: float, z: Vector, at: Any) -> Vector:
-            return Sum(total)._project(z, take(h, at))
-
-        return self.tree(len(z)).project(z, h.lo, h.hi, self.c, on_sum)
+        return self.tree(len(z)).project(z, h.lo, h.hi, self.c, lambda c, z, at: Sum(c)._project(z, take(h, at)))
 
     def _project(self, z: Vector, h: Separable) -> Vector:
         """Return the point of {1ᵀx = c, lo ≤ x ≤ hi} nearest to z, exactly.
@@ -192,13 +186,7 @@ class Sum(Constraint):
         """Sort the ends of the pieces and find the one on which the sum is c."""
         ends = np.concatenate([h.lo - z, h.hi - z])
         knots = np.unique(ends[np.isfinite(ends)])
-        low, high = 0, len(knots)
-        while low < high:
-            middle = (low + high) // 2
-            if float(np.clip(z + knots[middle], h.lo, h.hi).sum()) < self.c:
-                low = middle + 1
-            else:
-                high = middle
+        low = bisect.bisect_left(knots, self.c, key=lambda t: float(np.clip(z + t, h.lo, h.hi).sum()))
         # t lies between two knots, or beyond them.
         before = knots[low - 1] if low > 0 else knots[0] - 2.0
         after = knots[low] if low < len(knots) else knots[-1] + 2.0

@@ -234,15 +234,10 @@ class Tree:
         if not self.groups:
             i, j = int(np.argmin(right)), int(np.argmax(left))
             return Transfer(float(left[j] - right[i]), i, j) if left[j] > right[i] else Transfer(0.0, -1, -1)
-        sums, slack = self.sums(x), AT_LIMIT * size
-        full = [
-            next((k for k in self.chain(a) if sums[k] >= self.most[k] - slack), -1) for a in range(len(self.parent))
-        ]
-        low = [
-            next((k for k in self.chain(a) if sums[k] <= self.least[k] + slack), -1) for a in range(len(self.parent))
-        ]
-        leaves = np.unique(self.leaf)
-        at = {int(a): np.flatnonzero(self.leaf == a) for a in leaves}
+        sums, slack, nodes = self.sums(x), AT_LIMIT * size, range(len(self.parent))
+        full = [next((k for k in self.chain(a) if sums[k] >= self.most[k] - slack), -1) for a in nodes]
+        low = [next((k for k in self.chain(a) if sums[k] <= self.least[k] + slack), -1) for a in nodes]
+        at = {int(a): np.flatnonzero(self.leaf == a) for a in np.unique(self.leaf)}
         rise = {a: int(members[np.argmin(right[members])]) for a, members in at.items()}
         fall = {a: int(members[np.argmax(left[members])]) for a, members in at.items()}
         best = Transfer(0.0, -1, -1)

@@ -6,16 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.checks import (
-    LARGEST,
-    LARGEST_SQUARE,
-    Vector,
-    float_array,
-    number,
-    real_array,
-    refuse_extreme,
-    spread,
-)
+from counterpoise.checks import LARGEST, LARGEST_SQUARE, Vector, float_array, number, real_array, refuse_extreme, spread
 from counterpoise.kernels.separable import Separable as SeparableKernel
 from counterpoise.terms.required import require
 
@@ -95,13 +86,10 @@ class Pieces(SeparableTerm):
 class SeparableSum(SeparableTerm):
     """The sum of several separable terms."""
 
-    def __init__(self, *parts: SeparableTerm) -> None:
-        self._parts = parts
+    parts: tuple[SeparableTerm, ...] = ()
 
-    @property
-    def parts(self) -> tuple[SeparableTerm, ...]:
-        """The summands."""
-        return self._parts
+    def __init__(self, *parts: SeparableTerm) -> None:
+        self.parts = parts
 
 
 class Bounds(SeparableTerm):
@@ -177,10 +165,8 @@ class AbsoluteDeviation(SeparableTerm):
     def __init__(self, x0: Any, cost: Any = None, sell: Any = None, *, buy: Any = None) -> None:
         if (cost is None) == (buy is None):
             raise TypeError("AbsoluteDeviation needs cost, or buy and sell; give one of cost and buy.")
-        self.x0, self.cost = (
-            real_array(x0, "x0"),
-            _weight(cost if buy is None else buy, "cost" if buy is None else "buy"),
-        )
+        self.x0 = real_array(x0, "x0")
+        self.cost = _weight(cost, "cost") if buy is None else _weight(buy, "buy")
         self.sell = self.cost if sell is None else _weight(sell, "sell")
         refuse_extreme(self.x0, "x0")
 

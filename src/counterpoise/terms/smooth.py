@@ -254,10 +254,8 @@ class LeastSquares(DataTerm, QuadraticTerm):
             return self.unweighted.kernel()
         moving = {"residual": np.empty(self.m), "Q": np.empty((1, self.n)), "gradient": np.empty(self.n)}
         if is_sparse(self.A):
-            indices = self.A.indices.astype(np.int64), self.A.indptr.astype(np.int64)
-            return SparseColumns(
-                self.A.data, *indices, self.y, self.scale, self.diagonal, **moving, column=np.zeros(self.m)
-            )
+            data = self.A.data, self.A.indices.astype(np.int64), self.A.indptr.astype(np.int64)
+            return SparseColumns(*data, self.y, self.scale, self.diagonal, **moving, column=np.zeros(self.m))
         return Columns(np.ascontiguousarray(self.A.T), self.y, self.scale, self.diagonal, **moving)
 
 
