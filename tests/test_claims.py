@@ -164,7 +164,9 @@ def test_a_callback_that_stops_exchanges_is_named(rng, make):
 def test_a_callback_that_stops_the_last_slice_of_a_search_is_named(rng):
     problem, calls = SIT(rng.standard_normal((20, 10)), rng.standard_normal(20), 3, 1e4), []
     cp.minimize(problem, method="search", work=8, callback=calls.append)
-    result = cp.minimize(problem, method="search", work=8, callback=lambda progress: progress.iteration >= calls[-1].iteration)
+    result = cp.minimize(
+        problem, method="search", work=8, callback=lambda progress: progress.iteration >= calls[-1].iteration
+    )
     assert result.status is cp.Status.STOPPED_BY_CALLBACK and not result.success
 
 

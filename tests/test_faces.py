@@ -234,3 +234,23 @@ def test_more_than_three_thousand_columns_of_few_rows_end_at_the_minimum(rng):
         least = 0.5 * float(((A @ naive.least_squares_on_simplex(A, y) - y) ** 2).sum())
         assert result.status is cp.Status.CERTIFIED and result.convex_gap <= result.tolerance
         assert result.objective <= least + 1e-9
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("seed", [1, 2])
+def test_runs_end_once_neither_f_nor_the_gap_falls(seed):
+    """F is 10¹⁴ times smaller than at the start, and the gap is rounding error: some rounds, not hundreds."""
+    rng, n = np.random.default_rng(seed), 600
+    A = rng.standard_normal((3, n))
+    f, D = cp.LeastSquares(A, A @ rng.dirichlet(np.ones(n))), float((A * A).sum(axis=0).max())
+    ridge = 1e-10 * D * rng.uniform(0.5, 2.0, n)
+    problem, rounds = cp.Problem(f, cp.Bounds(-1, np.inf) + cp.Ridge(0.0, ridge), u=cp.Sum(1)), []
+    with pytest.MonkeyPatch.context() as patch:
+        one = faces._round
+        patch.setattr(faces, "_round", lambda face, x, limits: rounds.append(face) or one(face, x, limits))
+        result = cp.minimize(problem)
+    border = np.ones((n, 1))
+    system = np.block([[A.T @ A + np.diag(ridge), border], [border.T, np.zeros((1, 1))]])
+    least = np.linalg.solve(system, np.append(A.T @ f.y, 1.0))[:n]
+    assert (least > -1).all() and result.objective <= problem.objective(least) * (1 + 1e-6)
+    assert len(rounds) <= 200

@@ -18,8 +18,8 @@ from counterpoise.solvers.run import Epoch, Run
 # Takes (terms, tol, level, iterations, age); returns the iterations done, accepted steps, and whether it has settled.
 Advance = Callable[[Terms, float, Vector, int, Any], tuple[int, int, bool]]
 
-# How often the face of a point is settled before its remaining gap is accepted.
-SETTLINGS = 8
+# How often the face of a point is settled before its remaining gap is accepted; in vain, it counts as VAIN.
+SETTLINGS, VAIN = 8, 3
 # While a convex F is not at its minimum, the tolerance of pair steps is multiplied by FINER, down to FINEST times the
 # original. At most IDLE_TURNS steps on a face in a row may gain only rounding; a step without gain counts as NOTHING.
 FINER, FINEST, IDLE_TURNS, NOTHING = 0.01, 1e-6, 16, 8
@@ -182,9 +182,11 @@ class Descent:
             self.rest = convex_gap(run.problem, x)
             return Status.CERTIFIED if self.rest is None or self.rest <= tolerance else Status.STATIONARY
         # The point may move, so its pairs are scanned again, unless that has not helped several times.
+        rest = self.rest
         self.settle(0.5 * tolerance, objective + noise)
-        self.settlings += 1
         self.level[:] = run.measure(x)
+        helped = self.level[0] < objective - noise or (slope_gap(run.problem, x) or 0.0) < 0.5 * rest
+        self.settlings += 1 if helped else VAIN
         return None
 
     def refines(self, tolerance: float) -> bool:

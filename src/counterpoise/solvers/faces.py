@@ -47,8 +47,8 @@ ACCEPTED, TRUSTED, MIXES = 0.2, 0.7, (0.0, 0.01, 0.1, 1.0)
 STREAK, FINER_MIX, FINEST_MIX = 8, 0.01, 1e-12
 # The most Newton steps on models, the fraction of the gap to which each model is settled, and bisections of a step.
 NEWTON_STEPS, FORCING, BISECTIONS = 200, 0.01, 60
-# These steps end when this many of them do not halve the gap.
-STALLED = 10
+# These steps end when STALLED of them do not halve the gap, and rounds when STALLED_ROUNDS do not lower F either.
+STALLED, STALLED_ROUNDS = 10, 12
 
 
 def walk_on_faces(problem: Problem, x: Vector, steps: int, limits: Limits | None = None) -> Vector:
@@ -109,8 +109,14 @@ def settle(
     face = _face(problem, x, held)
     if face is None:
         return
+    least, closest, idle = math.inf, math.inf, 0
     for _ in range(int(ROUNDS + ROUNDS_EACH * len(face.members)) if most is None else most):
-        if not _round(face, x, limits) or limits.reached() or (slope_gap(problem, x) or 0.0) <= target:
+        freed, gap = _round(face, x, limits), slope_gap(problem, x) or 0.0
+        value, rounding = problem.value_and_resolution(x)
+        # Once neither F nor the gap falls, both are rounding error, and more rounds change nothing.
+        idle = 0 if value < least - rounding or gap < 0.5 * closest else idle + 1
+        least, closest = min(least, value), gap if idle == 0 else closest
+        if not freed or limits.reached() or gap <= target or idle == STALLED_ROUNDS:
             break
 
 
