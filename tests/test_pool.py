@@ -343,8 +343,8 @@ def test_a_pair_that_is_bounded_does_not_gain(rng):
         change = slope_k * u + 0.5 * q_kk * u**2 + 0.5 * q_jj * step**2 + q_kj * u * step
         change += (slope_j - even_j) * step + even_j * (w - v)
         change += lam * (max(v, second) - after)
-        waiting = first, second, lam, most
-        says = enter._cannot_gain(slope_k, slope_j, even_j, q_kk, q_jj, q_kj, v, crosses, *waiting)
+        held_j = np.array([v, slope_j, even_j, first, second])
+        says = enter._cannot_gain(slope_k, q_kk, q_jj, q_kj, crosses, held_j, lam, most)
         nothing = change.min() >= -most - 1e-12 * (1.0 + lam)
         assert nothing or not says
         bounded, idle = bounded + bool(says), idle + bool(nothing)

@@ -312,4 +312,4 @@ def test_other_problems_are_refused(rng):
     A = rng.standard_normal((5, 4))
     tilted = cp.Problem(cp.LeastSquares(A, A[:, 0]), cp.Bounds(0, np.inf), cp.TopSum(2, 1.0), cp.Sphere())
     with pytest.raises(ValueError, match="need f\\(x\\) = ½xᵀQx"):
-        cp.minimize(tilted, method="swap")
+        cp.minimize(tilted, method="exact")
