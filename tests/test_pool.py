@@ -350,7 +350,8 @@ def test_a_pair_that_is_bounded_does_not_gain(rng):
         bounded, idle = bounded + bool(says), idle + bool(nothing)
     assert bounded > 0.8 * idle > 0
     # Only where u + w − q is the least does this one gain.
-    assert not enter._cannot_gain(0.0, -49.0, 0.0, -50.0, -50.0, -1.0, 1.0, False, 1.0, 1.0, 1.0, 0.0)
+    held_j = np.array([1.0, -49.0, 0.0, 1.0, 1.0])
+    assert not enter._cannot_gain(0.0, -50.0, -50.0, -1.0, False, held_j, 1.0, 0.0)
 
 
 @pytest.mark.compiled
