@@ -286,6 +286,7 @@ def test_a_rule_of_ones_own_may_make_arrays(rng):
 
 
 @pytest.mark.parametrize("limit", [{}, {"max_iter": 700}, {"callback": lambda progress: progress.iteration > 300}])
+@pytest.mark.compiled
 def test_an_objective_that_is_followed_is_that_of_the_point(rng, limit):
     """With 1050 coordinates F follows the steps between two measurements, and what is returned was measured."""
     n = 1050
