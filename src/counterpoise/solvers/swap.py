@@ -170,6 +170,7 @@ class Moves:
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.limits = problem, Limits()
+        self.failed = 0  # how many of the exchanges from the current point have been tried in vain
         self.signs = np.array([1.0, -1.0] if problem.u.signed else [1.0])
 
     def round(self, x: Vector) -> Vector:
@@ -177,7 +178,9 @@ class Moves:
         return x.copy()
 
     def advance(self, x: Vector, trials: int) -> tuple[int, int, Status | None]:
-        """Make the first exchange that lowers F, in place; return how many were tried and made, and STATIONARY if none.
+        """Make the first of the best exchanges that lowers F, in place, in at most ``trials`` tries.
+
+        Return how many were tried, how many were made, and STATIONARY if all have been tried in vain.
 
         The change of F when xⱼ = v moves to i with sign σ is about v(σgᵢ − gⱼ) + ½v²(Q_ii + Q_jj − 2σQ_ij).
         """
@@ -191,18 +194,20 @@ class Moves:
                 bend = x[j] ** 2 * (diagonal + diagonal[j]) - 2.0 * sign * x[j] * (model.gradient(unit) - model.p)
                 change[a, b, outside] = (x[j] * (sign * slope - slope[j]) + 0.5 * bend)[outside]
         (value, noise), tried = self.problem.value_and_resolution(x), 0
-        for place in np.argsort(change, axis=None, kind="stable")[: min(TRIES, trials)]:
+        most = min(TRIES, int(np.count_nonzero(change < np.inf)))
+        for place in np.argsort(change, axis=None, kind="stable")[self.failed : min(most, self.failed + trials)]:
             a, b, i = np.unravel_index(place, change.shape)
-            if self.limits.reached() or change[a, b, i] == np.inf:
+            if self.limits.reached():
                 break
             point, tried = x.copy(), tried + 1
             point[i], point[held[a]] = self.signs[b] * x[held[a]], 0.0
             left = None if math.isinf(self.limits.left()) else self.limits.left()
             end = bcd_g(self.problem, point, max_iter=PAIRS_EACH * len(x), max_time=left)
             if end.objective < value - 64.0 * noise - TOL * abs(value):
-                x[:] = end.x
+                x[:], self.failed = end.x, 0
                 return tried, 1, None
-        return max(tried, 1), 0, Status.STATIONARY
+        self.failed += tried
+        return max(tried, 1), 0, Status.STATIONARY if self.failed >= most else None
 
 
 def _on_pool(tol: float, seed: int | None) -> Callable[[Problem, Vector, float | None], Result]:
