@@ -278,10 +278,16 @@ def best_exchange(case, x, least, own=True):
 
 
 def best_exchange_then(case, x, least):
-    """The same, exchanging what is held *after* the new weights: the definition of a certificate."""
+    """The same, exchanging what is held *after* the new weights: the definition of a certificate.
+
+    Among weights that are as good, those of x count: others may hold fewer, and then have exchanges that x has not.
+    """
     own, point = least(np.flatnonzero(x))
     if point is None:
         return own, point
+    value = case.value(x)
+    if value - own <= 1e-9 * abs(value):
+        own, point = value, x
     return min((own, point), best_exchange(case, point, least, own=False), key=lambda pair: pair[0])
 
 
