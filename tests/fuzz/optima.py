@@ -286,9 +286,8 @@ def best_exchange_then(case, x, least):
     if point is None:
         return own, point
     value = case.value(x)
-    if value - own <= 1e-9 * abs(value):
-        own, point = value, x
-    return min((own, point), best_exchange(case, point, least, own=False), key=lambda pair: pair[0])
+    start = x if value - own <= 1e-9 * abs(value) else point
+    return min((own, point), best_exchange(case, start, least, own=False), key=lambda pair: pair[0])
 
 
 def binary_points(case):
