@@ -18,7 +18,7 @@ from counterpoise.solvers.run import Epoch, Run
 # Takes (terms, tol, level, iterations, age); returns the iterations done, accepted steps, and whether it has settled.
 Advance = Callable[[Terms, float, Vector, int, Any], tuple[int, int, bool]]
 
-# How often the face of a point is settled before its remaining gap is accepted; in vain, it counts as VAIN.
+# How often the face of a point is settled before its remaining gap is accepted; once without effect counts as VAIN.
 SETTLINGS, VAIN = 8, 3
 # While a convex F is not at its minimum, the tolerance of pair steps is multiplied by FINER, down to FINEST times the
 # original. At most IDLE_TURNS steps on a face in a row may gain only rounding; a step without gain counts as NOTHING.
