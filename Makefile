@@ -112,7 +112,7 @@ bench-search: $(STAMP)
 
 # What people import, against what they would take instead; skfolio and SCIP are among the peers.
 bench-estimators: $(STAMP)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[skfolio,scip]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[skfolio]' pyscipopt
 	$(BIN)/python benchmarks/estimators_tracking.py
 	$(BIN)/python benchmarks/estimators_pca.py
 	$(BIN)/python benchmarks/sparse_pca.py

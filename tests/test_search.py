@@ -426,28 +426,9 @@ def test_any_backend_of_joblib_gives_the_same_bits(rng, backend):
     assert (alone.x == together.x).all()
 
 
-@pytest.mark.compiled
-def test_scip_agrees_with_the_enumeration(rng):
-    pytest.importorskip("pyscipopt", reason="pyscipopt is not installed")
-    for name in ("SIT", "DCPB1", "DCPB2"):
-        problem = instance(name, rng, n=7)
-        proved = cp.prove(problem, max_time=20.0)
-        best = optimum(name, problem)
-        assert proved.status is cp.Status.OPTIMAL
-        assert proved.objective == pytest.approx(best, rel=1e-6)
-        assert proved.bound <= best + 1e-6 * (1.0 + abs(best)) and proved.gap <= 1e-5
-    with pytest.raises(ValueError, match="on Sphere f is concave"):
-        cp.prove(instance("NNSPCA", rng))
-    with pytest.raises(ValueError, match="max_time is 0"):
-        cp.prove(instance("SIT", rng), max_time=0.0)
-
-
-def test_prove_names_its_extra(rng, monkeypatch):
-    import sys
-
-    monkeypatch.setitem(sys.modules, "pyscipopt", None)
-    with pytest.raises(ImportError, match="pip install pyscipopt"):
-        cp.prove(instance("SIT", rng))
+def test_a_name_that_is_gone_says_what_replaces_it():
+    with pytest.raises(AttributeError, match="no attribute 'prove' any more: use minimize"):
+        _ = cp.prove
 
 
 @pytest.mark.compiled

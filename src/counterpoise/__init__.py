@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from counterpoise.estimators.tracking import IndexTracker
     from counterpoise.problem import Problem, Result, Status
     from counterpoise.solvers import minimize
-    from counterpoise.solvers.exact import prove
     from counterpoise.solvers.path import Path, path
     from counterpoise.tables.prices import to_returns
     from counterpoise.terms.concave import AtMost, ConcaveQuadratic, Norm2, TopSum
@@ -38,7 +37,7 @@ __all__ = ["AbsoluteDeviation", "AtMost", "Backtest", "BinaryLeastSquares", "Bou
 __all__ += ["ConcaveQuadratic", "Constraint", "Downside", "Huber", "HuberDownside", "IndexTracker", "LeastSquares"]
 __all__ += ["Linear", "Logistic", "Loss", "NonnegativeSparsePCA", "Norm2", "Path", "Pieces", "Problem", "Quadratic"]
 __all__ += ["Result", "Ridge", "SemiContinuous", "SeparableTerm", "SimplexRegression", "SparsePCA", "Sphere", "Split"]
-__all__ += ["Status", "Sum", "TopSum", "backtest", "balanced_split", "certify", "minimize", "path", "prove"]
+__all__ += ["Status", "Sum", "TopSum", "backtest", "balanced_split", "certify", "minimize", "path"]
 __all__ += ["to_returns"]
 
 # Names are imported on first use, because Numba, SciPy and scikit-learn take a second or two to import.
@@ -51,7 +50,6 @@ _MODULES = {
     "estimators.tracking": ("IndexTracker",),
     "problem": ("Problem", "Result", "Status"),
     "solvers": ("minimize",),
-    "solvers.exact": ("prove",),
     "solvers.path": ("Path", "path"),
     "tables.prices": ("to_returns",),
     "terms.concave": ("AtMost", "ConcaveQuadratic", "Norm2", "TopSum"),
@@ -59,6 +57,11 @@ _MODULES = {
     "terms.separable": ("AbsoluteDeviation", "Bounds", "Linear", "Pieces", "Ridge", "SemiContinuous", "SeparableTerm"),
     "terms.losses": ("Downside", "Huber", "HuberDownside", "Logistic", "Loss"),
     "terms.smooth": ("LeastSquares", "Quadratic"),
+}
+# Names of earlier versions, and what replaces them.
+_GONE = {
+    "prove": 'use minimize(problem, method="exact"), which enumerates small problems, or give a mixed-integer solver '
+    "the problem and the x of a search as a warm start."
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 # Submodules that `import counterpoise` makes available, as in earlier versions.
@@ -72,7 +75,8 @@ def __getattr__(name: str) -> Any:
     elif name in _SUBMODULES:
         value = import_module(f"{__name__}.{name}")
     else:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        gone = f" any more: {_GONE[name]}" if name in _GONE else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{gone}")
     globals()[name] = value
     return value
 

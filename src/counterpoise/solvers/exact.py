@@ -1,24 +1,18 @@
-"""Proofs: small problems are solved by enumeration, larger ones by SCIP from the best known point."""
+"""Proofs of optimality by enumeration, for small problems."""
 
 from __future__ import annotations
 
-import math
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from counterpoise.certificates import exactness_threshold
-from counterpoise.checks import Vector, number
+from counterpoise.checks import number
 from counterpoise.clock import working_seconds
 from counterpoise.problem import Problem, Result, Status
-from counterpoise.sentences import require
 from counterpoise.solvers.bcd import pair_stage
-from counterpoise.solvers.run import Epoch, Progress, Run, in_sums
+from counterpoise.solvers.run import Epoch, Progress, Run
 from counterpoise.solvers.search import search, strategy_of
 from counterpoise.supervision import supervised
-from counterpoise.terms.separable import is_gapped
 
 # Candidates per second on one core, for estimates only.
 SPEED = {"supports": 2.5e8, "components": 1.0e5, "sign vectors": 2.0e8}
@@ -121,107 +115,3 @@ def _duration(seconds: float) -> str:
         if seconds >= 2.0 * length:
             return f"{seconds / length:.3g} {name}"
     return f"{seconds:.3g} seconds"
-
-
-@supervised
-def prove(problem: Problem, x: Any = None, max_time: float = 60.0, seed: int = 0) -> Result:
-    """Give SCIP a point as a warm start and return what it proves: ``bound``, ``gap`` and perhaps a better point.
-
-    Parameters
-    ----------
-    problem : Problem
-        With ``TopSum`` or ``AtMost`` on ``Sum`` (at most s coordinates above 0), or binary with ``Norm2`` or
-        ``ConcaveQuadratic``.
-    x : array of length n, optional
-        A start of a short search, whose best point is given to SCIP.
-    max_time : float
-        Seconds for SCIP.
-    """
-    pyscipopt = require("prove needs", "pyscipopt")
-    if problem.u.weights is not None:
-        return in_sums(problem, x, lambda inner, start: prove(inner, start, max_time, seed))
-    problem.require_quadratic("prove")
-    strategy = strategy_of(problem, "prove")
-    if not problem.u.is_line:
-        raise ValueError("prove takes problems on Sum only; on Sphere f is concave, use method 'exact' for small ones.")
-    if is_gapped(problem.separable) or problem.u.groups or problem.separable.bend.any():
-        raise ValueError("prove does not support SemiContinuous, Ridge or limits of groups; leave them out.")
-    if number(max_time, "max_time", 0.0) <= 0.0:
-        raise ValueError("max_time is 0; a proof needs a positive budget.")
-    _require_exactness(problem, "prove")
-    if not problem.f.is_convex:
-        raise ValueError("prove needs a convex f: SCIP is given ½xᵀQx as a sum of squares; use method 'exact'.")
-    start = search(problem, x, work=INCUMBENT_WORK, seed=seed)
-    clock = working_seconds()
-    model = pyscipopt.Model()
-    model.hideOutput()
-    model.setParam("limits/time", float(max_time))
-    model.setParam("parallel/maxnthreads", 1)
-    best, bound = _scip(model, pyscipopt.quicksum, problem, strategy, start.x)
-    found = best if best is not None and problem.objective(best) < start.objective else start.x
-    objective = problem.objective(found)
-    bound = min(bound, objective)
-    # Relative to F, like every other tolerance, plus the rounding error of F.
-    closed = objective - bound <= 1e-6 * abs(objective) + 64.0 * problem.value_and_resolution(found)[1]
-    status = Status.OPTIMAL if closed else Status.TIME_LIMIT
-    return Result(
-        **{
-            **start,
-            "x": found,
-            "objective": objective,
-            "status": status,
-            "success": closed,
-            "message": status.value,
-            "bound": bound,
-            # The certificates of the search are for its own point.
-            "cws_gap": start.cws_gap if found is start.x else math.nan,
-            "convex_gap": start.convex_gap if found is start.x else None,
-            "gap": (objective - bound) / max(abs(objective), 1e-300),
-            "time": start.time + working_seconds() - clock,
-        }
-    )
-
-
-def _scip(model: Any, total: Any, problem: Problem, strategy: Any, x: Vector) -> tuple[Vector | None, float]:
-    """State the problem with an epigraph t ≥ ½xᵀQx, solve it, and return a point and a bound on F."""
-    h, n, f = problem.separable, problem.n, problem.f
-    if len(h.centre):
-        raise ValueError("prove does not support AbsoluteDeviation; leave the turnover term out.")
-    sparse = strategy.has_supports
-    weights = f.p + h.weight
-    upper = np.minimum(h.hi, problem.u.c).tolist()
-    v = [model.addVar(lb=least, ub=most) for least, most in zip(h.lo.tolist(), upper, strict=True)] if sparse else []
-    on = [model.addVar(vtype="B") for _ in range(n)]
-    if sparse:
-        for value, most, one in zip(v, upper, on, strict=True):
-            model.addCons(value <= most * one)
-        model.addCons(total(on) <= strategy.s)
-    else:
-        v = [float(h.hi[0]) * (2.0 * one - 1.0) for one in on]
-    model.addCons(total(v) == problem.u.c)
-    t = model.addVar(lb=None)
-    values, vectors = np.linalg.eigh(f.Q)
-    kept = values > 1e-10 * values.max()
-    parts = []
-    for value, column in zip(values[kept], vectors[:, kept].T, strict=True):
-        parts.append(model.addVar(lb=None))
-        model.addCons(parts[-1] == total(math.sqrt(value) * float(column[i]) * v[i] for i in range(n)))
-    model.addCons(t >= total(0.5 * z * z for z in parts))
-    model.setObjective(t + total(float(weights[i]) * v[i] for i in range(n)), "minimize")
-    # Give SCIP the support or the signs of x; it fills in the rest.
-    partial = model.createPartialSol()
-    for one, variable, value in zip(on, v, x.tolist(), strict=True):
-        model.setSolVal(partial, one, float(value > 0.0))
-        if sparse:
-            model.setSolVal(partial, variable, value)
-    model.addSol(partial)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        model.optimize()
-    # At sparse or binary points g is constant.
-    constant = f.value_at_zero + problem.offset + problem.g.value(strategy.descend(x))
-    point = None
-    if model.getNSols():
-        found = np.array([model.getVal(variable) for variable in (v if sparse else on)])
-        point = strategy.descend(found) if sparse else problem.project(np.where(found > 0.5, h.hi[0], h.lo[0]))
-    return point, float(model.getDualbound()) + constant
