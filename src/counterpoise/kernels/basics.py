@@ -72,9 +72,10 @@ def axpy(weight, values, out):
 
 @kernel
 def plus_dot(total, a, b):
-    """Return total + aᵀb, added from left to right; b may be longer than a."""
+    """Return total + aᵀb, in double precision and added from left to right; b may be longer than a."""
     for i in range(len(a)):
-        total += a[i] * b[i]
+        # A product of two numbers in single precision would be rounded to single precision.
+        total += np.float64(a[i]) * b[i]
     return total
 
 

@@ -116,7 +116,7 @@ def _add_column(f, i, weight, out):
 
 @verb
 def column_dot(f, i, dense):
-    """Return Aᵢᵀ times a dense vector, summed in double precision also for single-precision data."""
+    """Return Aᵢᵀ times a dense vector, in double precision also for single-precision data."""
     total = 0.0
     for k in range(f.indptr[i], f.indptr[i + 1]):
         total += f.data[k] * dense[f.indices[k]]
@@ -223,7 +223,7 @@ def _curvature_sparse(f, i, j):
     total = 0.0
     while a < a_end and b < b_end:
         if f.indices[a] == f.indices[b]:
-            total += f.data[a] * f.data[b]
+            total += np.float64(f.data[a]) * f.data[b]
             a += 1
             b += 1
         elif f.indices[a] < f.indices[b]:

@@ -55,9 +55,12 @@ class DataTerm:
             )
 
     def scaled(self, d: Vector) -> Self:
-        """Return the function of z = A·diag(d)x − y."""
+        """Return the function of z = A·diag(d)x − y, in double precision.
+
+        In single precision the columns would be rounded, and claims would be about another function.
+        """
         other = self._anew()
-        other.A = self.A.multiply(d[None, :]).tocsc() if is_sparse(self.A) else self.A * d.astype(self.A.dtype)
+        other.A = self.A.multiply(d[None, :]).tocsc() if is_sparse(self.A) else self.A * d
         return other
 
     def _anew(self) -> Self:

@@ -100,6 +100,12 @@ class LeastSquares(DataTerm, QuadraticTerm):
         self._shares: LeastSquares | None = None
         self._passing = False
 
+    def scaled(self, d: Vector) -> Self:
+        """Return f(diag(d)x), in double precision."""
+        other = super().scaled(d)
+        other._shares = None
+        return other
+
     def around(self, y: Vector, weights: Vector | None = None) -> LeastSquares:
         """Return f with another y and, if given, other weights; without these, both share Q and its derived values."""
         other = self._anew()
