@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from counterpoise.certificates import convex_gap, exactness_threshold
+from counterpoise.certificates import convex_gap, exactness_threshold, named_gap
 from counterpoise.checks import Vector, number, whole_number, worker_count
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.registry import pool_for, serving, strategy_for
@@ -69,7 +69,7 @@ def search(
     Starts are local optima over exchanges of single coordinates; a small population of the best is recombined. For
     large λ all points are s-sparse or binary by construction. For small λ the penalised objective itself is also
     searched, by BCD-g from many starts. If the minimum without g is s-sparse, on ``Sum`` with a quadratic f, it is the
-    answer, and the status is OPTIMAL; ``convex_gap`` is then a bound over all coordinates.
+    answer, and the status is OPTIMAL.
 
     Parameters
     ----------
@@ -117,7 +117,8 @@ def _on_pool(run: Run, columns: Any, work: int | None, n_jobs: int | None, given
     best = [np.argsort(by, kind="stable")[:POOLED] for by in (columns.slopes(first.x), -columns.promises(first.x))]
     members = np.unique(np.concatenate([np.flatnonzero(first.x), *best]))
     left = None if run.max_time is None else max(run.limits.left(), 1e-3)
-    small = search(columns.restricted(members), first.x[members], work=work, n_jobs=n_jobs, max_time=left, tol=tol)
+    budget: dict[str, Any] = {"work": work, "n_jobs": n_jobs, "max_time": left}
+    small = search(columns.restricted(members), first.x[members], tol=tol, seed=run.seed, **budget)
     x[:] = 0.0
     x[members] = small.x
     status = run.record(Epoch(x, small.nit, small.nacc))
@@ -201,14 +202,15 @@ class _Search:
         x = self.run.kept.x
         gaps = self._gaps(x)
         if gaps is not None:
-            return self.run.finish(Epoch(x, 0, 0, Status.CERTIFIED, gaps[0]), {"convex_gap": gaps[1]})
+            return self.run.finish(Epoch(x, 0, 0, Status.CERTIFIED, gaps[0]), named_gap(self.problem, gaps[1]))
         left = None if self.run.max_time is None else self.run.limits.left()
-        last = bcd_g(self.problem, x, tol=self.run.tol, max_time=left)
+        last = bcd_g(self.problem, x, tol=self.run.tol, max_time=left, seed=self.run.seed)
         certified = last.status is Status.CERTIFIED
         status = last.status if certified else self.run.limits.reached() or report.status
         end = Epoch(last.x, 0, 0, status, last.cws_gap)
         self.run.record(end)
-        return self.run.finish(end, {"convex_gap": last.convex_gap} if certified else None)
+        more = {name: last[name] for name in ("convex_gap", "support_gap")}
+        return self.run.finish(end, more if certified else None)
 
     def _gaps(self, x: Vector) -> tuple[float, float | None] | None:
         """Return the pair gap and the convex gap of a point if they certify it and need no pair kernels, or None."""
@@ -333,7 +335,10 @@ def _first_points(run: Run, is_swift: bool) -> list[Vector]:
         alone[np.argmin(0.5 * c * c * (problem.f.diagonal + problem.separable.bend) + c * slopes)] = c
         x = problem.project(alone)
         run.keep(x, problem.objective(x))
-    return [x] if is_swift else [x, bcd_g(problem, x, tol=1e-6, max_time=FIRST_SHARE * (run.max_time or 0.0)).x]
+    if is_swift:
+        return [x]
+    seconds = FIRST_SHARE * (run.max_time or 0.0)
+    return [x, bcd_g(problem, x, tol=1e-6, max_time=seconds, seed=run.seed).x]
 
 
 def _exact_strategy(problem: Problem) -> Strategy | None:
