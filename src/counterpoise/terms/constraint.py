@@ -15,7 +15,7 @@ from counterpoise.kernels.line import GroupedLine, Line
 from counterpoise.kernels.separable import Separable
 from counterpoise.terms.groups import Group, Tree, with_limits
 from counterpoise.terms.required import require
-from counterpoise.terms.separable import take
+from counterpoise.terms.separable import scaled, take
 
 
 class Constraint:
@@ -108,6 +108,17 @@ class Sum(Constraint):
         made.groups = with_limits(self.groups, groups, limits)
         return made
 
+    @property
+    def unweighted(self) -> Sum:
+        """The constraint on a∘x."""
+        made = Sum(self.c)
+        made.groups = self.groups
+        return made
+
+    def _unweighted_with(self, h: Separable) -> tuple[Sum, Separable]:
+        """Return the constraint and the h of a∘x."""
+        return self.unweighted, scaled(h, 1.0 / np.asarray(self.weights))[0]
+
     def kernel(self, h: Separable) -> Line | GroupedLine:
         """Return u for kernels."""
         if not self.groups:
@@ -123,7 +134,13 @@ class Sum(Constraint):
         return self._tree
 
     def scale(self, h: Separable) -> float:
-        """Return the largest |xᵢ| of all feasible points, the unit in which rounding of x is measured."""
+        """Return the largest |xᵢ| of all feasible points, the unit in which rounding of x is measured.
+
+        With weights a, a bound: the largest |aᵢxᵢ| over the smallest |aᵢ|.
+        """
+        if self.weights is not None:
+            inner, h = self._unweighted_with(h)
+            return inner.scale(h) / float(np.abs(self.weights).min())
         lo, hi = np.asarray(h.lo), np.asarray(h.hi)
         # The sum also limits a coordinate, when all others are at their lower or upper bounds, if those are finite.
         most = np.minimum(hi, self.c - _sum_of_others(lo)) if np.isfinite(lo).sum() >= len(lo) - 1 else hi
@@ -133,6 +150,10 @@ class Sum(Constraint):
 
     def check(self, h: Separable) -> None:
         """Refuse bounds and limits for which the feasible set is empty or unbounded."""
+        if self.weights is not None:
+            inner, h = self._unweighted_with(h)
+            inner.check(h)
+            return
         slack = 1e-12 * max(self.scale(h), abs(self.c))
         least, most = self.tree(len(h.lo)).reach(h.lo, h.hi, slack)
         if self.c < least - slack or self.c > most + slack:
@@ -147,7 +168,9 @@ class Sum(Constraint):
             )
 
     def violation(self, x: Vector) -> float:
-        """Return the larger of |1ᵀx − c| and the largest violation of a group's limits."""
+        """Return the larger of |aᵀx − c| and the largest violation of a group's limits, a = 1 without weights."""
+        if self.weights is not None:
+            return self.unweighted.violation(self.weights * x)
         missed = abs(float(np.sum(x, dtype=np.longdouble) - np.longdouble(self.c)))
         for group in self.groups:
             total = float(x[group.members].sum())
@@ -155,7 +178,10 @@ class Sum(Constraint):
         return missed
 
     def project(self, z: Vector, h: Separable) -> Vector:
-        """Return the feasible point nearest to z."""
+        """Return the feasible point nearest to z; with weights a, the x for which a∘x is nearest to a∘z."""
+        if self.weights is not None:
+            inner, h = self._unweighted_with(h)
+            return np.asarray(inner.project(self.weights * z, h) / self.weights)
         if not self.groups:
             return self._project(z, h)
         return self.tree(len(z)).project(z, h.lo, h.hi, self.c, lambda c, z, at: Sum(c)._project(z, take(h, at)))
@@ -219,6 +245,9 @@ class Sum(Constraint):
 
         If a bound is infinite, the sum limits the range instead.
         """
+        if self.weights is not None:
+            inner, h = self._unweighted_with(h)
+            return np.asarray(inner.random(h, rng) / self.weights)
         if not np.isfinite(h.lo).all():
             mirrored = h._replace(lo=-h.hi, hi=-h.lo)
             reflected: Vector = -Sum(-self.c).random(mirrored, rng)
