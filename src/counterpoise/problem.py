@@ -20,7 +20,7 @@ from counterpoise.kernels.line import ULP as ROUNDED
 from counterpoise.kernels.pair import WORK_ROWS, Terms, pair_step, repair
 from counterpoise.terms import separable
 from counterpoise.terms.concave import AtMost, ConcaveQuadratic, ConcaveTerm, as_penalty
-from counterpoise.terms.constraint import Sum, as_constraint
+from counterpoise.terms.constraint import as_constraint
 from counterpoise.terms.losses import Loss
 from counterpoise.terms.required import require_known
 from counterpoise.terms.separable import SeparableTerm, as_term, is_gapped, separable_size, separable_value
@@ -93,9 +93,7 @@ class Problem:
                 "another term. Use AtMost(s) or no g."
             )
         h, constant = separable.scaled(self.separable, 1.0 / a)
-        u = Sum(self.u.c)
-        u.groups = self.u.groups
-        return Problem(self.f.scaled(1.0 / a), as_term(h), self.g, u, self.offset + constant, self.name)
+        return Problem(self.f.scaled(1.0 / a), as_term(h), self.g, self.u.unweighted, self.offset + constant, self.name)
 
     def _check_step(self) -> None:
         """Refuse a (u, g) pair that has no exact step, before any kernel runs."""
@@ -218,7 +216,41 @@ class Problem:
         >>> SIT(np.eye(3), np.ones(3), s=1, lam=5.0).variant(s=2).g.s
         2
         """
-        return Problem(self.f, self.h, self._other_g(changes), self.u, self.constant, self.name)
+        return self.derived(g=self._other_g(changes))
+
+    def derived(
+        self, *, f: Any = None, h: Any = None, g: Any = None, members: Any = None, constant: float | None = None
+    ) -> Problem:
+        """Return the same problem with other parts, or on some of the coordinates.
+
+        Nothing that this problem has cached is kept, because it may depend on what changes.
+
+        Parameters
+        ----------
+        f, h, g : optional
+            Other terms.
+        members : array of int, optional
+            The coordinates that are kept, in order; not with weights of the sum or limits of groups. ``f`` is then
+            required, as a function of these coordinates.
+        constant : float, optional
+            Another constant.
+        """
+        other = copy.copy(self)
+        for name in [name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)]:
+            del other.__dict__[name]
+        other.f, other.n = (self.f, self.n) if f is None else (f, f.n)
+        if h is not None:
+            other.h = h
+            other.separable, other._separable_constant = separable.compile_separable(h, other.n)
+        if members is not None:
+            other.separable = separable.take(other.separable, members)
+            other.h = as_term(other.separable)
+            other.u.check(other.separable)
+        if g is not None:
+            other.g, other._has_g = as_penalty(g), True
+        if constant is not None:
+            other.constant = number(constant, "constant")
+        return other
 
     def _other_g(self, changes: dict[str, float]) -> ConcaveTerm:
         if changes and not self._has_g:
@@ -238,17 +270,14 @@ class Problem:
         """
         if self.f.quadratic is self.f:
             return self
-        other = copy.copy(self)
-        other.f, constant = self.f.model(x, mix)
-        other.constant = self.constant + constant
-        other.__dict__.pop("_least_size", None)
-        return other
+        f, constant = self.f.model(x, mix)
+        return self.derived(f=f, constant=self.constant + constant)
 
     @cached_property
     def by_columns(self) -> Problem:
         """The same problem without a sparse AᵀA, which suffices for pairs but not for supports; itself without one."""
         f = getattr(self.f, "by_columns", self.f)
-        return self if f is self.f else Problem(f, self.h, self.g, self.u, self.constant, self.name)
+        return self if f is self.f else self.derived(f=f)
 
     def require_quadratic(self, method: str) -> None:
         """Refuse an f that is not quadratic, for a method that needs its matrix."""
@@ -302,7 +331,10 @@ class Result(dict[str, Any]):
     tolerance : float
         The value that ``cws_gap`` was compared with.
     convex_gap : float or None
-        An upper bound on F(x) − F*, as in :class:`counterpoise.Certificate`. Absent, or None, if the run has none.
+        An upper bound on F(x) − F*, as in :class:`counterpoise.Certificate`; None unless F is convex on the whole
+        feasible set, or if the run has no such bound.
+    support_gap : float or None
+        An upper bound on what other weights on the support of x can gain, as in :class:`counterpoise.Certificate`.
     swap_gap : float
         If the status is SWAP_OPTIMAL: a proved bound on the gain of any exchange. Absent with pools of many columns.
     seed : int or None

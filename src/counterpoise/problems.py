@@ -16,21 +16,29 @@ from counterpoise.checks import number
 from counterpoise.problem import Problem
 from counterpoise.terms.concave import ConcaveQuadratic, Norm2, TopSum
 from counterpoise.terms.constraint import Sphere, Sum
-from counterpoise.terms.separable import AbsoluteDeviation, Bounds, Linear
+from counterpoise.terms.separable import AbsoluteDeviation, Bounds, Linear, SeparableTerm
 from counterpoise.terms.smooth import LeastSquares
 
 
 class _Preset(Problem):
-    """A problem whose constant or h also depends on λ, so that a variant rebuilds every term except f."""
+    """A problem whose h and constant may depend on λ."""
 
-    def _build(self, f: Any, g: Any, c: float) -> None:
-        raise NotImplementedError
+    def __init__(self, f: Any, g: Any, u: Any) -> None:
+        super().__init__(f, self._h(g), g, u, self._constant(g, f.n), type(self).__name__)
+
+    def _h(self, g: Any) -> SeparableTerm:
+        """Return h for the λ of g."""
+        return Bounds(0.0, np.inf)
+
+    def _constant(self, g: Any, n: int) -> float:
+        """Return the constant for the λ of g."""
+        return 0.0
 
     def variant(self, **changes: float) -> Problem:
         """Return the same problem with another s or lam; f and its AᵀA are shared."""
-        other = object.__new__(type(self))
-        other._build(self.f, self._other_g(changes), getattr(self.u, "c", 0.0))
-        return other
+        g = self._other_g(changes)
+        rest = self.constant - self._constant(self.g, self.n)
+        return self.derived(g=g, h=self._h(g), constant=rest + self._constant(g, self.n))
 
 
 class SIT(_Preset):
@@ -49,10 +57,10 @@ class SIT(_Preset):
     """
 
     def __init__(self, A: Any, y: Any, s: int, lam: float) -> None:
-        self._build(LeastSquares(A, y), TopSum(s, lam))
+        super().__init__(LeastSquares(A, y), TopSum(s, lam), Sum(1.0))
 
-    def _build(self, f: Any, g: Any, c: float = 1.0) -> None:
-        Problem.__init__(self, f, Bounds(0.0, np.inf), g, Sum(c), constant=g.lam, name="SIT")
+    def _constant(self, g: Any, n: int) -> float:
+        return float(g.lam)
 
 
 class NNSPCA(_Preset):
@@ -62,10 +70,10 @@ class NNSPCA(_Preset):
     """
 
     def __init__(self, A: Any, s: int, lam: float) -> None:
-        self._build(LeastSquares(A, 0.0, scale=-1.0), TopSum(s, lam))
+        super().__init__(LeastSquares(A, 0.0, scale=-1.0), TopSum(s, lam), Sphere())
 
-    def _build(self, f: Any, g: Any, c: float = 0.0) -> None:
-        Problem.__init__(self, f, Bounds(0.0, np.inf) + Linear(g.lam), g, Sphere(), name="NNSPCA")
+    def _h(self, g: Any) -> SeparableTerm:
+        return Bounds(0.0, np.inf) + Linear(g.lam)
 
 
 class SPCA(_Preset):
@@ -90,10 +98,10 @@ class SPCA(_Preset):
     """
 
     def __init__(self, A: Any, s: int, lam: float) -> None:
-        self._build(LeastSquares(A, 0.0, scale=-1.0), TopSum(s, lam))
+        super().__init__(LeastSquares(A, 0.0, scale=-1.0), TopSum(s, lam), Sphere(signed=True))
 
-    def _build(self, f: Any, g: Any, c: float = 0.0) -> None:
-        Problem.__init__(self, f, AbsoluteDeviation(0.0, g.lam), g, Sphere(signed=True), name="SPCA")
+    def _h(self, g: Any) -> SeparableTerm:
+        return AbsoluteDeviation(0.0, g.lam)
 
 
 class _SignVectors(_Preset):
@@ -106,8 +114,11 @@ class _SignVectors(_Preset):
         n = f.n
         if abs(c) > n:
             raise ValueError(f"c is {c:g}, but {n} coordinates between −1 and 1 sum to {-n} at least and {n} at most.")
-        self._build(f, g, c)
+        super().__init__(f, g, Sum(c))
         _warn_of_parity(self, c)
+
+    def _h(self, g: Any) -> SeparableTerm:
+        return Bounds(-1.0, 1.0)
 
 
 class DCPB1(_SignVectors):
@@ -115,8 +126,8 @@ class DCPB1(_SignVectors):
 
     _penalty = ConcaveQuadratic
 
-    def _build(self, f: Any, g: Any, c: float) -> None:
-        Problem.__init__(self, f, Bounds(-1.0, 1.0), g, Sum(c), constant=g.lam * f.n, name="DCPB1")
+    def _constant(self, g: Any, n: int) -> float:
+        return float(g.lam * n)
 
 
 class DCPB2(_SignVectors):
@@ -124,8 +135,8 @@ class DCPB2(_SignVectors):
 
     _penalty = Norm2
 
-    def _build(self, f: Any, g: Any, c: float) -> None:
-        Problem.__init__(self, f, Bounds(-1.0, 1.0), g, Sum(c), constant=g.lam * math.sqrt(f.n), name="DCPB2")
+    def _constant(self, g: Any, n: int) -> float:
+        return float(g.lam * math.sqrt(n))
 
 
 def _warn_of_parity(problem: Problem, c: float) -> None:

@@ -21,7 +21,7 @@ from counterpoise.solvers import components
 from counterpoise.solvers.line_walk import inverse_with_sum
 from counterpoise.solvers.sparse_arc import NegativeGram, serves
 from counterpoise.terms import columns as data_columns
-from counterpoise.terms.separable import as_term, is_gapped, one_sided_slopes, take
+from counterpoise.terms.separable import is_gapped, one_sided_slopes
 from counterpoise.terms.smooth import LeastSquares, Quadratic
 
 # How many columns enter a pool by their slopes, by their gains and by their promises (estimated gains of exchanges).
@@ -90,9 +90,9 @@ class Pool:
 
     def restricted(self, pool: Any) -> Problem:
         """Return the problem on the pool's columns, with their Gram matrix."""
-        p, terms = self.problem, as_term(take(self.problem.separable, pool))
+        problem = self.problem
         f, constant = self._restricted_f(pool)
-        return Problem(f, terms, p.g.of(len(pool)), p.u, p.offset + constant, p.name)
+        return problem.derived(f=f, g=problem.g.of(len(pool)), members=pool, constant=problem.constant + constant)
 
     def _restricted_f(self, pool: Any) -> tuple[LeastSquares | Quadratic, float]:
         """Return f on the pool's columns, and the constant that it omits."""
