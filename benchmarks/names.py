@@ -157,7 +157,7 @@ def convex(times: int) -> None:
         problem.f.Q  # noqa: B018
         cp.minimize(problem)  # compile
         run = timed(lambda: cp.minimize(problem), times)  # noqa: B023
-        result, gap = run.value, run.value.convex_gap
+        result, gap = run.value, run.value.support_gap if run.value.convex_gap is None else run.value.convex_gap
         table.add_row(
             name, f"{1e3 * run.clock:.0f} ({1e3 * run.processor:.0f})", result.status.name, str(result.nit),
             str(np.count_nonzero(result.x)), "–" if gap is None else f"{gap:.1e}", f"{result.tolerance:.1e}",

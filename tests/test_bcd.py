@@ -166,12 +166,17 @@ def test_pairs_that_cannot_move_are_not_live(rng):
     assert not is_live(terms.u, terms, x, 8, 9)
 
 
-def test_larger_theta_is_accepted_and_certified_for_itself(rng):
-    problem, case, _ = build("NNSPCA", rng, n=scaled(12, 6))
-    theta = float(np.linalg.norm(case.Q, 2))
+@pytest.mark.parametrize("name", ["SIT", "NNSPCA", "DCPB1", "DCPB2"])
+@pytest.mark.parametrize("factor", [1e-12, 1e-3, 1.0, 1e3])
+def test_what_theta_leaves_is_reported_and_not_certified(rng, name, factor):
+    problem, case, _ = build(name, rng, n=scaled(12, 6))
+    theta, kind = factor * float(np.linalg.norm(case.Q, 2)), "arc" if name == "NNSPCA" else "line"
     result = cp.minimize(problem, theta=theta)
-    assert result.success
-    assert largest_gap(case, result.x, "arc", theta) <= result.tolerance + 1e-9 * case.size(result.x)
+    rounding = 1e-9 * case.size(result.x)
+    assert largest_gap(case, result.x, kind, theta) <= result.tolerance + rounding
+    gain = largest_gap(case, result.x, kind)
+    assert result.cws_gap == pytest.approx(gain, abs=rounding)
+    assert result.status is (cp.Status.CERTIFIED if result.cws_gap <= result.tolerance else cp.Status.STATIONARY)
 
 
 class TestBadInput:
@@ -191,7 +196,6 @@ class TestBadInput:
             ({"max_time": -1}, r"max_time is -1; it must be finite and at least 0"),
             ({"x0": np.full(12, np.nan)}, r"x0 contains nan at 0 \(12 such entries\)"),
             ({"x0": np.ones(3)}, r"x0 has shape \(3,\); it must be \(12,\)"),
-            ({"x0": np.full(12, 40.0)}, r"x0 is infeasible by 479 and .* away .*; give problem.project\(x0\)"),
         ],
     )
     def test_values(self, problem, options, message):
@@ -220,11 +224,21 @@ class TestBadInput:
         with pytest.raises(TypeError, match=r"problem is of type int; it must be a counterpoise\.Problem"):
             cp.minimize(3)
 
-    def test_a_slightly_infeasible_start_is_projected_with_a_warning(self, problem):
-        x0 = problem.start(1) * 1.01
-        with pytest.warns(UserWarning, match="x0 is infeasible by 0.01; the run starts from the nearest"):
-            result = cp.minimize(problem, x0=x0)
-        assert problem.violation(result.x) <= 1e-12
+    @pytest.mark.parametrize("weights", [None, np.linspace(0.5, 2.0, 12)])
+    @pytest.mark.parametrize("g", [None, cp.AtMost(3)])
+    def test_an_infeasible_start_is_projected_with_a_warning(self, rng, g, weights):
+        f = cp.LeastSquares(rng.standard_normal((20, 12)), rng.standard_normal(20))
+        problem = cp.Problem(f, cp.Bounds(0, 0.8), g, cp.Sum(1, weights))
+        index = rng.dirichlet(np.ones(12))
+        for x0 in (np.zeros(12), np.full(12, 1 / 12), index, np.full(12, 40.0), -index, 1.01 * problem.start(1)):
+            near = problem.project(x0)
+            assert problem.is_feasible(near)
+            if problem.is_feasible(x0):
+                continue
+            with pytest.warns(UserWarning, match=r"x0 is infeasible by .*; the run starts from problem.project\(x0\)"):
+                result = cp.minimize(problem, x0=x0)
+            assert problem.violation(result.x) <= 1e-12
+            assert result.objective <= problem.objective(near) + 1e-12
 
     def test_rounding_in_the_start_is_no_matter(self, problem):
         with warnings.catch_warnings():

@@ -16,7 +16,7 @@ from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem
 from counterpoise.registry import pool_for, serving, strategy_for
 from counterpoise.supervision import supervised
-from counterpoise.terms.separable import is_gapped, nearest_admitted, one_sided_slopes, smooth_slopes
+from counterpoise.terms.separable import is_gapped, nearest_admitted, one_sided_slopes, smooth_slopes, take
 
 MOST_ENUMERATED = 6
 
@@ -51,10 +51,13 @@ class Certificate:
     blocks_tried, blocks_in_all : int
         0 if ``k`` is 2.
     convex_gap : float or None
-        An upper bound on F(x) − F*. If F is convex (f convex and no g, on ``Sum``), F* is the minimum of F. With
-        ``AtMost``, or ``TopSum`` and bounds of at least 0, and an x of at most s non-zeros, F* is the least F over
-        points whose non-zeros are among those of x. Semicontinuous coordinates at 0 stay 0; the others stay at or above
-        their floors. None otherwise.
+        An upper bound on F(x) − F*, where F* is the minimum of F. None unless F is convex on the whole feasible set:
+        f is convex, u is ``Sum``, there is no ``SemiContinuous``, and g is absent or leaves all coordinates free.
+    support_gap : float or None
+        An upper bound on what other weights on the support of x can gain: F(x) minus the least F over feasible points
+        whose non-zeros are among those of x. Points with another support may be much better. With ``AtMost``, or
+        ``TopSum`` and bounds of at least 0, if x has at most s non-zeros. With ``SemiContinuous`` and no other g,
+        semicontinuous coordinates at 0 stay 0, and others stay at or above their floors. None otherwise.
     swap_gap : float or None
         With ``level="swap"``: the largest decrease of f + h that was found, by better weights on the support of x
         followed by the exchange of one held coordinate for one outside. On ``Sphere`` it comes from eigenvalues and is
@@ -81,6 +84,7 @@ class Certificate:
     blocks_tried: int = 0
     blocks_in_all: int = 0
     convex_gap: float | None = None
+    support_gap: float | None = None
     swap_gap: float | None = None
     swap_bound: float | None = None
     worst_swap: tuple[int, int] | None = None
@@ -120,18 +124,21 @@ def certify(
     choice(level, "level", ("pair", "swap"))
     choice(scan, "scan", ("pruned", "all"))
     x = vector(x, "x", problem.n)
+    theta, k = number(theta, "theta", 0.0), whole_number(k, "k", 2, problem.n)
+    n_blocks = whole_number(n_blocks, "n_blocks", 1)
     if problem.u.weights is not None:
         a = problem.u.weights
         inner = certify(problem.unweighted, a * x, theta, scan, k, n_blocks, seed, level)
-        step = inner.worst_step
-        if step is not None and inner.worst_pair is not None:
-            step = step[0] / float(a[inner.worst_pair[0]]), step[1] / float(a[inner.worst_pair[1]])
+        pair, step = list(inner.worst_pair or ()), None
+        if inner.worst_step is not None:
+            # From the new values, because x + d is then exactly 0 where a∘x + d is.
+            new = nearest_admitted(take(problem.separable, pair), ((a * x)[pair] + inner.worst_step) / a[pair])
+            step = float(new[0] - x[pair[0]]), float(new[1] - x[pair[1]])
         return dataclasses.replace(inner, worst_step=step, violation=problem.violation(x))
     violation = problem.violation(x)
     if violation > 1e-6 * max(problem.scale, 1e-300):
         raise ValueError(f"x violates the constraints by {violation:g}; certify problem.project(x) instead.")
     at = nearest_admitted(problem.separable, x)
-    theta, k = number(theta, "theta", 0.0), whole_number(k, "k", 2, problem.n)
     blocks: dict[str, Any] = {}
     pool = pool_for(problem)
     if scan == "pruned" and theta == 0.0 and k == 2 and hasattr(pool, "best_pair"):
@@ -147,23 +154,23 @@ def certify(
         found = sweep.scan_all(terms, at, theta) if scan == "all" else sweep.scan(terms, at, theta, np.inf)
         gap, i, j, di, dj = found
         if k > 2:
-            blocks = _block_gap(problem, terms, at, theta, k, whole_number(n_blocks, "n_blocks", 1), seed)
+            blocks = _block_gap(problem, terms, at, theta, k, n_blocks, seed)
     if level == "swap":
         by_columns = problem.by_columns
         own, gain, leaves, enters, bound = swap_gap(by_columns, at, pool_for(by_columns))
         blocks |= {"swap_gap": own + gain, "swap_bound": bound}
         blocks["worst_swap"] = (leaves, enters) if enters >= 0 else None
+    blocks |= named_gap(problem, convex_gap(problem, at))
     threshold = exactness_threshold(problem)
     return Certificate(
         cws_gap=float(gap),
         worst_pair=(int(i), int(j)) if i >= 0 else None,
-        worst_step=(float(di), float(dj)) if i >= 0 else None,
+        worst_step=(float(at[i] + di - x[i]), float(at[j] + dj - x[j])) if i >= 0 else None,
         critical_residual=critical_residual(problem, at),
         violation=violation,
         exact_lam=threshold,
         exact=None if threshold is None else problem.g.lam > threshold,
         objective=problem.objective(x),
-        convex_gap=convex_gap(problem, at),
         **blocks,
     )
 
@@ -232,6 +239,18 @@ def convex_gap(problem: Problem, x: Vector) -> float | None:
     gap, h = slope_gap(problem, x), problem.separable
     is_plain = len(h.centre) == 0 and not h.weight.any() and not h.bend.any()
     return gap if gap is None or not (problem.f.is_nonnegative and is_plain) else min(gap, float(problem.f.value(x)))
+
+
+def is_convex_everywhere(problem: Problem) -> bool:
+    """Return whether F is convex on the whole feasible set, which is convex as well."""
+    members = convex_members(problem, np.zeros(problem.n)) if problem.is_convex_set else None
+    return members is not None and len(members) == problem.n
+
+
+def named_gap(problem: Problem, gap: float | None) -> dict[str, float | None]:
+    """Return a value of :func:`convex_gap` under the name that says over which points it is a bound."""
+    everywhere = gap is not None and is_convex_everywhere(problem)
+    return {"convex_gap": gap if everywhere else None, "support_gap": None if everywhere else gap}
 
 
 def slope_gap(problem: Problem, x: Vector) -> float | None:

@@ -77,9 +77,10 @@ def bcd_g(
         with a body of :func:`counterpoise.kernels.select.select`, or a function ``rule(problem, x, theta, floor, rng)``
         that returns a pair (i, j), which is compiled. For larger k "support" (default) or "random".
     theta : float
-        Proximal weight θ ≥ 0: every accepted step has F(x⁺) ≤ F(x) − ½θ‖x⁺ − x‖², and a certificate is about F plus
-        that term. Larger values give worse points and weaker certificates. The default 0 needs no proximal term: a
-        step is accepted only if it lowers F by more than the tolerance.
+        Proximal weight θ ≥ 0: every accepted step has F(x⁺) ≤ F(x) − ½θ‖x⁺ − x‖². Larger values give worse points, at
+        which pairs may still lower F: the run ends as CERTIFIED only if no pair gains without that term either, and
+        otherwise as STATIONARY, with ``cws_gap`` the largest decrease of F itself. The default 0 needs no proximal
+        term: a step is accepted only if it lowers F by more than the tolerance.
     tol : float
         A point is certified if no pair decreases F by more than ``tol``·|F| plus rounding error. Smaller steps are not
         taken.

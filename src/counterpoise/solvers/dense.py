@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.certificates import convex_gap
+from counterpoise.certificates import convex_gap, named_gap
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.solvers import faces
 from counterpoise.solvers.bcd import bcd_g
@@ -49,7 +49,7 @@ def dense_answer(run: Run, exact: Any) -> Result | None:
     if gap is None or max(gap, pair_gap) > run.tol * abs(objective) + noise:
         return None
     end = Epoch(x, 1, 1, Status.OPTIMAL, pair_gap)
-    return run.finish(end._replace(status=run.record(end)), {"convex_gap": gap})
+    return run.finish(end._replace(status=run.record(end)), named_gap(problem, gap))
 
 
 def _has_dense_minimum(problem: Problem) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from counterpoise.certificates import convex_gap, convex_members, slope_gap
+from counterpoise.certificates import convex_gap, convex_members, named_gap, slope_gap
 from counterpoise.checks import Vector
 from counterpoise.kernels import sweep
 from counterpoise.kernels.pair import Terms, new_age
@@ -54,7 +54,7 @@ def descend(
     way = kind(run, x, theta, advance, certified, by_faces)
     report = run.stage(way.epoch)
     known = report.status in (Status.CERTIFIED, Status.STATIONARY)
-    return report, {"convex_gap": way.rest if known else None}
+    return report, named_gap(run.problem, way.rest if known else None)
 
 
 def is_convex(problem: Problem) -> bool:
@@ -138,7 +138,15 @@ class Descent:
             self.level[0] -= gap if spare else 0.0
             self.faced = False
             return Epoch(x, tried + spare, accepted + spare)
-        return Epoch(x, tried, accepted, self.end(tolerance), gap)
+        return self.ended(tried, accepted, tolerance, gap)
+
+    def ended(self, tried: int, accepted: int, tolerance: float, gap: float) -> Epoch:
+        """Return the report of a scan in which no pair gains; it is certified only if none gains without θ either."""
+        status = self.end(tolerance)
+        if self.theta > 0.0 and status is Status.CERTIFIED:
+            gap, *_ = sweep.scan(self.terms, self.x.copy(), 0.0, np.inf)
+            status = status if gap <= tolerance else Status.STATIONARY
+        return Epoch(self.x, tried, accepted, status, gap)
 
     def scored(self) -> tuple[float, float] | None:
         """Return F as updated by the steps, and its noise, if evaluating F takes as long as many steps; else None."""
@@ -237,7 +245,9 @@ class DescentOnModels(Descent):
         if not self.is_current:
             gap, tolerance = self.renew()
             if gap <= tolerance:
-                return Epoch(x, 0, 0, self.end(tolerance) if self.certified else Status.STATIONARY, gap)
+                if not self.certified:
+                    return Epoch(x, 0, 0, Status.STATIONARY, gap)
+                return self.ended(0, 0, tolerance, gap)
             first = 1  # the best pair has been taken, so that every model makes progress
         scans = self.age[3]
         more, taken, settled = self.advance(self.terms, self.tol, self.level, min(trials, self.ahead) - first, self.age)

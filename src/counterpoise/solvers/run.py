@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from counterpoise.certificates import certify
 from counterpoise.checks import Vector, callback_function, number, random_seed, vector, whole_number
 from counterpoise.clock import paused_seconds, working_seconds
 from counterpoise.problem import Problem, Result, Status
+from counterpoise.registry import pool_for
 from counterpoise.supervision import Limits, supervision, warn
 from counterpoise.terms.separable import nearest_admitted
 
 # Iterations of the first epoch, and seconds of later ones, so that limits and progress are checked often.
 FIRST_EPOCH, EPOCH_SECONDS = 16, 0.05
-# A start whose projection is farther away than this, relative to the size of x, is refused.
-FAR = 0.5
 # A start that is infeasible by less than this, relative to x and its bounds, is projected without a warning.
 ROUNDING = 1e-9
 # Starts beyond this would overflow when squared.
@@ -98,6 +98,7 @@ class Run:
         self.limits = Limits(self.max_time, None if supervisor is None else supervisor.limits)
         self.setup = paused_seconds()
         self.done = self.accepted = self.stalled = 0
+        self.ended = False  # whether a claim has failed at the best point
         self.follows = False  # whether an objective was updated instead of evaluated
         self.begin(problem.start(seed) if x0 is None else feasible_start(problem, x0))
         if supervisor is not None:
@@ -198,10 +199,17 @@ class Run:
         kept = self.kept
         if status in CLAIMS:
             claimed, noise = self.measure(report.x)
-            if self.problem.is_feasible(report.x) and claimed <= kept.objective + self.tol * abs(claimed) + noise:
+            # Which points were scored depends on the clock; those whose F differs by rounding error count as equal.
+            if self.problem.is_feasible(report.x) and claimed <= kept.objective + noise:
                 kept = Kept(claimed, np.array(report.x), noise)
-            else:  # a better point was found earlier, but nothing is proved about it
-                status, gap, more = Status.STATIONARY, math.nan, {}
+            else:  # the claim is made of the better point, if it holds there as well
+                status, gap, more = self.examined(report, more)
+                if status is Status.STATIONARY and self.may_go_on():
+                    # As no claim holds there, F can fall further.
+                    from counterpoise.solvers.bcd import pair_stage
+
+                    x = kept.x.copy()
+                    return self.finish(*pair_stage(self, x))
         else:
             if self.follows and math.isfinite(kept.objective):
                 objective, noise = self.measure(kept.x)
@@ -210,14 +218,44 @@ class Run:
                 gap, more = math.nan, {}
         return self.result(status, kept, gap, **more)
 
+    def may_go_on(self) -> bool:
+        """Return whether a run that has ended may descend once more, and remember that it has been asked."""
+        first, self.ended = not self.ended, True
+        return first and self.limits.stopped is None and pool_for(self.problem) is None
+
+    def examined(self, report: Epoch, more: dict[str, Any]) -> tuple[Status, float, dict[str, Any]]:
+        """Return what can be claimed of the best point, which is better than the one of a report: status, gap, more."""
+        assert report.status is not None
+        x, tolerance = self.kept.x, self.tol * abs(self.kept.objective) + self.kept.noise
+        level = "swap" if report.status is Status.SWAP_OPTIMAL else "pair"
+        try:
+            found = certify(self.problem, x, level=level)
+        except ValueError:  # exchanges cannot be proved here, or x has more than s non-zeros
+            level, found = "pair", certify(self.problem, x)
+        gaps: dict[str, Any] = {}
+        for name in ("convex_gap", "support_gap"):
+            own, other = getattr(found, name), more.get(name)
+            if other is not None and (name == "convex_gap" or not x[report.x == 0.0].any()):
+                # A bound for a worse point on the same support, or one that contains it; F is known up to rounding.
+                own = min(own, other + self.kept.noise / 32.0)
+            gaps[name] = own
+        if any(gap is not None and gap > tolerance for gap in (found.cws_gap, *gaps.values())):
+            return Status.STATIONARY, found.cws_gap, gaps
+        if level == "swap" and found.swap_bound is not None and found.swap_bound <= tolerance:
+            gaps["swap_gap"] = found.swap_bound
+        elif report.status is Status.SWAP_OPTIMAL:
+            return Status.CERTIFIED, found.cws_gap, gaps
+        return report.status, found.cws_gap, {**more, **gaps}
+
     def result(self, status: Status, kept: Kept, gap: float = math.nan, **more: Any) -> Result:
         """Return the result for a kept point; ``more`` holds further claims about it.
 
         No BLAS is called here, because it could block until an abandoned thread leaves BLAS.
         """
-        history = list(self.history)
-        if kept.objective < history[-1][2]:  # a nested run has passed on a better point since
-            history.append((self.done, working_seconds() - self.clock, kept.objective))
+        history = np.array(self.history)
+        if kept.objective < history[-1, 2]:  # a nested run has passed on a better point since
+            history = np.vstack([history, (self.done, working_seconds() - self.clock, kept.objective)])
+        history[:, 2] = np.maximum(history[:, 2], kept.objective)  # earlier points may seem better by rounding error
         return Result(
             x=np.array(kept.x),
             objective=kept.objective,
@@ -228,11 +266,11 @@ class Run:
             nacc=self.accepted,
             time=working_seconds() - self.clock,
             setup_time=paused_seconds() - self.setup,
-            history=np.array(history),
+            history=history,
             cws_gap=float(gap),
             tolerance=self.tol * abs(kept.objective) + kept.noise,
             seed=self.seed,
-            **{"convex_gap": None, "swap_gap": None, **more},
+            **{"convex_gap": None, "support_gap": None, "swap_gap": None, **more},
         )
 
     def abandoned(self, status: Status) -> Result:
@@ -242,7 +280,7 @@ class Run:
 
 
 def feasible_start(problem: Problem, x0: Any) -> Vector:
-    """Return x0; project it with a warning if it is infeasible, and refuse it if it is far from feasible."""
+    """Return x0, or a feasible point near it with a warning if it is infeasible."""
     x = np.array(vector(x0, "x0", problem.n))
     if float(np.abs(x).max()) > LARGEST:
         raise ValueError(f"x0 contains {float(np.abs(x).max()):g}; its entries must be at most {LARGEST:g} in size.")
@@ -251,16 +289,10 @@ def feasible_start(problem: Problem, x0: Any) -> Vector:
     missed = problem.violation(x)
     projected = problem.project(x)
     distance = float(np.linalg.norm(projected - x))
-    size = max(float(np.linalg.norm(projected)), float(np.linalg.norm(x)))
     bounds = problem.separable.lo, problem.separable.hi
     unit = max(problem.scale, *(float(np.abs(one[np.isfinite(one)]).max(initial=0.0)) for one in bounds))
-    if distance > max(FAR * size, ROUNDING * unit):
-        raise ValueError(
-            f"x0 is infeasible by {missed:.3g} and {distance:.3g} away from the nearest feasible point; "
-            "give problem.project(x0) to start from that point."
-        )
-    if missed > ROUNDING * unit:
-        warn(f"x0 is infeasible by {missed:.3g}; the run starts from the nearest feasible point, {distance:.3g} away.")
+    if max(missed, distance) > ROUNDING * unit:
+        warn(f"x0 is infeasible by {missed:.3g}; the run starts from problem.project(x0), {distance:.3g} away.")
     return projected
 
 
@@ -272,4 +304,8 @@ def in_sums(problem: Problem, x0: Any, solve: Callable[[Problem, Any], Result]) 
     result.x = nearest_admitted(problem.separable, result.x / a)
     if result.status not in (Status.TIME_LIMIT, Status.INTERRUPTED):  # BLAS may still be busy there
         result.objective = problem.objective(result.x)
+        # F(x) and the same value in a∘x differ by rounding.
+        objectives = result.history[:, 2]
+        objectives[:] = np.maximum(objectives, result.objective)
+        objectives[-1] = result.objective
     return result
