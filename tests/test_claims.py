@@ -5,6 +5,7 @@ The references are written out here or come from tests/naive.py: nothing is comp
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import math
 import os
@@ -19,8 +20,10 @@ import scipy.optimize
 import counterpoise as cp
 from conftest import scaled
 from counterpoise import supervision
+from counterpoise.kernels.smooth import curvature as curvature_of
 from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT, SPCA
 from counterpoise.solvers.run import Run
+from counterpoise.terms.separable import compile_separable
 from naive import least_on_box_and_sum
 
 
@@ -512,3 +515,224 @@ def test_a_callback_that_returns_an_array_gets_a_sentence(rng):
         TypeError, match=r"^callback returned an object of type ndarray; it must return True to stop the run, or"
     ):
         cp.minimize(problem, callback=lambda progress: progress.x)
+
+
+# Found by an attack with other sizes, single precision and weights
+
+
+def best_weighted_pair(Q, p, x, a, hi):
+    """The largest decrease of ½xᵀQx + pᵀx if aᵢxᵢ + aⱼxⱼ stays the same and 0 ≤ x ≤ hi, over all pairs; a > 0."""
+    g, best = Q @ x + p, 0.0
+    for i, j in itertools.permutations(range(len(x)), 2):
+        slope = g[i] / a[i] - g[j] / a[j]
+        bend = Q[i, i] / a[i] ** 2 + Q[j, j] / a[j] ** 2 - 2.0 * Q[i, j] / (a[i] * a[j])
+        most = min(a[i] * (hi - x[i]), a[j] * x[j])
+        t = min(-slope / bend, most) if bend > 0.0 else most
+        best = max(best, -(slope + 0.5 * bend * t) * t) if slope < 0.0 else best
+    return best
+
+
+@pytest.mark.parametrize("g", [None, cp.AtMost(5)])
+@pytest.mark.parametrize("gram", [True, False])
+def test_claims_of_single_precision_data_under_weights_are_about_these_data(rng, g, gram):
+    for _ in range(scaled(150, 3)):
+        A = rng.standard_normal((40, 12)).astype(np.float32)
+        A[:, 6:] = A[:, :6]
+        y = 10.0 * rng.standard_normal(40)
+        a = np.tile(rng.uniform(0.5, 2.0, 6), 2)
+        a[6:] *= 1.0 + rng.choice([-3e-8, 3e-8], 6)
+        problem = cp.Problem(cp.LeastSquares(A, y, gram=gram), cp.Bounds(0, 4), g, cp.Sum(1, weights=a))
+        wide = A.astype(float)
+        result = cp.minimize(problem)
+        F = 0.5 * float(((wide @ result.x - y) ** 2).sum())
+        rounding = 1e-13 * float(y @ y)
+        assert result.objective == pytest.approx(F, abs=rounding) == problem.objective(result.x)
+        assert result.history[-1, 2] == result.objective == result.history[:, 2].min()
+        if g is None:
+            gain = best_weighted_pair(wide.T @ wide, -wide.T @ y, result.x, a, 4.0)
+            assert result.status is cp.Status.CERTIFIED and gain <= result.tolerance + rounding
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_curvature_of_nearly_equal_single_precision_columns(rng, kind):
+    """A product of two single-precision numbers was rounded: ‖aᵢ − aⱼ‖² came out as 4e-6 where it is 5e-7."""
+    from scipy.sparse import csc_array
+
+    wrong = 0
+    for _ in range(scaled(100, 3)):
+        A = rng.standard_normal((30, 8)).astype(np.float32)
+        A[:, 4:] = A[:, :4] * (1.0 + 1e-4 * rng.standard_normal((30, 4)).astype(np.float32))
+        wide, y = A.astype(float), rng.standard_normal(30)
+        f = cp.LeastSquares(A if kind == "dense" else csc_array(A), y, gram=False)
+        problem = cp.Problem(f, cp.Bounds(0, 1), cp.AtMost(8), cp.Sum(1))
+        x = rng.dirichlet(np.ones(8))
+        certificate = cp.certify(problem, x, scan="all")
+        gain = best_weighted_pair(wide.T @ wide, -wide.T @ y, x, np.ones(8), 1.0)
+        assert certificate.cws_gap == pytest.approx(gain, rel=1e-9)
+        i, j = 1, 5
+        wrong += int(gain > 0.0)
+        terms = problem.terms()
+        alone = wide[:, i] - wide[:, j]
+        bend = wide[:, i] @ wide[:, i] + wide[:, j] @ wide[:, j] - 2.0 * curvature_of(terms.f, i, j)
+        assert bend == pytest.approx(float(alone @ alone), abs=1e-13 * float(wide[:, i] @ wide[:, i]))
+    assert wrong
+
+
+@pytest.mark.parametrize("method", ["bcd-g", "swap", "search"])
+def test_problems_derived_from_one_that_was_used_are_new_problems(rng, method):
+    for _ in range(scaled(20, 2)):
+        A, y = rng.standard_normal((30, 12)), 3.0 * rng.standard_normal(30)
+        labels = np.sign(y)
+        a = rng.uniform(0.5, 2.0, 12)
+        for u in (cp.Sum(1), cp.Sum(1, weights=a)):
+            f = cp.Logistic(A, labels)
+            p = cp.Problem(f, cp.Bounds(0, 3), cp.AtMost(4), u)
+            x0 = p.start(3)
+            for used in ("bcd-g", "swap"):
+                cp.minimize(p, method=used)
+            m = A @ x0
+            slope = -labels / (1.0 + np.exp(labels * m))
+            Q, p_ = 0.25 * A.T @ A, A.T @ (slope - 0.25 * m)
+            constant = float(np.logaddexp(0.0, -labels * m).sum() - slope @ m + 0.125 * m @ m)
+            anew = cp.Problem(cp.Quadratic(Q, p_), cp.Bounds(0, 3), cp.AtMost(4), u, constant=constant)
+            model = p.model(x0)
+            assert model.objective(x0) == pytest.approx(p.objective(x0), rel=1e-12)
+            first = cp.minimize(model, x0, method=method, seed=1)
+            second = cp.minimize(anew, x0, method=method, seed=1)
+            assert first.objective == pytest.approx(second.objective, rel=1e-6)
+            assert first.objective <= p.objective(x0) + 1e-9
+            for level in ("pair", "swap"):
+                one, two = (cp.certify(q, first.x, level=level) for q in (model, anew))
+                assert one.cws_gap == pytest.approx(two.cws_gap, abs=1e-9)
+                assert (one.swap_gap or 0.0) == pytest.approx(two.swap_gap or 0.0, abs=1e-9)
+
+
+def test_variants_of_presets_and_of_derived_problems_equal_new_ones(rng):
+    A, y = rng.standard_normal((9, 6)), rng.standard_normal(9)
+    x = np.array([0.5, 0.25, 0.25, 0.0, 0.0, 0.0])
+    made = [
+        (lambda s, lam: SIT(A, y, s, lam), x),
+        (lambda s, lam: NNSPCA(A, s, lam), x / np.linalg.norm(x)),
+        (lambda s, lam: SPCA(A, s, lam), -x / np.linalg.norm(x)),
+        (lambda s, lam: DCPB1(A, y, 0, lam), np.array([1.0, -1, 1, -1, 0.5, -0.5])),
+        (lambda s, lam: DCPB2(A, y, 0, lam), np.array([1.0, -1, 1, -1, 0.5, -0.5])),
+    ]
+    for preset, point in made:
+        old, new = preset(2, 3.0), preset(3, 70.0)
+        cp.minimize(old)
+        names = {"s": 3, "lam": 70.0} if hasattr(old.g, "s") else {"lam": 70.0}
+        for variant in (old.variant(**names), old.derived(f=old.f).variant(**names)):
+            assert variant.objective(point) == new.objective(point)
+            assert cp.certify(variant, point).cws_gap == cp.certify(new, point).cws_gap
+            assert type(variant) is type(old)
+
+
+def test_a_search_among_very_many_columns_uses_its_seed(rng, monkeypatch):
+    A = rng.standard_normal((20, 6100)).astype(np.float32)
+    problem = cp.Problem(cp.LeastSquares(A, rng.standard_normal(20)), cp.Bounds(0, 1), cp.AtMost(3), cp.Sum(1))
+    module = importlib.import_module("counterpoise.solvers.search")
+    seeds = []
+
+    class Spy(module._Search):
+        def __init__(self, run, *rest):
+            seeds.append(run.seed)
+            super().__init__(run, *rest)
+
+    monkeypatch.setattr(module, "_Search", Spy)
+    cp.minimize(problem, method="search", seed=11, work=2)
+    assert seeds == [11]
+
+
+@pytest.mark.parametrize("method", ["bcd-g", "bcd-l", "swap", "search"])
+def test_histories_do_not_end_below_the_objective(rng, method):
+    """3057355582444.8 in a history beside an objective of 3057355583868.7, both within the tolerance."""
+    for k in range(scaled(40, 3)):
+        n, m = int(rng.integers(5, 40)), int(rng.integers(4, 40))
+        A = rng.standard_normal((m, n)) * 10.0 ** rng.uniform(-3, 3)
+        y, size = rng.standard_normal(m), float(np.abs(A).mean())
+        f = [cp.Huber(A, y, delta=size), cp.Quadratic(A.T @ A, size * rng.standard_normal(n)), cp.LeastSquares(A, y)]
+        h = cp.Bounds(0, 1) + cp.Ridge(np.zeros(n), 10.0 ** rng.uniform(-3, 9) * size**2)
+        weights = rng.uniform(0.5, 2.0, n) if k % 3 == 0 else None
+        g = cp.AtMost(int(rng.integers(2, n))) if k % 3 == 0 else cp.TopSum(2, size**2 * 10.0 ** rng.uniform(-2, 3))
+        problem = cp.Problem(f[k % 3], h, g, cp.Sum(1, weights))
+        budget = {"work": 6} if method == "search" else {}
+        result = cp.minimize(problem, method=method, **budget)
+        assert result.objective == problem.objective(result.x) == result.history[-1, 2]
+        assert (np.diff(result.history[:, 2]) <= 0.0).all()
+
+
+@pytest.mark.parametrize("signs", [[1.0], [1.0, -1.0]])
+def test_the_worst_step_can_be_taken(rng, signs):
+    for _ in range(scaled(200, 5)):
+        n = 6
+        a = rng.uniform(0.3, 3.0, n) * rng.choice(signs, n)
+        a[0] = abs(a[0])
+        f = cp.LeastSquares(rng.standard_normal((9, n)), 3.0 * rng.standard_normal(9))
+        problem = cp.Problem(f, cp.Bounds(0, 2), cp.AtMost(3), cp.Sum(a[0], weights=a))
+        x = problem.start(int(rng.integers(1000)))
+        certificate = cp.certify(problem, x)
+        if certificate.worst_pair is None:
+            continue
+        moved = x.copy()
+        moved[list(certificate.worst_pair)] += certificate.worst_step
+        assert problem.is_feasible(moved) and np.count_nonzero(moved) <= 3
+        assert (moved >= 0.0).all() and (moved <= 2.0).all()
+        decrease = problem.objective(x) - problem.objective(moved)
+        assert decrease == pytest.approx(certificate.cws_gap, abs=1e-9 * (1.0 + abs(problem.objective(x))))
+
+
+def test_a_gap_on_the_support_is_called_so(rng):
+    """Enumeration finds points far below the one whose gap was called an upper bound on F(x) − F*."""
+    below = 0
+    for _ in range(scaled(20, 10)):
+        A, y = rng.standard_normal((12, 5)), rng.standard_normal(12)
+        for h, g in ((cp.Bounds(0, 1), cp.AtMost(2)), (cp.SemiContinuous(0.3, 1), None), (cp.Bounds(0, 1), None)):
+            problem = cp.Problem(cp.LeastSquares(A, y), h, g, cp.Sum(1))
+            result = cp.minimize(problem)
+            lo = 0.3 if g is None and isinstance(h, cp.SemiContinuous) else 0.0
+            most = 2 if g is not None else 5
+            least = math.inf
+            for held in itertools.chain.from_iterable(itertools.combinations(range(5), k) for k in range(1, most + 1)):
+                if lo * len(held) > 1.0:
+                    continue
+                held = list(held)
+                B = A[:, held]
+                bounds = np.full(len(held), lo), np.ones(len(held))
+                value, z = least_on_box_and_sum(B.T @ B, -B.T @ y, *bounds, 1.0)
+                least = least if z is None else min(least, value + 0.5 * float(y @ y))
+            certificate = cp.certify(problem, result.x)
+            for gaps in (result, certificate):
+                if g is None and lo == 0.0:
+                    assert gaps.support_gap is None and result.objective - least <= gaps.convex_gap + 1e-12
+                else:
+                    assert gaps.convex_gap is None and gaps.support_gap <= result.tolerance
+            below += bool(least < result.objective - 1e-6)
+    assert below
+
+
+def test_blocks_are_counted_even_if_none_is_solved(rng):
+    problem = on_simplex(cp.LeastSquares(rng.standard_normal((9, 6)), rng.standard_normal(9)))
+    with pytest.raises(ValueError, match="n_blocks is 0; it must be at least 1"):
+        cp.certify(problem, np.full(6, 1 / 6), n_blocks=0)
+
+
+def test_a_sum_with_weights_projects_and_measures_with_them(rng):
+    h = compile_separable(cp.Bounds(0, 2), 5)[0]
+    for _ in range(scaled(100, 5)):
+        a, z = rng.uniform(0.3, 3.0, 5) * rng.choice([1.0, -1.0], 5), 2.0 * rng.standard_normal(5)
+        c = float(a @ rng.uniform(0, 2, 5))
+        u = cp.Sum(c, weights=a)
+        x = u.project(z, h)
+        assert abs(a @ x - c) <= 1e-12 and (x >= 0.0).all() and (x <= 2.0).all()
+        assert u.violation(x) <= 1e-12 and u.violation(z) == pytest.approx(abs(a @ z - c), abs=1e-12)
+        # The nearest in a∘x, by the optimality conditions: one multiplier for all coordinates off their bounds.
+        pull = a * z - a * x
+        inside = (x > 1e-9) & (x < 2.0 - 1e-9)
+        mu = float(np.median(pull[inside])) if inside.any() else 0.0
+        if inside.any():
+            w = np.sign(a)
+            assert np.abs(pull[inside] - mu).max() <= 1e-9
+            assert (w * (pull - mu))[x <= 1e-9].max(initial=-1.0) <= 1e-9
+            assert (w * (pull - mu))[x >= 2.0 - 1e-9].min(initial=1.0) >= -1e-9
+        drawn = u.random(h, rng)
+        assert abs(a @ drawn - c) <= 1e-9 and (drawn >= 0.0).all() and (drawn <= 2.0).all()

@@ -152,7 +152,8 @@ class Problem:
     def project(self, x: Any) -> Vector:
         """Return the nearest feasible point to x; with ``AtMost``, ``SemiContinuous`` or weights, a nearby one."""
         if self.u.weights is not None:
-            return np.asarray(self.unweighted.project(self.u.weights * vector(x, "x", self.n)) / self.u.weights)
+            near = self.unweighted.project(self.u.weights * vector(x, "x", self.n))
+            return separable.nearest_admitted(self.separable, near / self.u.weights)
         x = vector(x, "x", self.n)
         if not self.is_convex_set and self.is_feasible(x):
             return np.array(x)
@@ -167,7 +168,7 @@ class Problem:
     def start(self, seed: int | None = 0) -> Vector:
         """Return a random feasible point."""
         if self.u.weights is not None:
-            return np.asarray(self.unweighted.start(seed) / self.u.weights)
+            return separable.nearest_admitted(self.separable, self.unweighted.start(seed) / self.u.weights)
         x = self.u.random(self.separable, np.random.default_rng(random_seed(seed)))
         return x if self.is_convex_set else self.project(x)
 

@@ -15,7 +15,7 @@ from counterpoise.kernels.line import GroupedLine, Line
 from counterpoise.kernels.separable import Separable
 from counterpoise.terms.groups import Group, Tree, with_limits
 from counterpoise.terms.required import require
-from counterpoise.terms.separable import scaled, take
+from counterpoise.terms.separable import nearest_admitted, scaled, take
 
 
 class Constraint:
@@ -180,8 +180,9 @@ class Sum(Constraint):
     def project(self, z: Vector, h: Separable) -> Vector:
         """Return the feasible point nearest to z; with weights a, the x for which a∘x is nearest to a∘z."""
         if self.weights is not None:
-            inner, h = self._unweighted_with(h)
-            return np.asarray(inner.project(self.weights * z, h) / self.weights)
+            inner, inner_h = self._unweighted_with(h)
+            # Dividing may violate a bound by rounding.
+            return nearest_admitted(h, inner.project(self.weights * z, inner_h) / self.weights)
         if not self.groups:
             return self._project(z, h)
         return self.tree(len(z)).project(z, h.lo, h.hi, self.c, lambda c, z, at: Sum(c)._project(z, take(h, at)))
@@ -246,8 +247,8 @@ class Sum(Constraint):
         If a bound is infinite, the sum limits the range instead.
         """
         if self.weights is not None:
-            inner, h = self._unweighted_with(h)
-            return np.asarray(inner.random(h, rng) / self.weights)
+            inner, inner_h = self._unweighted_with(h)
+            return nearest_admitted(h, inner.random(inner_h, rng) / self.weights)
         if not np.isfinite(h.lo).all():
             mirrored = h._replace(lo=-h.hi, hi=-h.lo)
             reflected: Vector = -Sum(-self.c).random(mirrored, rng)
