@@ -684,7 +684,7 @@ def test_the_worst_step_can_be_taken(rng, signs):
 def test_a_gap_on_the_support_is_called_so(rng):
     """Enumeration finds points far below the one whose gap was called an upper bound on F(x) − F*."""
     below = 0
-    for _ in range(scaled(20, 10)):
+    for _ in range(20):
         A, y = rng.standard_normal((12, 5)), rng.standard_normal(12)
         for h, g in ((cp.Bounds(0, 1), cp.AtMost(2)), (cp.SemiContinuous(0.3, 1), None), (cp.Bounds(0, 1), None)):
             problem = cp.Problem(cp.LeastSquares(A, y), h, g, cp.Sum(1))

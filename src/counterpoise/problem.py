@@ -152,8 +152,8 @@ class Problem:
     def project(self, x: Any) -> Vector:
         """Return the nearest feasible point to x; with ``AtMost``, ``SemiContinuous`` or weights, a nearby one."""
         if self.u.weights is not None:
-            near = self.unweighted.project(self.u.weights * vector(x, "x", self.n))
-            return separable.nearest_admitted(self.separable, near / self.u.weights)
+            inner = self.unweighted.project(self.u.weights * vector(x, "x", self.n))
+            return separable.nearest_admitted(self.separable, inner / self.u.weights)
         x = vector(x, "x", self.n)
         if not self.is_convex_set and self.is_feasible(x):
             return np.array(x)
