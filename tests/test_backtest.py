@@ -3,6 +3,7 @@
 import contextlib
 import signal
 import threading
+import warnings
 from decimal import Decimal
 from fractions import Fraction
 
@@ -671,3 +672,176 @@ def test_a_search_over_parameters_is_followed_to_its_best_estimator(market):
     assert search.estimator.previous_weights is None
     alone = backtest(search, returns, index, 40, 20, hand_over=False)
     assert all(fitted.best_estimator_.previous_weights is None for fitted in alone.trackers)
+
+
+# Names that are listed and delisted, against shares counted day by day.
+
+
+def listings(seed, rows=130, names=8, share=0.02):
+    """Return prices with names that come late, names that end early, short gaps and a suspension."""
+    rng = np.random.default_rng(seed)
+    steps = 1.0 + 0.01 * rng.standard_normal((rows, 1)) + 0.03 * rng.standard_normal((rows, names))
+    days = pandas.bdate_range("2020-01-01", periods=rows)
+    prices = pandas.DataFrame(50.0 * steps.cumprod(axis=0), days, [f"S{k}" for k in range(names)])
+    index = pandas.Series(prices.mean(axis=1), name="SPX")
+    gaps = rng.random(prices.shape) < share
+    prices = prices.mask(gaps)
+    late, early, away = rng.permutation(names)[:6].reshape(3, 2)
+    for k in late:
+        start = int(rng.integers(5, 70))
+        prices.iloc[:start, k] = np.nan
+    for k in early:
+        prices.iloc[int(rng.integers(45, 125)) :, k] = np.nan
+    for k in away:
+        start = int(rng.integers(40, 100))
+        prices.iloc[start : start + int(rng.integers(4, 25)), k] = np.nan
+    return prices, index
+
+
+def by_shares(prices, window, step, cost, carry):
+    """Buy shares of the two names that did best, day by day; return values, turnovers, weights and holdings."""
+    names, table = list(prices), prices.to_numpy()
+    last = np.full(table.shape, np.nan)  # the last price, if it is at most `carry` rows old
+    for i, j in np.ndindex(table.shape):
+        for back in range(min(carry, i) + 1):
+            if not np.isnan(table[i - back, j]):
+                last[i, j] = table[i - back, j]
+                break
+    money, net, turnovers, weights = 1.0, [], [], []
+    worth, closed = np.zeros(len(names)), np.zeros(len(names))
+    for bought in range(window, len(table) - 1, step):
+        rows = range(bought - window, bought + 1)
+        may = [j for j in range(len(names)) if not np.isnan(table[bought, j]) and not np.isnan(last[rows, j]).any()]
+        gains = {j: sum(last[i, j] / last[i - 1, j] - 1.0 for i in rows[1:]) for j in may}
+        best = sorted(may, key=lambda j: (-gains[j], j))[:2]
+        target = np.zeros(len(names))
+        target[best] = 0.5
+        turnovers.append(np.abs(target - worth / money).sum() + closed.sum() / money)
+        weights.append(target)
+        spent = money * (1.0 - cost * turnovers[-1])
+        shares = {j: 0.5 * spent / table[bought, j] for j in best}
+        cash = spent - 0.5 * spent * len(best)
+        closed, worth = np.zeros(len(names)), np.zeros(len(names))
+        for day in range(bought + 1, min(bought + step, len(table) - 1) + 1):
+            for j in list(shares):
+                if np.isnan(last[day, j]):
+                    closed[j] = shares.pop(j) * last[day - 1, j]  # sold at the last price
+            worth = np.zeros(len(names))
+            for j, count in shares.items():
+                worth[j] = count * last[day, j]
+            net.append((worth.sum() + closed.sum() + cash) / money - 1.0)
+            money = worth.sum() + closed.sum() + cash
+    return np.array(net), np.array(turnovers), np.array(weights), (worth + closed) / money
+
+
+@pytest.mark.parametrize("carry", [0, 2, 5])
+@pytest.mark.parametrize("step", [1, 7, 30])
+@pytest.mark.parametrize("seed", range(6))
+def test_names_come_and_go_as_shares_counted_by_hand(seed, step, carry):
+    prices, index = listings(seed, share=0.02 if carry else 0.003)
+    made = cp.to_returns(prices, index, "carry-forward", carry_days=carry, partial=True)
+    assert made.returns.shape == (129, 8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # names in no window
+        found = backtest(First(), made.returns, made.index, 30, step, cost=0.01, carry_days=carry)
+    net, turnovers, weights, holdings = by_shares(prices, 30, step, 0.01, carry)
+    np.testing.assert_array_equal(found.weights, weights)
+    np.testing.assert_allclose(found.portfolio, net, atol=1e-12)
+    np.testing.assert_allclose(found.turnover, turnovers, atol=1e-12)
+    np.testing.assert_allclose(found.costs, 0.01 * turnovers, atol=1e-13)
+    np.testing.assert_allclose(found.holdings, holdings, atol=1e-12)
+    # The same in arrays.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        plain = backtest(First(), made.returns.to_numpy(), made.index.to_numpy(), 30, step, cost=0.01, carry_days=carry)
+    np.testing.assert_array_equal(plain.portfolio, found.portfolio)
+    assert [prices.columns[j] for _, j in plain.sold] == [name for _, name in found.sold]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_what_is_bought_does_not_depend_on_later_prices_or_delistings(seed):
+    prices, index = listings(seed)
+    rng = np.random.default_rng(100 + seed)
+    cut = int(rng.integers(50, 110))
+    other = prices.copy()
+    later = other.iloc[cut + 1 :]
+    other.iloc[cut + 1 :] = later.where(rng.random(later.shape) < 0.7, later * rng.uniform(0.8, 1.2, later.shape))
+    other.iloc[cut + 1 :, rng.permutation(8)[:3]] = np.nan
+    back = rng.permutation(8)[:2]
+    other.iloc[cut + 1 :, back] = 40.0  # listed again, or never away
+    found = []
+    for table in (prices, other):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            made = cp.to_returns(table, index, "carry-forward", partial=True)
+            found.append(backtest(First(), made.returns, made.index, 30, 6, cost=0.01, carry_days=5))
+    one, two = found
+    known = one.weights.index <= prices.index[cut + 1]  # bought at prices of the row before, at the latest of `cut`
+    assert known.sum() >= 3
+    pandas.testing.assert_frame_equal(one.weights[known], two.weights[known])
+    pandas.testing.assert_series_equal(one.turnover[known], two.turnover[known])
+    until = one.portfolio.index <= prices.index[cut]
+    pandas.testing.assert_series_equal(one.portfolio[until], two.portfolio[until])
+
+
+def test_a_holding_whose_prices_end_is_sold_at_the_last_one(market):
+    frame, index = market
+    frame = frame.copy()
+    frame.loc[DAYS[20:40], "A"] = 0.02  # the best of the first windows
+    frame.loc[DAYS[50] :, "A"] = np.nan
+    frame["B"] = np.nan  # never listed
+    with pytest.warns(UserWarning, match=r"^1 name of 6 takes part in no window, because .*: B\.$"):
+        found = backtest(First(), frame, index, 40, 20, cost=0.01)
+    assert found.sold == [(DAYS[49], "A")]
+    assert found.weights["A"].tolist() == [0.5, 0.0, 0.0]
+    other = next(name for name in "CDEF" if found.weights[name].iloc[0] == 0.5)
+    ours = 0.5 * (1.0 + frame["A"].iloc[40:50]).prod()
+    theirs = 0.5 * (1.0 + frame[other].iloc[40:60]).prod()
+    assert (1.0 + found.gross.iloc[:20]).prod() == pytest.approx(ours + theirs, abs=1e-13)
+    held = pandas.Series({"A": ours, other: theirs}) / (ours + theirs)
+    assert found.turnover.iloc[1] == pytest.approx(found.weights.iloc[1].sub(held, fill_value=0.0).abs().sum())
+    short = frame.drop(columns="B")
+    short.iloc[:9] = np.nan
+    with pytest.raises(ValueError, match=r"^No name has returns on all of the 5 rows from 2020-01-01 to 2020-01-07 "):
+        backtest(First(), short, index, 5, 5)
+
+
+def test_a_tracker_with_rules_by_name_meets_names_that_come_and_go(market):
+    frame, index = market
+    frame = frame.copy()
+    frame.loc[: DAYS[49], "A"] = np.nan
+    frame.loc[DAYS[70] :, "B"] = np.nan
+    rules = {
+        "max_weight": {"A": 0.3, "B": 0.3, "C": 0.5},
+        "groups": {"A": "new", "B": "old", "C": "old", "D": "rest", "E": "rest"},
+        "group_limits": {"new": (0.0, 0.2), "old": 0.4},
+        "include": ["A", "C"],
+        "exclude": "B",
+        "transaction_cost": pandas.Series(0.001, list("ABCDEF")),
+    }
+    tracker = cp.IndexTracker(5, random_state=0, **rules)
+    found = backtest(tracker, frame, index, 20, 20)
+    weights = found.weights
+    assert (weights["B"] == 0.0).all() and (weights["C"] > 0.0).all()
+    assert (weights["A"].iloc[:2] == 0.0).all() and (weights["A"].iloc[-1] > 0.0) and weights["A"].max() <= 0.2 + 1e-10
+    np.testing.assert_allclose(weights["B"] + weights["C"], 0.4, atol=1e-9)
+    assert tracker.max_weight == rules["max_weight"]
+    limits = np.array([0.3, 0.3, 0.5, 1.0, 1.0, 1.0])
+    plain = cp.IndexTracker(5, random_state=0, max_weight=limits, include=[0, 2], exclude=[1])
+    by_place = backtest(plain, frame.to_numpy(), index.to_numpy(), 20, 20)
+    assert (by_place.weights[:, 1] == 0.0).all() and (by_place.weights[:, 2] > 0.0).all()
+    assert by_place.weights[-1, 0] > 0.0 and (by_place.weights <= limits + 1e-10).all()
+    with pytest.raises(ValueError, match=r"max_weight: 'AA' is not a column of returns"):
+        backtest(cp.IndexTracker(5, max_weight={"AA": 0.1}), frame, index, 20, 20)
+
+
+def test_gaps_between_returns_need_a_rule(market):
+    frame, index = market
+    frame = frame.copy()
+    frame.loc[DAYS[[30, 31]], "A"] = np.nan
+    with pytest.raises(ValueError, match=r"returns is not finite at row 2020-02-12, column A.* if carry_days is given"):
+        backtest(First(), frame, index, 40, 20)
+    zero = backtest(First(), frame.fillna(0.0), index, 40, 20)
+    np.testing.assert_array_equal(backtest(First(), frame, index, 40, 20, carry_days=2).weights, zero.weights)
+    with pytest.raises(ValueError, match=r"carry_days is -1; it must be at least 0"):
+        backtest(First(), frame, index, 40, 20, carry_days=-1)

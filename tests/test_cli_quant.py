@@ -180,7 +180,7 @@ def test_what_looks_like_a_mistake_is_told_by_name_and_date():
         "Warning: held.csv holds 2 names without prices, ZZZ, LEH: 50.00 % of the portfolio, which are treated as sold.",
         f"Warning: KO fell by {fell:.3g} % on {DAYS[20].date()}, which looks like a split of 4 for 1 that prices are not adjusted "
         "for.",
-        f"Warning: T has the same price in 15 rows, from {DAYS[31].date()} to {DAYS[45].date()}; it may be stale.",
+        f"Warning: T has the same price in 16 rows, from {DAYS[30].date()} to {DAYS[45].date()}; it may be stale.",
     ]
     assert "which looks like a split of 4 for 1" in Path("counterpoise-track", "report.html").read_text("utf-8")
 

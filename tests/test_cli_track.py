@@ -269,7 +269,7 @@ def test_bad_files_get_one_sentence(folder, case):
     text, sentence = BAD_FILES[case]
     if text is not None:
         write("bad.csv", text)
-    found = run("bad.csv", "--index", "SPX", "--assets", "1")
+    found = run("bad.csv", "--index", "SPX", "--assets", "1", "--missing", "refuse")
     assert (found.exit_code, found.stdout) == (2, "")
     assert found.stderr == sentence + "\n"
     assert not (folder / "counterpoise-track").exists()

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from counterpoise import windows
-from counterpoise.checks import Vector, callback_function, number, worker_count
+from counterpoise.checks import Vector, callback_function, number, whole_number, worker_count
 from counterpoise.estimators.options import warn, warn_of_prices
 from counterpoise.findings import rhythm_of
 from counterpoise.interrupts import noting_interrupts
@@ -57,7 +57,10 @@ class Backtest:
     rebalances : Index or array of int
         The first row on which each portfolio earns; it is bought at the prices of the row before.
     holdings : Series or array
-        Drifted weights after the last row: pass them to the next fit as its previous weights.
+        Drifted weights after the last row: pass them to the next fit as its previous weights. Names
+        whose prices have ended are included at their last price.
+    sold : list of (row label, name or column)
+        The last row with a price, and the name, of each holding whose prices ended before the next rebalance.
     trackers : list
         The fitted estimators, one for each rebalance.
     complete : bool
@@ -80,6 +83,7 @@ class Backtest:
     holdings: Any
     trackers: list[Any]
     complete: bool
+    sold: list[tuple[Any, Any]] = dataclasses.field(default_factory=list)
     in_pandas: Backtest | None = None
     native: Native | None = None
 
@@ -199,6 +203,7 @@ def backtest(
     hand_over: bool | None = None,
     n_jobs: int | None = None,
     callback: Callable[[int, int], Any] | None = None,
+    carry_days: int | None = None,
 ) -> Backtest:
     """Refit a tracker repeatedly on past rows, and hold each portfolio over the following rows.
 
@@ -206,8 +211,17 @@ def backtest(
     turnover Σ|w_new − w_drifted| costs ``cost`` per unit, which is paid out of the portfolio before its next return, so
     the net return of that row is (1 − cost·turnover)(1 + gross) − 1. The first purchase is charged, too: it is made
     from cash, a turnover of 1 for positive weights that sum to 1, or from the tracker's own previous weights if it has
-    any; names among these that have no returns are sold. If weights sum to less than 1, the rest is cash with a return
-    of 0.
+    any; names among these that have no returns are sold. These are what is held when the backtest
+    begins: to test a tracker whose previous weights are those of today, set them to None. If weights
+    sum to less than 1, the rest is cash with a return of 0.
+
+    Returns may be NaN before a name is listed and after it is delisted, as
+    :func:`counterpoise.to_returns` leaves them with ``partial=True``, so that a backtest is not one of
+    survivors. A name takes part in a window if it has returns on all rows to fit on (with
+    ``expanding``, from the first row on) and a price when it is bought. A name whose prices end while
+    it is held is sold at its last price: it earns 0 until the next rebalance, which counts and charges
+    the sale. Parameters of the tracker by name, such as ``max_weight``, are restricted to the names of
+    each window.
 
     Parameters
     ----------
@@ -239,6 +253,10 @@ def backtest(
         Fits that are passed the previous weights run one after the other. Results do not depend on it.
     callback : callable, optional
         Called as ``callback(done, total)`` after each window; return True to end the backtest.
+    carry_days : int, optional
+        Allows NaN between a name's returns, on rows without a price: its last price stands for at most
+        this many rows, and a name that is held is sold if more are missing. A name cannot be bought on
+        such a row. By default NaN between returns is an error.
 
     Returns
     -------
@@ -256,9 +274,11 @@ def backtest(
     Backtest(60 rows, 3 rebalances: tracking error 0.000204, 4 names, costs 0.00103)
     """
     n_jobs, callback = worker_count(n_jobs), callback_function(callback)
-    data = Data(returns, index)
+    carry_days = None if carry_days is None else whole_number(carry_days, "carry_days", 0)
+    data = Data(returns, index, carry_days)
     warn_of_prices(data.R, range(data.n) if data.names is None else data.names, data.y)
     splits = windows.splits_of(data, window, step, expanding, splitter)
+    windows.warn_of_absent(data, splits)
     cost = number(cost, "cost", 0.0)
     held, sold = windows.own_weights(tracker, data)
     can_hand = previous_key(tracker) is not None
@@ -270,7 +290,7 @@ def backtest(
         )
     path = _Path(data, cost, held, sold)
     try:
-        fits = windows.fits_of(tracker, data, splits, (lambda: path.held) if handed else None, n_jobs)
+        fits = windows.fits_of(tracker, data, splits, (lambda: path.kept) if handed else None, n_jobs)
         with noting_interrupts() as pressed, contextlib.closing(fits):
             for split, fitted in zip(splits, fits, strict=True):
                 if pressed or windows.cut_short(fitted):
@@ -298,6 +318,7 @@ class _Period(NamedTuple):
     net: Vector
     in_sample_error: float
     end: Vector
+    ended: Any
 
 
 class _Path:
@@ -312,18 +333,30 @@ class _Path:
         """Drifted weights after the last finished period, or the initial ones."""
         return self.done[-1].end if self.done else self.before
 
+    @property
+    def kept(self) -> Vector:
+        """What is held without the names whose prices have ended."""
+        return np.where(self.done[-1].ended, 0.0, self.held) if self.done else self.before
+
     def hold(self, split: Split, fitted: Any) -> None:
         """Rebalance to a fitted tracker's weights, charge costs, and hold."""
-        data = self.data
-        weights = weights_after(fitted, data.names, data.n)
-        turnover = float(np.abs(weights - self.held).sum()) + (0.0 if self.done else self.sold)
+        data, columns = self.data, self.data.taking_part(split)
+        weights = np.zeros(data.n)
+        names = None if data.names is None else data.names[columns]
+        weights[columns] = weights_after(fitted, names, len(columns))
+        # What was sold at its last price counts in full, even if the name has prices again and is bought again.
+        ended = self.done[-1].ended if self.done else np.zeros(data.n, dtype=bool)
+        turnover = float(np.abs(weights - self.kept).sum() + np.abs(self.held[ended]).sum())
+        turnover += 0.0 if self.done else self.sold
         paid = self.cost * turnover
         if paid >= 1.0:
             raise ValueError(
                 f"The rebalance at row {data.row_label(split.start)} has turnover {turnover:g}, which at {self.cost:g} "
                 "per unit costs at least the whole portfolio; cost is a fraction, 0.001 for ten basis points."
             )
-        growth = np.cumprod(1.0 + data.R[split.start : split.stop], axis=0)
+        # From the first row without a price on, a name earns nothing, even if it has prices again.
+        traded = np.logical_and.accumulate(~np.isnan(data.R[split.start : split.stop]), axis=0)
+        growth = np.cumprod(1.0 + np.where(traded, data.R[split.start : split.stop], 0.0), axis=0)
         value = (1.0 - weights.sum()) + growth @ weights
         ruin = np.flatnonzero(value <= 0.0)
         if len(ruin):
@@ -332,10 +365,22 @@ class _Path:
         gross = value / np.concatenate([[1.0], value[:-1]]) - 1.0
         net = gross.copy()
         net[0] = (1.0 - paid) * (1.0 + gross[0]) - 1.0
-        error = _root_mean_square(data.R[split.train] @ weights - data.y[split.train])
+        fitted_on = data.R[np.ix_(split.train, columns)] @ weights[columns]
+        error = _root_mean_square(fitted_on - data.y[split.train])
         end = weights * growth[-1] / value[-1]
         # Append the whole period at once, so that an interrupt never leaves half of one.
-        self.done.append(_Period(split, fitted, weights, turnover, paid, gross, net, error, end))
+        self.done.append(_Period(split, fitted, weights, turnover, paid, gross, net, error, end, ~traded[-1]))
+
+    def _sales(self, period: _Period) -> list[tuple[Any, Any]]:
+        """Return the last row with a price, and the name, of what was held when its prices ended."""
+        data, sales = self.data, []
+        for j in np.flatnonzero(period.ended & (np.abs(period.weights) > DUST)):
+            held = data.R[period.split.start : period.split.stop, j]
+            gone = period.split.start + int(np.isnan(held).argmax())
+            row = int(np.flatnonzero(data.known[:gone, j])[-1])
+            label = row if data.labels is None else data.labels[row]
+            sales.append((label, int(j) if data.names is None else data.names[j]))
+        return sales
 
     def result(self, complete: bool) -> Backtest:
         data, done = self.data, self.done
@@ -360,6 +405,7 @@ class _Path:
             holdings=data.labelled(self.held.copy(), "holdings"),
             trackers=[period.tracker for period in done],
             complete=complete,
+            sold=[sale for period in done for sale in self._sales(period)],
         )
         return found if data.native is None else _in_native(found, data.native)
 

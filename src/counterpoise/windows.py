@@ -10,16 +10,19 @@ import numpy as np
 import numpy.typing as npt
 
 from counterpoise.checks import Vector, float_array, whole_number
-from counterpoise.estimators.options import refuse_unusable, same_dates
-from counterpoise.sentences import day_label, some
+from counterpoise.estimators.options import refuse_unusable, same_dates, warn
+from counterpoise.sentences import counted, day_label, some
 from counterpoise.tables.native import as_pandas, by_name, is_pandas, to_pandas
-from counterpoise.tables.prices import check_labels, only_column
+from counterpoise.tables.prices import carried, check_labels, only_column
 
 Rows = npt.NDArray[np.intp]
 
 # By default a portfolio is held for window // STEPS_PER_WINDOW rows.
 STEPS_PER_WINDOW = 4
 PREVIOUS = "previous_weights"
+# Parameters of trackers with an entry for each name, and with a list of names or positions.
+BY_NAME = (PREVIOUS, "max_weight", "min_weight", "groups", "transaction_cost")
+LISTS = ("include", "exclude")
 
 
 class Split(NamedTuple):
@@ -31,9 +34,12 @@ class Split(NamedTuple):
 
 
 class Data:
-    """Validated returns and index on the same rows; labels results like the input."""
+    """Validated returns and index on the same rows; labels results like the input.
 
-    def __init__(self, returns: Any, index: Any) -> None:
+    ``R`` holds the returns with 0 where a price was carried, and NaN where there was none.
+    """
+
+    def __init__(self, returns: Any, index: Any, carry_days: int | None = None) -> None:
         returns, self.native = to_pandas(returns, dated=True)
         index = as_pandas(index)
         self.frame = returns if is_pandas(returns, "DataFrame") else None
@@ -50,8 +56,12 @@ class Data:
         same_dates(self.frame, self.series, "index")
         if len(self.y) != self.rows:
             raise ValueError(f"index has {len(self.y)} rows and returns has {self.rows}; they must be the same rows.")
-        for values, name in ((self.R, "returns"), (self.y, "index")):
-            self._check_values(values, name)
+        self.known = ~np.isnan(self.R)
+        between = ~self.known & np.maximum.accumulate(self.known, axis=0)
+        between &= np.maximum.accumulate(self.known[::-1], axis=0)[::-1]
+        self._check_values(self.R, "returns", np.isinf(self.R) | (between & (carry_days is None)))
+        self._check_values(self.y, "index", ~np.isfinite(self.y))
+        self.R = carried(self.R, carry_days or 0)
 
     def _numbers(self, values: Any, name: str, dimensions: int) -> Vector:
         refuse_unusable(**{name: values})
@@ -69,12 +79,17 @@ class Data:
             raise ValueError("returns has no columns; it must be a table, rows × names.")
         return array
 
-    def _check_values(self, values: Vector, name: str) -> None:
-        bad = np.argwhere(~np.isfinite(values))
+    def _check_values(self, values: Vector, name: str, wrong: Any) -> None:
+        bad = np.argwhere(wrong)
         if len(bad):
+            right = "remove or impute them, all entries must be finite."
+            if name == "returns":
+                right = (
+                    "remove or impute them. NaN may stand before a name's first return and after its last one, and "
+                    "between them if carry_days is given."
+                )
             raise ValueError(
-                f"{name} is not finite at {some(map(self._place, bad[:3]), 3)} ({len(bad)} such entries); remove or "
-                "impute them, all entries must be finite."
+                f"{name} is not finite at {some(map(self._place, bad[:3]), 3)} ({len(bad)} such entries); {right}"
             )
         bad = np.argwhere(values < -1.0)
         if len(bad):
@@ -93,9 +108,24 @@ class Data:
         """Return the day of a row, or its number if there are no labels."""
         return str(row) if self.labels is None else day_label(self.labels[row])
 
-    def part(self, rows: Rows) -> tuple[Any, Any]:
-        """Return the returns and the index of some rows, in the types of the input."""
-        returns = self.R[rows] if self.frame is None else self.frame.iloc[rows]
+    def taking_part(self, split: Split) -> Rows:
+        """Return the columns with returns on all rows to fit on, and a price on the row at which they are bought."""
+        whole = ~np.isnan(self.R[split.train]).any(axis=0) & self.known[split.start - 1]
+        if not whole.any():
+            first, last = self.row_label(int(split.train[0])), self.row_label(int(split.train[-1]))
+            raise ValueError(
+                f"No name has returns on all of the {len(split.train)} rows from {first} to {last} that a portfolio is "
+                "fitted on, and a price when it is bought; give shorter windows or more names."
+            )
+        return np.flatnonzero(whole)
+
+    def part(self, rows: Rows, columns: Rows) -> tuple[Any, Any]:
+        """Return the returns of some columns and the index on some rows, in the types of the input."""
+        whole = len(columns) == self.n and bool(self.known[rows].all())
+        returns: Any = self.R[np.ix_(rows, columns)]
+        if self.frame is not None:
+            frame = self.frame.iloc[rows]
+            returns = frame if whole else type(frame)(returns, index=frame.index, columns=frame.columns[columns])
         return returns, self.y[rows] if self.series is None else self.series.iloc[rows]
 
     def labelled(self, values: Vector, name: str | None = None, rows: Any = None) -> Any:
@@ -171,6 +201,20 @@ def _given_splits(data: Data, splitter: Any) -> list[Split]:
     if not splits:
         raise ValueError("The splitter gives no splits; it must give at least one pair (train, test).")
     return splits
+
+
+def warn_of_absent(data: Data, splits: list[Split]) -> None:
+    """Warn of names that take part in no window."""
+    if data.known.all():
+        return
+    parts = set().union(*(data.taking_part(split).tolist() for split in splits))
+    absent = [k if data.names is None else data.names[k] for k in range(data.n) if k not in parts]
+    if absent:
+        take = "takes" if len(absent) == 1 else "take"
+        warn(
+            f"{counted(len(absent), 'name')} of {data.n} {take} part in no window, because no window has "
+            f"their returns on all rows: {some(absent)}."
+        )
 
 
 def previous_key(tracker: Any) -> str | None:
@@ -265,12 +309,14 @@ def fits_of(
 def _fit(tracker: Any, data: Data, split: Split, previous: Any = None) -> Any:
     from sklearn.base import clone  # slow to import, and only fits need it
 
-    fitted = clone(tracker)
+    fitted, columns = clone(tracker), data.taking_part(split)
     if previous is not None:
         fitted.set_params(**{str(previous_key(tracker)): previous})
+    if len(columns) < data.n:
+        fitted.set_params(**among(fitted, data.names, data.n, columns))
     try:
         # Do not use the return value: fit of some estimators returns None.
-        fitted.fit(*data.part(split.train))
+        fitted.fit(*data.part(split.train, columns))
     except Exception as error:
         first, last = (data.row_label(int(split.train[k])) for k in (0, -1))
         error.add_note(
@@ -278,6 +324,52 @@ def _fit(tracker: Any, data: Data, split: Split, previous: Any = None) -> Any:
         )
         raise
     return fitted
+
+
+def among(tracker: Any, names: Any, n: int, columns: Rows) -> dict[str, Any]:
+    """Return a tracker's parameters that speak of names, for a fit on some of the n columns only."""
+    labels = list(range(n)) if names is None else list(names)
+    new = {label: place if names is None else label for place, label in enumerate(labels[k] for k in columns)}
+    positions = {int(k): place for place, k in enumerate(columns)}
+    out = set(labels).difference(new)
+    changed: dict[str, Any] = {}
+    for key, value in (tracker.get_params() if hasattr(tracker, "get_params") else {}).items():
+        name, value = key.rpartition("__")[2], by_name(value)
+        if value is None or name not in (*BY_NAME, *LISTS):
+            continue
+        if is_pandas(value, "Series") and names is not None:
+            changed[key] = value[~value.index.isin(out)]
+        elif isinstance(value, Mapping) or is_pandas(value, "Series"):
+            changed[key] = {new.get(label, label): entry for label, entry in value.items() if label not in out}
+        elif name in LISTS:
+            single = np.ndim(value) == 0 or (isinstance(value, tuple) and value in new)
+            entries = [_new_place(entry, new, positions, out, n) for entry in ([value] if single else value)]
+            changed[key] = [entry for entry in entries if entry is not None]
+        elif np.ndim(value) == 1 and len(value) == n:
+            changed[key] = (
+                [value[k] for k in columns] if isinstance(value, list | tuple) else np.asarray(value)[columns]
+            )
+        if name == "groups" and key in changed:
+            limits = key.replace("groups", "group_limits")
+            changed[limits] = _limits_of(tracker.get_params()[limits], value, changed[key])
+    return changed
+
+
+def _new_place(entry: Any, new: dict[Any, Any], positions: dict[int, int], out: set[Any], n: int) -> Any:
+    """Return a name that takes part, the new position of a column, or None; a fit refuses the rest."""
+    if entry in new or entry in out:
+        return new.get(entry)
+    return positions.get(int(entry)) if isinstance(entry, int | np.integer) and 0 <= entry < n else entry
+
+
+def _limits_of(limits: Any, groups: Any, left: Any) -> Any:
+    """Return group limits without upper limits on groups that have no member in a window."""
+    limits = by_name(limits)
+    if limits is None:
+        return None
+    before, now = (set(dict(part.items()).values() if hasattr(part, "items") else part) for part in (groups, left))
+    gone = before - now
+    return {group: ends for group, ends in limits.items() if group not in gone or (np.ravel(ends)[0] or 0.0) > 0.0}
 
 
 def cut_short(fitted: Any) -> bool:

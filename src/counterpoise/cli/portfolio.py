@@ -10,24 +10,48 @@ from counterpoise.cli import base
 from counterpoise.cli.options import Marks, names_in
 from counterpoise.sentences import counted, percent, some
 from counterpoise.tables import portfolios as tables
-from counterpoise.tables.prices import look_like_returns, to_returns
+from counterpoise.tables.prices import CARRY_DAYS, complete, few_left, look_like_returns, to_returns
 from counterpoise.tables.read import SUFFIXES
 
 
 class Data(NamedTuple):
-    """Returns of names and index on the same rows, with notes."""
+    """Returns of names and index on the same rows, with notes.
 
+    ``listed`` holds the returns of all names, NaN without a price; ``returns`` those of names that can be fitted on all
+    rows and bought on the last one. ``carry_days`` is None for a table of returns.
+    """
+
+    listed: Any
     returns: Any
     index: Any
     index_name: str
     dated: bool
+    carry_days: int | None
     notes: list[str]
+
+    def until(self, split: int | None) -> tuple[Data, list[str]]:
+        """Return the data with the names that can be fitted on the rows before ``split``, and warnings.
+
+        Names that cannot be fitted on all rows stay in ``listed`` for a backtest, unless there is a split.
+        """
+        found, notes = complete(self.listed.iloc[:split], self.carry_days or 0)
+        listed = self.listed if split is None else self.listed[found.columns]
+        warned = few_left(found.shape[1], self.listed.shape[1])
+        return self._replace(listed=listed, returns=found, notes=[*self.notes, *notes]), warned
 
 
 def read_data(
-    path: Path, index: str, dates: str | None, missing: str, returns: bool, ignore: list[str] | None, marks: Marks
+    path: Path,
+    index: str,
+    dates: str | None,
+    missing: str | None,
+    returns: bool,
+    ignore: list[str] | None,
+    marks: Marks,
+    carry_days: int = CARRY_DAYS,
+    partial: bool = False,
 ) -> Data:
-    """Read prices or returns, and the index."""
+    """Read prices or returns, and the index; with ``partial`` keep names that are listed or delisted within them."""
     written = marks.arguments()
     table = tables.read_prices(path, dates, names_in(ignore, ()), **written)
     of_index, said = tables.read_index(index, table, path, **written)
@@ -35,15 +59,22 @@ def read_data(
     if not returns and look_like_returns(table.frame.to_numpy()):
         returns = True
         notes.append(f"Took {path} for returns, as many of its numbers are negative; prices are positive.")
+    rule = missing or ("refuse" if returns else "carry-forward")
     said_of = {"choose a rule": "choose a rule with --missing", "missing is": "--missing is"}
     with base.in_options({**said_of, "prices has": f"{path} has", "index has": f"{index} has"}):
         found, series, more = to_returns(
-            table.frame, of_index, missing, align="inner", given="returns" if returns else "prices"
+            table.frame,
+            of_index,
+            rule,
+            align="inner",
+            given="returns" if returns else "prices",
+            carry_days=carry_days,
+            partial=partial,
         )
     name = of_index if isinstance(of_index, str) else str(of_index.name)
     if name.strip().lower() in tables.PRICE_NAMES:
         name = Path(index).stem
-    return Data(found, series, name, table.dated, [*notes, *more])
+    return Data(found, found, series, name, table.dated, None if returns else carry_days, [*notes, *more])
 
 
 class Rules(NamedTuple):
@@ -68,11 +99,11 @@ def read_rules(data: Data, files: dict[str, Path | None], weights: dict[str, str
     options: dict[str, Any] = {}
     notes: list[str] = []
     warned: list[str] = []
-    known, members = set(data.returns.columns), None
+    known, members = set(data.listed.columns), None
     if groups is not None:
         given = tables.read_groups(groups, "--groups")
         members = _known(given, known, groups, "--groups", notes)
-        lacking = [name for name in data.returns.columns if name not in members]
+        lacking = [name for name in data.listed.columns if name not in members]
         if lacking:
             notes.append(f"In no group: {counted(len(lacking), 'name')}, {some(lacking)}.")
         options["groups"] = members
@@ -80,7 +111,7 @@ def read_rules(data: Data, files: dict[str, Path | None], weights: dict[str, str
         options["group_limits"] = tables.read_limits(limits, "--group-limits")
     if previous is not None:
         held = options["previous_weights"] = tables.read_weights(previous, "--previous")
-        strange = {name: weight for name, weight in held.items() if name not in known and weight}
+        strange = {name: weight for name, weight in held.items() if name not in data.returns and weight}
         if strange:
             warned.append(
                 f"{previous} holds {counted(len(strange), 'name')} without prices, {some(strange)}: "

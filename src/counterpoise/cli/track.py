@@ -17,8 +17,9 @@ from counterpoise.cli.base import Line, app, status_line
 from counterpoise.cli.portfolio import Data, is_file, read_data, read_rules
 from counterpoise.findings import Listing, ending, holdings_table, rhythm_of, tracking_claims
 from counterpoise.output import csv_text
-from counterpoise.sentences import counted, percent, short_gap
-from counterpoise.tables.prices import MISSING
+from counterpoise.sentences import counted, day_label, percent, short_gap, some
+from counterpoise.tables.prices import CARRY_DAYS, MISSING
+from counterpoise.windows import among
 
 FILES = ("weights.csv", "report.html")
 # Parameters in the library's messages, and the options they correspond to.
@@ -43,7 +44,10 @@ def track(
     min_weight: Annotated[str, "Least weight of a name that is held, or a table of name, weight.", "W|FILE"] = "0",
     groups: Annotated[Path | None, "Table of name, group."] = None,
     group_limits: Annotated[Path | None, "Table of group, low, high: limits of its weight."] = None,
-    previous: Annotated[Path | None, "Table of name, weight: what is held now."] = None,
+    previous: Annotated[
+        Path | None,
+        "Table of name, weight: what is held now, or with --train-until on that day. A --backtest starts from cash.",
+    ] = None,
     index_weights: Annotated[Path | None, "Table of name, weight of the index, to compare with."] = None,
     cost: Annotated[float, "Cost per unit bought or sold; 0.001 is ten basis points."] = 0.0,
     include: Annotated[list[str] | None, "Names that must be held: AAPL,MSFT; repeatable.", "NAMES"] = None,
@@ -58,7 +62,15 @@ def track(
     train_until: Annotated[str | None, "Fit on the days up to this one, hold on those after.", "DATE"] = None,
     backtest: Annotated[str | None, "Refit on WINDOW rows every STEP rows: 252/63.", "WINDOW/STEP"] = None,
     expanding: Annotated[bool, "Fit each window of --backtest on all rows before it."] = False,
-    missing: Annotated[str, f"What to do about missing prices: {', '.join(MISSING)}.", "RULE", MISSING] = "refuse",
+    missing: Annotated[
+        str | None,
+        f"What to do about missing prices: {', '.join(MISSING)}; by default carry-forward, for returns refuse.",
+        "RULE",
+        MISSING,
+    ] = None,
+    carry_days: Annotated[
+        int, "For how many rows carry-forward takes the last price; names with longer gaps are left out."
+    ] = CARRY_DAYS,
     dates: options.Dates = None,
     ignore: options.Ignore = None,
     marks: options.Marks,
@@ -80,7 +92,9 @@ def track(
     if number(cost, "--cost", 0.0) > 1.0:
         raise ValueError(f"--cost is {cost:g}; it must be between 0 and 1, and 0.001 is ten basis points.")
     options.check_seconds(effort.seconds)
-    choice(missing, "--missing", MISSING, quoted=False)
+    if missing is not None:
+        choice(missing, "--missing", MISSING, quoted=False)
+    whole_number(carry_days, "--carry-days", 0)
     from counterpoise.estimators.measures import as_measure
 
     with base.in_options(OPTIONS):
@@ -95,9 +109,13 @@ def track(
     options.check_folder(output, FILES, manners.force, may_ask=not manners.silent)
     with base.kept_warnings() as warned, status_line(manners.silent) as say:
         say(f"Reading {prices.name}")
-        data = read_data(prices, index, dates, missing, returns, ignore, marks)
+        partial = spans is not None or train_until is not None
+        data = read_data(prices, index, dates, missing, returns, ignore, marks, carry_days, partial)
         split = None if train_until is None else _row_after(data, train_until)
-        if spans is not None and spans[0] >= (length := len(data.returns)):
+        if partial:
+            data, few = data.until(split)
+            warned += few
+        if spans is not None and spans[0] >= (length := len(data.listed)):
             raise ValueError(
                 f"WINDOW of --backtest is {spans[0]}, but there are {length} rows of returns; it must be at most "
                 f"{length - 1}, so that a row is left to hold a portfolio on."
@@ -117,7 +135,8 @@ def track(
         )
         with base.in_options(OPTIONS):
             found = _fit(tracker, data, split, spans, expanding, say)
-    notes, warned = [*data.notes, *rules.notes], [*rules.warnings, *warned, *_few_rows(found)]
+    notes = [*data.notes, *rules.notes, *_of_backtest(found, previous is not None and spans is not None)]
+    warned = [*rules.warnings, *warned, *_few_rows(found)]
     if found.cut:
         warned.append("Interrupted; only finished results are shown.")
     from counterpoise.report import tracking_report
@@ -162,7 +181,7 @@ def _row_after(data: Data, text: str) -> int:
         day = None
     if day is None:
         raise ValueError(f"--train-until is {text!r}; it must be a day such as 2024-01-31.")
-    days = data.returns.index
+    days = data.listed.index
     row = int(days.searchsorted(day, side="right"))
     if row < 2 or row >= len(days):
         least, most = str(days[1].date()), str(days[-2].date())
@@ -184,17 +203,27 @@ def _fit(
     tracker: Any, data: Data, split: int | None, spans: tuple[int, int] | None, expanding: bool, say: Line
 ) -> _Found:
     """Fit on all rows; or fit on rows before a date and hold on those after it; or fit and backtest."""
+    from sklearn.base import clone
+
     from counterpoise.backtest import backtest
     from counterpoise.estimators.callbacks import listening
 
     rows, cost = (data.returns, data.index), tracker.transaction_cost
+    held: dict[str, Any] = {"cost": cost, "carry_days": data.carry_days}
     say(f"{tracker.n_assets} of {data.returns.shape[1]} names", tracker.max_time)
     if split is not None:
-        parts = [(np.arange(split), np.arange(split, len(data.returns)))]
+        parts = [(np.arange(split), np.arange(split, len(data.listed)))]
         with listening(say.hear):
-            rolled = backtest(tracker, *rows, splitter=parts, cost=cost)
+            rolled = backtest(tracker, data.listed, data.index, splitter=parts, **held)
         fitted = rolled.trackers[0]
-        return _Found(fitted, (data.returns.iloc[:split], data.index.iloc[:split]), rolled, _interrupted(fitted))
+        return _Found(fitted, (data.returns, data.index.iloc[:split]), rolled, _interrupted(fitted))
+    # A backtest starts from cash: what is held now was not held then.
+    tested = clone(tracker).set_params(previous_weights=None)
+    columns = data.listed.columns
+    kept = np.flatnonzero(columns.isin(data.returns.columns))
+    if len(kept) < len(columns):
+        own = among(tracker, columns, len(columns), kept)
+        tracker.set_params(**{key: value for key, value in own.items() if key not in ("include", "previous_weights")})
     with listening(say.hear):
         fitted = tracker.fit(*rows)
     if spans is None or _interrupted(fitted):
@@ -206,8 +235,25 @@ def _fit(
         say.reach(done / total)
         say.show(f"Backtest, window {done} of {total}: {known}")
 
-    rolled = backtest(tracker, *rows, *spans, cost=cost, expanding=expanding, callback=progress)
+    rolled = backtest(tested, data.listed, data.index, *spans, expanding=expanding, callback=progress, **held)
     return _Found(fitted, rows, rolled, not rolled.complete)
+
+
+def _of_backtest(found: _Found, from_cash: bool) -> list[str]:
+    """Say what a backtest starts from, and which holdings it sold because their prices ended."""
+    notes = []
+    if found.backtest is not None and from_cash:
+        notes.append(
+            "The backtest starts from cash: --previous is what is held now, from which only the last portfolio starts."
+        )
+    sold = [] if found.backtest is None else found.backtest.sold
+    if sold:
+        which = some(f"{name} ({day_label(row)})" for row, name in sold)
+        notes.append(
+            f"{counted(len(sold), 'holding')} of the backtest {'was' if len(sold) == 1 else 'were'} sold at the last "
+            f"price, because no more followed: {which}."
+        )
+    return notes
 
 
 def _few_rows(found: _Found) -> list[str]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import decimal
 import numbers
 import warnings
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from counterpoise.checks import Vector, choice
+from counterpoise.checks import Vector, choice, whole_number
 from counterpoise.sentences import are, counted, day_label, percent, require, some, suggest
 from counterpoise.tables.native import to_pandas
+from counterpoise.tables.oddities import oddities
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,12 +22,10 @@ MISSING = ("refuse", "drop-stocks", "drop-days", "carry-forward")
 ALIGN = ("refuse", "inner")
 GIVEN = ("prices", "returns")
 LEAST_DAYS = 3
-# Returns below LOW or above HIGH are reported, and so are STALE or more consecutive rows without a change.
-LOW, HIGH, STALE = -0.45, 0.8, 10
-# A ratio of two prices this close to a whole number looks like a split: to 2, as prices may also halve, or to others.
-NEAR_TWO, NEAR = 0.03, 0.06
-# Maximum number of sentences about oddities of each kind; further names are only listed.
-MOST = 5
+# A missing price is replaced by the last one for at most this many rows.
+CARRY_DAYS = 5
+# A warning is issued if at least this share of the stocks is left out.
+MANY = 0.1
 
 
 class FrameReturns(NamedTuple):
@@ -48,13 +47,25 @@ class FrameReturns(NamedTuple):
 
 
 def to_returns(
-    prices: Any, index: Any = None, missing: str = "refuse", align: str = "refuse", given: str = "prices"
+    prices: Any,
+    index: Any = None,
+    missing: str = "refuse",
+    align: str = "refuse",
+    given: str = "prices",
+    *,
+    carry_days: int = CARRY_DAYS,
+    partial: bool = False,
 ) -> FrameReturns:
     """Convert a table of prices, and an index, to simple returns p(t)/p(t−1) − 1 on the same days.
 
     By default, missing prices and an index with other days raise an error; choose a rule to handle them instead, and
-    ``notes`` says what it did. A warning gives the name and date of anything that looks like a mistake: a total loss, a
-    move like that of an unadjusted stock split, or a price that stays the same for ten rows or more.
+    ``notes`` says what it did. A warning is issued if a tenth of the stocks or more is left out.
+
+    Warnings also give the name and date of anything that looks like a mistake: a total loss, a move
+    like that of an unadjusted stock split, or a price that stays the same for ten rows or more. A split
+    is recognised by its ratio (2 for 1, 3 for 2, 1 for 10 and so on) if the move, less that of the
+    index on that day, is far larger than the stock's other moves. Splits as small as 5 for 4 are
+    recognised only for stocks that move little: reports of earnings move others as much.
 
     Parameters
     ----------
@@ -64,13 +75,23 @@ def to_returns(
         The prices of the index: a column of ``prices``, or a Series (or DataFrame of one column) with its own days. A
         Polars or Arrow column is taken to have the days of ``prices``.
     missing : {"refuse", "drop-stocks", "drop-days", "carry-forward"}
-        How to handle missing prices: raise an error; leave out the stocks, or the days, that have any; or use a stock's
-        last known price, leaving out stocks without a price on the first day. All rules but "refuse" also leave out
-        days on which the index has no price.
+        How to handle missing prices: raise an error; leave out the stocks, or the days, that have any;
+        or use a stock's last known price for at most ``carry_days`` rows, leaving out stocks with
+        longer gaps, or without a price on the first or the last day: a stock without a price on the
+        last day cannot be bought. "drop-days" leaves out stocks whose prices end more than
+        ``carry_days`` rows before the last day. All rules but "refuse" also leave out days on which no
+        stock, or the index, has a price.
     align : {"refuse", "inner"}
         How to handle an index whose days differ from those of the stocks: raise an error, or keep common days only.
     given : {"prices", "returns"}
         What the tables contain. Returns of stocks and index are checked and aligned in the same way, but not converted.
+    carry_days : int
+        For how many rows the last price stands for missing ones.
+    partial : bool
+        Keep stocks that are listed or delisted within the table, for :func:`counterpoise.backtest`:
+        returns are NaN on rows without a price, and ``missing`` applies only between a stock's first
+        and last price. With "carry-forward", the return after a gap of at most ``carry_days`` rows is
+        since the last price; pass the same ``carry_days`` to ``backtest``.
 
     Returns
     -------
@@ -92,12 +113,13 @@ def to_returns(
     pandas = require("Prices need", "pandas")
     choice(align, "align", ALIGN, quoted=False)
     word = choice(given, "given", GIVEN, quoted=False).removesuffix("s")
+    carry_days = whole_number(carry_days, "carry_days", 0)
     prices, native = to_pandas(prices, dated=True)
     index, column = to_pandas(index, dated=True)
     if column is not None and index.ndim == 1 and len(index) == len(prices):
         index = index.set_axis(prices.index)
     if native is not None:
-        found = to_returns(prices, index, missing, align, given)
+        found = to_returns(prices, index, missing, align, given, carry_days=carry_days, partial=partial)
         of_index = None if found.index is None else native.column(found.index, str(found.index.name or "index"))
         return FrameReturns(native.table(found.returns), of_index, found.notes)
     prices = _checked_table(prices, "prices", pandas)
@@ -116,18 +138,93 @@ def to_returns(
     if word == "return" and len(frame) and frame.iloc[0].isna().all():  # as pct_change of pandas leaves it
         notes = [*notes, f"Left out {day_label(frame.index[0])}, which has no returns."]
         frame = frame.iloc[1:]
-    frame, values, said = _checked(frame, label, missing, word)
-    if word == "price":
-        frame, values = frame.iloc[1:], values[1:] / values[:-1] - 1.0
-    for sentence in _oddities(values, frame.columns, frame.index):
+    before = frame.shape[1] - (label is not None)
+    frame, said = _checked(frame, label, missing, word, carry_days, partial)
+    returns = _simple_returns(frame, carry_days) if word == "price" else frame.astype(np.float64)
+    of_index = None if label is None else returns.pop(label)
+    if not partial:
+        returns, left_out = complete(returns, carry_days if word == "price" else 0)
+        said += left_out
+    _refuse_few_stocks(returns.shape[1])
+    warned = few_left(returns.shape[1], before)
+    kept = [*returns.columns, *([] if label is None else [label])]
+    for sentence in [*warned, *oddities(frame[kept], returns, of_index, word)]:
         warnings.warn(sentence, UserWarning, stacklevel=2)
-    returns = pandas.DataFrame(values, index=frame.index, columns=frame.columns)
-    if label is None:
-        return FrameReturns(returns, None, notes + said)
-    of_index = returns.pop(label)
-    if isinstance(index, pandas.Series):
+    if of_index is not None and isinstance(index, pandas.Series):
         of_index.name = index.name
     return FrameReturns(returns, of_index, notes + said)
+
+
+def _simple_returns(prices: pd.DataFrame, carry_days: int) -> pd.DataFrame:
+    """Return p(t)/p(t−1) − 1, with p(t−1) carried for at most ``carry_days`` rows; NaN without p(t)."""
+    values = prices.to_numpy(np.float64)
+    last = values
+    if carry_days:
+        last = prices.astype(np.float64).ffill(limit=carry_days).to_numpy()
+    returns = values[1:] / last[:-1] - 1.0
+    if carry_days:
+        # A first price that is carried to the next row: without a return here it would seem to come later.
+        before = np.vstack([np.full(values.shape[1], np.nan), returns[:-1]])
+        returns[np.isnan(values[1:]) & ~np.isnan(values[:-1]) & np.isnan(before)] = 0.0
+    return type(prices)(returns, index=prices.index[1:], columns=prices.columns)
+
+
+def carried(returns: Vector, carry_days: int) -> Vector:
+    """Return returns with 0 instead of NaN where the last number is at most ``carry_days`` rows before."""
+    known = ~np.isnan(returns)
+    rows = np.arange(len(returns))[:, None]
+    last = np.maximum.accumulate(np.where(known, rows, -len(returns) - carry_days - 1), axis=0)
+    return np.where(~known & (rows - last <= carry_days), 0.0, returns)
+
+
+def complete(returns: pd.DataFrame, carry_days: int) -> tuple[pd.DataFrame, list[str]]:
+    """Return the stocks that can be fitted on all rows and bought on the last one, and notes on the others."""
+    values = returns.to_numpy(np.float64)
+    known = ~np.isnan(values)
+    if known.all():
+        return returns, []
+    filled = carried(values, carry_days)
+    first, last = ~known[0], ~known[-1]
+    gaps = np.isnan(filled).any(axis=0) & ~first & ~last
+    notes = []
+    if first.any():
+        which = some(returns.columns[first])
+        notes.append(f"Left out {counted(first.sum(), 'stock')} without a price on the first day: {which}.")
+    late = last & ~first
+    if late.any():
+        ends = [len(known) - 1 - int(known[::-1, j].argmax()) for j in np.flatnonzero(late)]
+        names = zip(returns.columns[late], ends, strict=True)
+        which = some(f"{name} (until {day_label(returns.index[end])})" for name, end in names)
+        notes.append(
+            f"Left out {counted(late.sum(), 'stock')} without a price on the last day, "
+            f"{day_label(returns.index[-1])}, which cannot be bought: {which}."
+        )
+    if gaps.any():
+        notes.append(
+            f"Left out {counted(gaps.sum(), 'stock')} without a price for more than "
+            f"{counted(carry_days, 'row')}: {some(returns.columns[gaps])}."
+        )
+    kept = ~(first | last | gaps)
+    times = int((~known[:, kept]).sum())
+    if times:
+        notes.append(f"Took the last price {'once' if times == 1 else f'{times} times'} where one was missing.")
+    return type(returns)(filled[:, kept], index=returns.index, columns=returns.columns[kept]), notes
+
+
+def few_left(left: int, count: int) -> list[str]:
+    """Return a warning if a tenth of the stocks or more was left out."""
+    lost = count - left
+    if lost == 0 or lost < MANY * count:
+        return []
+    return [
+        f"{lost} of {counted(count, 'stock')} {'is' if lost == 1 else 'are'} left out because of missing prices, "
+        f"{percent(lost / count)}; the others may be no fair sample of the index."
+    ]
+
+
+def _refuse_few_stocks(count: int) -> None:
+    if count < 2:
+        raise ValueError(f"There {are(count, 'stock')}; at least 2 are needed.")
 
 
 def _joined(prices: pd.DataFrame, index: Any, align: str, pandas: Any) -> tuple[pd.DataFrame, Any, list[str]]:
@@ -210,20 +307,20 @@ def _rules_for(word: str) -> tuple[str, ...]:
     return MISSING[1:] if word == "price" else MISSING[1:-1]
 
 
-def _checked(frame: pd.DataFrame, index: Any, missing: str, word: str) -> tuple[pd.DataFrame, Vector, list[str]]:
-    """Return prices or returns without gaps, their values and notes; refuse too few, and impossible values."""
+def _checked(
+    frame: pd.DataFrame, index: Any, missing: str, word: str, carry_days: int, partial: bool
+) -> tuple[pd.DataFrame, list[str]]:
+    """Apply the rule for missing prices or returns; refuse too few, and impossible values; return notes as well."""
     choice(missing, "missing", MISSING, quoted=False)
     if missing not in (MISSING[0], *_rules_for(word)):
         raise ValueError(f"missing is {missing}, a rule for prices; of returns it is {', '.join(_rules_for(word))}.")
-    frame, notes = _without_gaps(frame, index, missing, word)
+    frame, notes = _without_gaps(frame, index, missing, word, carry_days, partial)
     least = LEAST_DAYS - (word != "price")
     if len(frame) < least:
         raise ValueError(f"There {are(len(frame), 'day')} of {word}s; at least {least} are needed.")
-    stocks = frame.shape[1] - (index is not None)
-    if stocks < 2:
-        raise ValueError(f"There {are(stocks, 'stock')}; at least 2 are needed.")
+    _refuse_few_stocks(frame.shape[1] - (index is not None))
     values = frame.to_numpy(np.float64)
-    bad = np.argwhere(~(values > 0.0 if word == "price" else values >= -1.0) | np.isinf(values))
+    bad = np.argwhere((values <= 0.0 if word == "price" else values < -1.0) | np.isinf(values))
     if len(bad):
         day, column = bad[0]
         place = f"{frame.columns[column]} on {day_label(frame.index[day])}"
@@ -233,7 +330,7 @@ def _checked(frame: pd.DataFrame, index: Any, missing: str, word: str) -> tuple[
         elif look_like_returns(values):
             right += '; the table looks like returns, which given="returns" takes'
         raise ValueError(f"The {word} of {place} is {values[day, column]:g}; {right}.")
-    return frame, values, notes
+    return frame, notes
 
 
 def look_like_returns(values: Vector) -> bool:
@@ -250,8 +347,14 @@ def look_like_prices(values: Vector) -> bool:
     return bool(above.mean() > 0.5)
 
 
-def _without_gaps(frame: pd.DataFrame, index: Any, missing: str, word: str) -> tuple[pd.DataFrame, list[str]]:
-    """Apply the rule for missing prices or returns; return the table and notes."""
+def _without_gaps(
+    frame: pd.DataFrame, index: Any, missing: str, word: str, carry_days: int, partial: bool
+) -> tuple[pd.DataFrame, list[str]]:
+    """Apply the rule for missing prices or returns; return the table and notes.
+
+    With "carry-forward" the table keeps its gaps, and so do, if ``partial``, names before their first and after their
+    last price.
+    """
     notes = []
     lacking = frame[index].isna().to_numpy() if index is not None else np.zeros(len(frame), bool)
     if lacking.any():
@@ -263,32 +366,45 @@ def _without_gaps(frame: pd.DataFrame, index: Any, missing: str, word: str) -> t
         notes.append(f"Left out {counted(lacking.sum(), 'day')} on which {index} has no {word}.")
         frame = frame[~lacking]
     gaps = frame.isna()
-    if not gaps.to_numpy().any():
+    if index is not None:
+        gaps = gaps.drop(columns=index)
+    empty = gaps.to_numpy().all(axis=1)
+    if missing != "refuse" and empty.any() and not empty.all():
+        notes.append(f"Left out {counted(empty.sum(), 'day')} on which no stock has a {word}.")
+        frame, gaps = frame[~empty], gaps[~empty]
+    ended = gaps.iloc[::-1].cummin().iloc[::-1]
+    if partial:
+        never = gaps.all()
+        if never.any():
+            notes.append(f"Left out {counted(never.sum(), 'stock')} without any {word}: {some(gaps.columns[never])}.")
+            frame, gaps, ended = (part.drop(columns=gaps.columns[never]) for part in (frame, gaps, ended))
+        gaps = gaps & ~gaps.cummin() & ~ended
+    if missing == "carry-forward" or not gaps.to_numpy().any():
         return frame, notes
+    if missing == "drop-days" and not partial:
+        gone = ended.sum() > carry_days
+        if gone.any():
+            which = some(gaps.columns[gone])
+            notes.append(
+                f"Left out {counted(gone.sum(), 'stock')} without a {word} in the last {carry_days + 1} rows or more, "
+                f"which cannot be bought: {which}."
+            )
+            frame, gaps = frame.drop(columns=gaps.columns[gone]), gaps.loc[:, ~gone]
     stocks, days, count = gaps.any(axis=0), gaps.any(axis=1), int(gaps.to_numpy().sum())
-    first = next(name for name in frame.columns if stocks[name])
     if missing == "refuse":
+        first = gaps.columns[stocks][0]
         raise ValueError(
             f"{counted(count, word)} {'is' if count == 1 else 'are'} missing, of {counted(stocks.sum(), 'stock')} "
             f"on {counted(days.sum(), 'day')}, such as {first} on "
             f"{day_label(frame.index[gaps[first].to_numpy().argmax()])}; choose a rule: {', '.join(_rules_for(word))}."
         )
     if missing == "drop-stocks":
-        which = some(frame.columns[stocks])
+        which = some(gaps.columns[stocks])
         notes.append(f"Left out {counted(stocks.sum(), 'stock')} with missing {word}s: {which}.")
-        return frame.loc[:, ~stocks], notes
-    if missing == "drop-days":
+        return frame.drop(columns=gaps.columns[stocks]), notes
+    if days.any():
         notes.append(f"Left out {counted(days.sum(), 'day')} with missing {word}s.")
-        return frame[~days], notes
-    late = gaps.iloc[0]
-    if late.any():
-        notes.append(
-            f"Left out {counted(late.sum(), 'stock')} without a price on the first day: {some(frame.columns[late])}."
-        )
-        frame = frame.loc[:, ~late]
-    carried = int(frame.isna().to_numpy().sum())
-    notes.append(f"Took the last price {'once' if carried == 1 else f'{carried} times'} where one was missing.")
-    return frame.ffill(), notes
+    return frame[~days], notes
 
 
 def from_objects(column: Any, where: str, what: str = "prices") -> Vector:
@@ -298,54 +414,3 @@ def from_objects(column: Any, where: str, what: str = "prices") -> Vector:
             kind = type(value).__name__
             raise ValueError(f"{where} holds {value!r} on {day_label(day)}, a {kind}; {what} must be numbers.")
     return np.array([np.nan if missing else float(value) for value, missing in zip(column, column.isna(), strict=True)])
-
-
-# Returns that look like mistakes.
-
-
-def _oddities(returns: Vector, names: Iterable[Any], labels: Sequence[Any]) -> list[str]:
-    """Return a sentence for each total loss, split-like move and long run of zeros in returns, days × names."""
-    known = list(names)
-    lost = [(j, f"{known[j]} lost 100 % {_on(labels[i])}, all that it was worth.") for i, j in _places(returns <= -1.0)]
-    moves = [
-        (j, _move(known[j], returns[i, j], _on(labels[i])))
-        for i, j in _places(((returns < LOW) | (returns > HIGH)) & (returns > -1.0))
-    ]
-    stale = []
-    for j in np.flatnonzero((returns == 0.0).sum(axis=0) >= STALE):
-        first, length = _longest_run(returns[:, j] == 0.0)
-        if STALE <= length < len(returns):
-            days = f"{_on(labels[first], 'from')} to {day_label(labels[first + length - 1])}"
-            stale.append((j, f"{known[j]} has the same price in {length} rows, {days}; it may be stale."))
-    return [sentence for found in (lost, moves, stale) for sentence in _shortened(found, known)]
-
-
-def _places(chosen: Any) -> list[tuple[int, int]]:
-    return [(int(i), int(j)) for i, j in np.argwhere(chosen)]
-
-
-def _on(label: Any, word: str = "on") -> str:
-    return f"{word} {day_label(label)}" if hasattr(label, "date") else f"{word if word != 'on' else 'in'} row {label}"
-
-
-def _move(name: Any, by: float, when: str) -> str:
-    verb, ratio = ("fell", 1.0 / (1.0 + by)) if by < 0.0 else ("rose", 1.0 + by)
-    whole = round(ratio)
-    near = abs(ratio - whole) <= (NEAR_TWO if whole == 2 else NEAR) * whole
-    like = f"{whole} for 1" if by < 0.0 else f"1 for {whole}"
-    split = f"which looks like a split of {like} that prices are not adjusted for"
-    return f"{name} {verb} by {percent(abs(by))} {when}, {split if near else 'which is much for one row'}."
-
-
-def _longest_run(zero: Any) -> tuple[int, int]:
-    """Return the start of the longest run of True, and its length."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], zero.astype(np.int8), [0]])))
-    lengths = edges[1::2] - edges[::2]
-    best = int(lengths.argmax())
-    return int(edges[2 * best]), int(lengths[best])
-
-
-def _shortened(found: list[tuple[Any, str]], names: list[Any]) -> list[str]:
-    said = [sentence for _, sentence in found[:MOST]]
-    others = dict.fromkeys(names[j] for j, _ in found[MOST:])
-    return [*said, f"The same holds for {some(others, 8)}."] if others else said
