@@ -464,3 +464,53 @@ def test_a_run_without_a_proof_has_no_certificate(tmp_path):
     assert not result.success
     page = result.report(tmp_path / "run.html").read_text("utf-8")
     assert "<dt>certificate</dt><dd>none</dd><dd>iteration limit" in page
+
+
+@pytest.mark.parametrize("method", ["bcd-g", "swap", "search"])
+def test_certified_is_not_read_as_optimal(market, tmp_path, method):
+    returns, index = market
+    tracker = IndexTracker(2, method=method, random_state=0).fit(returns, index)
+    assert tracker.result_.status.name in ("CERTIFIED", "SWAP_OPTIMAL")
+    label, value, note = tracking_report(tracker).headlines[0]
+    assert (label, value[:38]) == ("certificate", "no trade between two names improves it")
+    assert note.endswith("another portfolio may be better")
+    whole = IndexTracker(6, method="search", random_state=0).fit(returns, index)
+    assert whole.result_.status.name == "OPTIMAL"
+    assert tracking_report(whole).headlines[0][1] == "optimal: no other portfolio is better"
+    assert tracking_claims(whole)[-1] == "Proved: no other portfolio within the rules has a lower objective."
+    run = cp.minimize(tracker.problem_, method=method, seed=0)
+    said = run.report(tmp_path / "run.html").read_text("utf-8")
+    assert "<dt>certificate</dt><dd>no change of two coordinates improves it" in said
+    assert "another point may be better" in said
+
+
+@pytest.mark.parametrize("n_components", [1, 3])
+def test_certified_components_are_not_read_as_optimal(rng, n_components):
+    pca = SparsePCA(n_components, n_nonzero=3, method="bcd-g", random_state=0).fit(rng.standard_normal((30, 8)))
+    for result in pca.results_:
+        result["status"], result["success"] = cp.Status.CERTIFIED, True
+    pca.results_[-1]["status"] = cp.Status.SWAP_OPTIMAL
+    report = components_report(pca)
+    label, value, note = report.headlines[0]
+    assert (label, note) == ("certificate", "other loadings may be better")
+    assert value.startswith("no change of two loadings improves ")
+    page = Page(report.html())
+    assert set(page.column("components", "ended as")) <= {
+        "no pair of loadings improves it",
+        "no exchange of loadings improves it",
+    }
+    assert "certified" not in " ".join([*page.texts, *page.column("components", "ended as")])
+    pca.results_[0]["status"], pca.results_[0]["success"] = cp.Status.TIME_LIMIT, False
+    value = components_report(pca).headlines[0][1]
+    assert value == ("none" if n_components == 1 else "no change of two loadings improves 2 of 3 components")
+
+
+def test_the_page_says_what_was_sold(market):
+    returns, index = market
+    returns = returns.copy()
+    returns.iloc[45:, 0] = np.nan
+    tracker = IndexTracker(6, random_state=0, include=[returns.columns[0]])
+    rolled = backtest(tracker, returns, index, 40, 10)
+    report = tracking_report(rolled.trackers[-1], backtest=rolled)
+    said = f"1 holding was sold at the last price, because no more followed: {returns.columns[0]} ({returns.index[44].date()})."
+    assert said in Page(report.html()).texts

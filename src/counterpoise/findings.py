@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from counterpoise.figures.page import Column
-from counterpoise.sentences import by_more_than, joined, percent, rounded_up, spelled
+from counterpoise.sentences import by_more_than, day_label, joined, percent, rounded_up, some, spelled
 from counterpoise.tables.native import is_missing
 
 if TYPE_CHECKING:
+    from counterpoise.backtest import Backtest
     from counterpoise.estimators.pca import SparsePCA
     from counterpoise.estimators.split import Split
     from counterpoise.estimators.tracking import IndexTracker
@@ -66,6 +67,18 @@ def rhythm_of(labels: Any) -> Rhythm:
     return next((rhythm for most, rhythm in RHYTHMS if gap <= most), Rhythm())
 
 
+def proved(result: Result, change: str, whole: str) -> str:
+    """Say what a run proved, so that it is not read as more: certified is not optimal.
+
+    ``change`` is what was tried, such as "trade between two names", ``whole`` what may be better, such as "portfolio".
+    """
+    if result.status.name == "OPTIMAL":
+        return f"optimal: no other {whole} is better"
+    if result.status.name == "SWAP_OPTIMAL":
+        return f"no {change} improves it, nor does an exchange of one for another"
+    return f"no {change} improves it" if result.success else "none"
+
+
 def ending(result: Result) -> str:
     """Say how a run ended and what it took."""
     took = f"{result.time:.2f} s and {result.nit:,} iterations"
@@ -83,18 +96,30 @@ def tracking_claims(tracker: IndexTracker) -> list[str]:
     """Say what is proved about a fitted tracker's weights, and what is not."""
     gap, objective = float(tracker.cws_gap_), f"{tracker.result_.objective:.4g}"
     change = f"change of any two of the {int(tracker.n_features_in_)} weights, within the rules, lowers the objective"
-    proved = f"Proved: no {change}"
+    status = tracker.result_.status.name
     if math.isnan(gap):
-        claim = "The run ended before its weights were examined, so nothing is proved about them."
-    elif tracker.result_.success:
-        claim = f"{proved}, {objective}, {by_more_than(gap, resolution(tracker.problem_, tracker.coef_))}."
-    else:
-        claim = (
+        return ["The run ended before its weights were examined, so nothing is proved about them."]
+    if not tracker.result_.success:
+        return [
             f"Not settled: a change of two weights would still lower the objective, {objective}, by up to "
             f"{rounded_up(gap)}; give it more time."
-        )
-    limits = "Not proved: that no other portfolio with as many names is better; the search is heuristic."
-    return [claim, limits] if tracker.result_.success else [claim]
+        ]
+    least = by_more_than(gap, resolution(tracker.problem_, tracker.coef_))
+    claims = [f"Proved: no {change}, {objective}, {least}."]
+    if status == "OPTIMAL":
+        return [*claims, "Proved: no other portfolio within the rules has a lower objective."]
+    if status == "SWAP_OPTIMAL":
+        claims.append("Proved: no exchange of a held name for another lowers it, with the best weights for the names.")
+    return [*claims, "Not proved: that no other portfolio with as many names is better; the search is heuristic."]
+
+
+def sales(backtest: Backtest) -> list[str]:
+    """Say which holdings of a backtest were sold because their prices ended."""
+    if not backtest.sold:
+        return []
+    which = some(f"{name} ({day_label(row)})" for row, name in backtest.sold)
+    were = "holding was" if len(backtest.sold) == 1 else "holdings were"
+    return [f"{len(backtest.sold)} {were} sold at the last price, because no more followed: {which}."]
 
 
 def component_claims(pca: SparsePCA) -> list[str]:

@@ -18,6 +18,7 @@ from counterpoise.findings import (
     ending,
     holdings_table,
     loadings_table,
+    proved,
     split_claims,
     tracking_claims,
 )
@@ -70,8 +71,7 @@ def components_report(
     ordinary = _ordinary_shares(X, pca.scale_, count)
     kind = "dense and signed" if pca.nonnegative else "dense"
     against = "" if ordinary is None else f"ordinary components, {kind}: {as_text(ordinary.sum(), 'percent')}"
-    certified = sum(bool(result.success) for result in pca.results_)
-    report.headline("certified", f"{certified} of {count}", "components")
+    report.headline("certificate", *_proved_of_components(pca.results_))
     report.headline("variance explained", as_text(float(shares.sum()), "percent"), against)
     report.headline("components", str(count))
     used = len({row[1] for row in loadings.rows})
@@ -107,7 +107,7 @@ def components_report(
     columns = list(map(Column, heads, ("whole", "percent", "whole", "number", "number", "text", "number")))
     parts = shares, pca.components_, pca.score_variance_, pca.upper_bound_, pca.results_
     ends = [
-        [k, share, int(np.count_nonzero(row)), float(own), float(bound), spelled(result.status), _gap(result)]
+        [k, share, int(np.count_nonzero(row)), float(own), float(bound), _ended(result), _gap(result)]
         for k, (share, row, own, bound, result) in enumerate(zip(*parts, strict=True), 1)
     ]
     note = "The variance is that of the score alone; no component with as many loadings exceeds the upper bound."
@@ -118,6 +118,25 @@ def components_report(
         report.subheading("Correlations of the scores")
         report.table("correlations", "Correlations of the scores", columns, rows_of[:MOST_COMPONENTS])
     return report
+
+
+def _proved_of_components(results: Sequence[Result]) -> tuple[str, str]:
+    """Return what is proved of components, and a note on what is not."""
+    if len(results) == 1:
+        value = proved(results[0], "change of two loadings", "component")
+    else:
+        certified = sum(bool(result.success) for result in results)
+        of = "any component" if certified == len(results) else f"{certified} of {len(results)} components"
+        value = f"no change of two loadings improves {of}" if certified else "none"
+    if value.startswith("optimal"):
+        return value, ""
+    return value, "other loadings may be better" if value != "none" else spelled(results[0].status)
+
+
+def _ended(result: Result) -> str:
+    """Return how a component ended, in words that say what was tried."""
+    words = {"CERTIFIED": "no pair of loadings improves it", "SWAP_OPTIMAL": "no exchange of loadings improves it"}
+    return words.get(result.status.name, spelled(result.status))
 
 
 def _gap(result: Result) -> float:
@@ -148,9 +167,10 @@ def run_report(
     said = "" if math.isnan(gap) else f"gap {rounded_up(gap)}, tolerance {result.tolerance:.1e}"
     if gap <= result.tolerance:
         said = f"no gap above the tolerance, {result.tolerance:.1e}"
-    status = spelled(result.status)
-    certificate = (status, said) if result.success else ("none", "; ".join(filter(None, [status, said])))
-    report.headline("certificate", *certificate)
+    if result.status.name != "OPTIMAL":
+        other = "another point may be better" if result.success else spelled(result.status)
+        said = "; ".join(filter(None, [other, said]))
+    report.headline("certificate", proved(result, "change of two coordinates", "feasible point"), said)
     report.headline("objective", as_text(float(result.objective), "long"))
     report.headline("non-zeros", f"{np.count_nonzero(x):,}", f"of {len(x):,} coordinates")
     report.headline("time", as_seconds(float(result.time)), f"{result.nit:,} iterations")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -108,13 +107,15 @@ def backtest_report(backtest: Backtest, *, title: str = "Backtest", **page: Any)
 
 
 def _certificate(tracker: IndexTracker) -> tuple[str, str]:
-    """Return a word for what is proved, and a note on the gap."""
-    gap = float(tracker.cws_gap_)
-    said = "certified" if tracker.result_.success else spelled(tracker.result_.status)
-    if math.isnan(gap):
-        return said, ""
+    """Return what is proved, and a note on the gap and on what is not proved."""
+    gap, result = float(tracker.cws_gap_), tracker.result_
+    value = findings.proved(result, "trade between two names", "portfolio")
+    if not result.success:
+        return value, f"{spelled(result.status)}: a better portfolio is likely"
     measurable = gap > findings.resolution(tracker.problem_, tracker.coef_)
-    return said, f"gap {rounded_up(gap)}" if measurable else "no gap that can be measured"
+    more = f"by more than {rounded_up(gap)}" if measurable else ""
+    other = "" if result.status.name == "OPTIMAL" else "another portfolio may be better"
+    return value, "; ".join(filter(None, [more, other]))
 
 
 def _add_error(report: Report, label: str, error: float, rhythm: Rhythm) -> None:
@@ -193,11 +194,13 @@ def add_backtest(report: Report, backtest: Backtest, rhythm: Rhythm) -> None:
     report.heading("Out of sample")
     cut = "" if backtest.complete else " It was ended early; this is the part that was done."
     costs = backtest._total_cost
+    paid = f"costs of {percent(costs)} of the value" if costs else "no costs"
     several = len(backtest.rebalances) > 1
     which = f"{len(backtest.rebalances)} portfolios, each" if several else "One portfolio,"
     report.paragraphs(
         f"{which} chosen from the rows before it and held for those after, {count:,} {rhythm.unit}s in all. Between "
-        f"rebalances weights drift; {f'costs of {percent(costs)} of the value' if costs else 'no costs'} are paid.{cut}"
+        f"rebalances weights drift; {paid} are paid.{cut}",
+        *findings.sales(backtest),
     )
     starts = backtest.rebalances if labels is not None else backtest.rebalances - backtest.rebalances[0] + 1
     marks = [plain(start) for start in starts] if axis.kind == "date" else []

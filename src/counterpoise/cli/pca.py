@@ -250,4 +250,4 @@ def _print(console: Console, fitted: Any, data: _Data, verbose: bool) -> None:
     claims = component_claims(fitted)
     if verbose:
         claims += [f"Component {k}: {ending(result)}" for k, result in enumerate(fitted.results_, 1)]
-    base.tell(console, *(claim for claim in claims if verbose or not claim.startswith("Not proved")))
+    base.tell(console, *claims)

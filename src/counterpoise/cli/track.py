@@ -15,9 +15,9 @@ from counterpoise.checks import choice, number, whole_number
 from counterpoise.cli import base, options, results
 from counterpoise.cli.base import Line, app, status_line
 from counterpoise.cli.portfolio import Data, is_file, read_data, read_rules
-from counterpoise.findings import Listing, ending, holdings_table, rhythm_of, tracking_claims
+from counterpoise.findings import Listing, ending, holdings_table, rhythm_of, sales, tracking_claims
 from counterpoise.output import csv_text
-from counterpoise.sentences import counted, day_label, percent, short_gap, some
+from counterpoise.sentences import counted, percent, short_gap
 from counterpoise.tables.prices import CARRY_DAYS, MISSING
 from counterpoise.windows import among
 
@@ -135,7 +135,10 @@ def track(
         )
         with base.in_options(OPTIONS):
             found = _fit(tracker, data, split, spans, expanding, say)
-    notes = [*data.notes, *rules.notes, *_of_backtest(found, previous is not None and spans is not None)]
+    notes = [*data.notes, *rules.notes]
+    if previous is not None and spans is not None:
+        notes.append("The backtest starts from cash; --previous is where the portfolio fitted on all rows starts.")
+    sold = [] if found.backtest is None else sales(found.backtest)
     warned = [*rules.warnings, *warned, *_few_rows(found)]
     if found.cut:
         warned.append("Interrupted; only finished results are shown.")
@@ -155,6 +158,7 @@ def track(
     )
     head = [column.head for column in weights.columns]
     files = {"weights.csv": csv_text(head, weights.rows), "report.html": report.html()}
+    notes += sold
     summary = _summary(found, data, [*warned, *notes])
     show = functools.partial(_print, found=found, data=data, weights=weights, notes=notes, verbose=manners.verbose)
     results.publish(context, output, files, summary, show, manners, warned, cut=found.cut)
@@ -239,23 +243,6 @@ def _fit(
     return _Found(fitted, rows, rolled, not rolled.complete)
 
 
-def _of_backtest(found: _Found, from_cash: bool) -> list[str]:
-    """Say what a backtest starts from, and which holdings it sold because their prices ended."""
-    notes = []
-    if found.backtest is not None and from_cash:
-        notes.append(
-            "The backtest starts from cash: --previous is what is held now, from which only the last portfolio starts."
-        )
-    sold = [] if found.backtest is None else found.backtest.sold
-    if sold:
-        which = some(f"{name} ({day_label(row)})" for row, name in sold)
-        notes.append(
-            f"{counted(len(sold), 'holding')} of the backtest {'was' if len(sold) == 1 else 'were'} sold at the last "
-            f"price, because no more followed: {which}."
-        )
-    return notes
-
-
 def _few_rows(found: _Found) -> list[str]:
     """Warn if there are so few rows that almost any index could be fitted."""
     rows, names = len(found.rows[0]), found.tracker.n_assets
@@ -308,7 +295,7 @@ def _print(console: Console, found: _Found, data: Data, weights: Listing, notes:
     if found.backtest is not None:
         errors["out of sample"] = float(found.backtest.tracking_error)
     base.tell(console, *(f"Tracking error {where}: {rhythm.in_words(error)}." for where, error in errors.items()))
-    base.tell(console, *tracking_claims(tracker)[: None if verbose else 1])
+    base.tell(console, *tracking_claims(tracker))
     if verbose:
         base.tell(console, ending(tracker.result_))
         if found.backtest is not None:
