@@ -363,3 +363,105 @@ def test_components_of_a_file_with_names_and_decimal_commas():
     assert '"row 7"' in Path("counterpoise-pca", "report.html").read_text("utf-8")
     wrong = run("pca", "cells.csv", *options, "--deflation", "air", "--force")
     assert wrong.stderr.startswith("--deflation is 'air'; it must be one of 'schur'")
+
+
+# Names that are listed, delisted, and have gaps.
+
+
+def listed():
+    """Return 61 days of prices of 14 names: one comes late, one ends early, one lacks a day, one lacks nine."""
+    rng = np.random.default_rng(4)
+    steps = 1.0 + 0.01 * rng.standard_normal((61, 14)) + 0.01 * rng.standard_normal((61, 1))
+    frame = pd.DataFrame(100.0 * np.cumprod(steps, axis=0), DAYS, [f"N{k}" for k in range(14)])
+    frame["SPX"] = frame @ np.r_[0.05, 0.4, np.full(12, 0.55 / 12)]
+    frame.iloc[:25, 0] = np.nan
+    frame.iloc[45:, 1] = np.nan
+    frame.iloc[30, 2] = np.nan
+    frame.iloc[20:29, 3] = np.nan
+    return frame
+
+
+def test_delisted_names_are_not_bought_and_short_gaps_are_carried():
+    listed().to_csv("listed.csv")
+    found = run("track", "listed.csv", *TRACK, "--assets", "11")
+    assert found.exit_code == 0, found.output
+    assert set(weights()) <= {f"N{k}" for k in (2, *range(4, 14))}
+    kept = listed()[[f"N{k}" for k in (2, *range(4, 14))]].ffill().pct_change().iloc[1:]
+    index = listed()["SPX"].pct_change().iloc[1:]
+    expected = IndexTracker(11, random_state=0).fit(kept, index).weights_
+    assert weights() == pytest.approx({name: weight for name, weight in expected.items() if weight}, abs=1e-9)
+    lines = found.stdout.splitlines()
+    assert lines[:4] == [
+        "Left out 1 stock without a price on the first day: N0.",
+        f"Left out 1 stock without a price on the last day, {DAYS[-1].date()}, which cannot be bought: "
+        f"N1 (until {DAYS[44].date()}).",
+        "Left out 1 stock without a price for more than 5 rows: N3.",
+        "Took the last price once where one was missing.",
+    ]
+    assert found.stderr == (
+        "Warning: 3 of 14 stocks are left out because of missing prices, 21.4 %; the others may be no fair sample of "
+        "the index.\n"
+    )
+    longer = run("track", "listed.csv", *TRACK, "--assets", "12", "--carry-days", "9")
+    assert "Left out 1 stock without a price for more" not in longer.stdout
+    for rule in ("carry-forward", "drop-days"):
+        found = run("track", "listed.csv", *TRACK, "--missing", rule)
+        assert found.exit_code == 0 and "N1" not in weights()
+    refused = run("track", "listed.csv", *TRACK, "--missing", "refuse")
+    assert refused.exit_code == 2 and "choose a rule with --missing: drop-stocks, drop-days, carry-forward." in refused.stderr
+    wrong = run("track", "listed.csv", *TRACK, "--carry-days", "-1")
+    assert (wrong.exit_code, wrong.stderr) == (2, "--carry-days is -1; it must be at least 0.\n")
+
+
+def test_a_backtest_takes_names_that_come_and_go_and_starts_from_cash():
+    frame = listed()
+    frame.to_csv("listed.csv")
+    Path("held.csv").write_text("name,weight\nN5,0.5\nN6,0.3\nN1,0.2\n")
+    Path("groups.csv").write_text("name,sector\n" + "".join(f"N{k},{'a' if k < 2 else 'b'}\n" for k in range(14)))
+    Path("limits.csv").write_text("sector,low,high\na,,0.3\n")
+    rules = ("--groups", "groups.csv", "--group-limits", "limits.csv", "--cost", "0.001", "--exclude", "N0")
+    options = ("--assets", "6", "--backtest", "20/10", *rules, "--json")
+    found = run("track", "listed.csv", *TRACK, *options, "--previous", "held.csv")
+    assert found.exit_code == 0, found.output
+    said = json.loads(found.stdout)
+    from_cash = "The backtest starts from cash; --previous is where the portfolio fitted on all rows starts."
+    sold = f"1 holding was sold at the last price, because no more followed: N1 ({DAYS[44].date()})."
+    assert from_cash in said["notes"] and sold in said["notes"]
+    assert any(note.startswith("held.csv holds 1 name without prices, N1: 20.00 % of") for note in said["notes"])
+    plain = json.loads(run("track", "listed.csv", *TRACK, *options).stdout)
+    assert from_cash not in plain["notes"] and plain["backtest"] == said["backtest"]
+    assert plain["weights"] != said["weights"]
+    # The same from the library.
+    made = cp.to_returns(frame, "SPX", "carry-forward", partial=True)
+    sector = {name: "a" if name in ("N0", "N1") else "b" for name in made.returns}
+    tracker = IndexTracker(
+        6, groups=sector, group_limits={"a": (None, 0.3)}, transaction_cost=0.001, exclude=["N0"], random_state=0
+    )
+    rolled = cp.backtest(tracker, made.returns, made.index, 20, 10, cost=0.001, carry_days=5)
+    assert rolled.summary(252)["tracking_error"] == pytest.approx(said["backtest"]["tracking_error"], rel=1e-9)
+    assert rolled.weights["N1"].iloc[0] == pytest.approx(0.3, abs=1e-6) and rolled.turnover.iloc[0] == pytest.approx(1.0)
+    page = Path("counterpoise-track", "report.html").read_text("utf-8")
+    assert sold in page and "no trade between two names improves it" in page
+
+
+def test_names_that_end_after_the_fit_are_held_until_then():
+    listed().to_csv("listed.csv")
+    until = DAYS[42].date()
+    found = run("track", "listed.csv", *TRACK, "--assets", "8", "--train-until", until, "--include", "N1")
+    assert found.exit_code == 0, found.output
+    assert weights()["N1"] > 0.1
+    assert f"1 holding was sold at the last price, because no more followed: N1 ({DAYS[44].date()})." in found.stdout
+    late = run("track", "listed.csv", *TRACK, "--train-until", until, "--include", "N0")
+    assert late.exit_code == 2 and late.stderr.startswith("--include: 'N0' is not a column of returns; ")
+    assert "Left out 1 stock without a price on the first day: N0." in found.stdout
+
+
+def test_a_table_of_returns_has_names_that_come_and_go_too():
+    table = listed().drop(columns=["N2", "N3"]).pct_change(fill_method=None).iloc[1:]
+    table.to_csv("returns.csv")
+    found = run("track", "returns.csv", *TRACK, "--assets", "6", "--backtest", "20/10", "--returns", "--json")
+    assert found.exit_code == 0, found.output
+    made = cp.to_returns(table, "SPX", given="returns", partial=True)
+    rolled = cp.backtest(IndexTracker(6, random_state=0), made.returns, made.index, 20, 10)
+    assert json.loads(found.stdout)["backtest"]["tracking_error"] == pytest.approx(rolled.tracking_error, rel=1e-9)
+    assert len(rolled.sold) == 1
