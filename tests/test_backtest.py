@@ -845,3 +845,41 @@ def test_gaps_between_returns_need_a_rule(market):
     np.testing.assert_array_equal(backtest(First(), frame, index, 40, 20, carry_days=2).weights, zero.weights)
     with pytest.raises(ValueError, match=r"carry_days is -1; it must be at least 0"):
         backtest(First(), frame, index, 40, 20, carry_days=-1)
+
+
+@pytest.mark.parametrize("kind", ["Float64", object, "polars"])
+def test_other_kinds_of_tables_may_have_names_that_come_and_go(kind):
+    prices, index = listings(3)
+    made = cp.to_returns(prices, index, "carry-forward", partial=True)
+    expected = backtest(First(8), made.returns, made.index, 30, 20, cost=0.01, carry_days=5)
+    assert len(expected.sold) == 2
+    if kind == "polars":
+        polars = pytest.importorskip("polars")
+        table = polars.from_pandas(prices.rename_axis("date").reset_index())
+        again = cp.to_returns(table, polars.Series("SPX", index.to_numpy()), "carry-forward", partial=True)
+        returns, level = again.returns, again.index
+        assert returns.drop("date").null_count().sum_horizontal().item() == made.returns.isna().sum().sum()
+    else:
+        again = cp.to_returns(prices.astype(kind), index, "carry-forward", partial=True)
+        pandas.testing.assert_frame_equal(again.returns, made.returns)
+        returns, level = made.returns.astype(kind), made.index
+    found = backtest(First(8), returns, level, 30, 20, cost=0.01, carry_days=5)
+    np.testing.assert_allclose(np.asarray(found.portfolio), expected.portfolio, atol=1e-14)
+    assert found.sold == expected.sold
+
+
+def test_what_is_held_before_is_sold_if_it_takes_no_part(market):
+    frame, index = market
+    frame = frame.copy()
+    frame.loc[DAYS[30] :, "A"] = np.nan
+    with pytest.warns(UserWarning, match=r"^1 name of 6 takes part in no window"):
+        found = backtest(Lazy(previous_weights={"A": 0.5, "Gone": 0.25}), frame, index, 40, 60, cost=0.01)
+    assert found.turnover.tolist() == [1.75] and found.trackers[0].previous_weights == {"Gone": 0.25}
+    search = GridSearchCV(
+        cp.IndexTracker(3, method="bcd-g", random_state=0, max_weight={"A": 0.3, "B": 0.35}),
+        {"n_assets": [3, 4]},
+        cv=TimeSeriesSplit(2),
+    )
+    weights = backtest(search, frame, index, 25, 25).weights
+    assert weights["A"].iloc[0] <= 0.3 + 1e-10 and (weights["A"].iloc[1:] == 0.0).all()
+    assert (weights["B"] <= 0.35 + 1e-10).all()

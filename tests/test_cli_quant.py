@@ -408,7 +408,10 @@ def test_delisted_names_are_not_bought_and_short_gaps_are_carried():
         found = run("track", "listed.csv", *TRACK, "--missing", rule)
         assert found.exit_code == 0 and "N1" not in weights()
     refused = run("track", "listed.csv", *TRACK, "--missing", "refuse")
-    assert refused.exit_code == 2 and "choose a rule with --missing: drop-stocks, drop-days, carry-forward." in refused.stderr
+    assert (
+        refused.exit_code == 2
+        and "choose a rule with --missing: drop-stocks, drop-days, carry-forward." in refused.stderr
+    )
     wrong = run("track", "listed.csv", *TRACK, "--carry-days", "-1")
     assert (wrong.exit_code, wrong.stderr) == (2, "--carry-days is -1; it must be at least 0.\n")
 
@@ -439,7 +442,9 @@ def test_a_backtest_takes_names_that_come_and_go_and_starts_from_cash():
     )
     rolled = cp.backtest(tracker, made.returns, made.index, 20, 10, cost=0.001, carry_days=5)
     assert rolled.summary(252)["tracking_error"] == pytest.approx(said["backtest"]["tracking_error"], rel=1e-9)
-    assert rolled.weights["N1"].iloc[0] == pytest.approx(0.3, abs=1e-6) and rolled.turnover.iloc[0] == pytest.approx(1.0)
+    assert rolled.weights["N1"].iloc[0] == pytest.approx(0.3, abs=1e-6) and rolled.turnover.iloc[0] == pytest.approx(
+        1.0
+    )
     page = Path("counterpoise-track", "report.html").read_text("utf-8")
     assert sold in page and "no trade between two names improves it" in page
 

@@ -365,8 +365,8 @@ class _Path:
         gross = value / np.concatenate([[1.0], value[:-1]]) - 1.0
         net = gross.copy()
         net[0] = (1.0 - paid) * (1.0 + gross[0]) - 1.0
-        fitted_on = data.R[np.ix_(split.train, columns)] @ weights[columns]
-        error = _root_mean_square(fitted_on - data.y[split.train])
+        portfolio = data.values(split.train, columns) @ weights[columns]
+        error = _root_mean_square(portfolio - data.y[split.train])
         end = weights * growth[-1] / value[-1]
         # Append the whole period at once, so that an interrupt never leaves half of one.
         self.done.append(_Period(split, fitted, weights, turnover, paid, gross, net, error, end, ~traded[-1]))

@@ -67,7 +67,7 @@ class Data:
         refuse_unusable(**{name: values})
         if is_pandas(values, "DataFrame") or is_pandas(values, "Series"):
             # Keep missing values, which are reported with their row; nullable dtypes become objects.
-            numeric = all(getattr(kind, "kind", "O") in "biuf" for kind in np.atleast_1d(values.dtypes))
+            numeric = all(isinstance(kind, np.dtype) and kind.kind in "biuf" for kind in np.atleast_1d(values.dtypes))
             values = values if numeric else values.astype(object).where(values.notna(), np.nan)
         array = float_array(values, name)
         if dimensions == 1 and array.ndim == 2 and array.shape[1] == 1:
@@ -119,13 +119,19 @@ class Data:
             )
         return np.flatnonzero(whole)
 
+    def values(self, rows: Rows, columns: Rows) -> Vector:
+        """Return the returns of some columns on some rows."""
+        return self.R[rows] if len(columns) == self.n else self.R[np.ix_(rows, columns)]
+
     def part(self, rows: Rows, columns: Rows) -> tuple[Any, Any]:
         """Return the returns of some columns and the index on some rows, in the types of the input."""
-        whole = len(columns) == self.n and bool(self.known[rows].all())
-        returns: Any = self.R[np.ix_(rows, columns)]
-        if self.frame is not None:
-            frame = self.frame.iloc[rows]
-            returns = frame if whole else type(frame)(returns, index=frame.index, columns=frame.columns[columns])
+        if self.frame is None:
+            returns: Any = self.values(rows, columns)
+        else:
+            returns = self.frame.iloc[rows]
+            if len(columns) < self.n or not self.known[rows].all():
+                names = self.frame.columns[columns]
+                returns = type(self.frame)(self.values(rows, columns), index=returns.index, columns=names)
         return returns, self.y[rows] if self.series is None else self.series.iloc[rows]
 
     def labelled(self, values: Vector, name: str | None = None, rows: Any = None) -> Any:
