@@ -3,6 +3,7 @@
 import itertools
 import math
 import runpy
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
@@ -297,6 +298,47 @@ def test_p_value_of_all_assignments(rng):
     for confidence in (0.3, 0.5, 0.7, 0.9):
         low, high = split.randomisation_test(y, confidence=confidence).interval
         assert (low <= 0.0 <= high) == (test.p_value > 1.0 - confidence + 1e-9)
+
+
+def exact_p(y, labels, reference, statistic):
+    """The p-value in rational arithmetic, of outcomes as they are stored."""
+    y = [Fraction(value) for value in y.tolist()]
+    mean = sum(y) / len(y)
+
+    def value(groups):
+        parts = [[each for each, g in zip(y, groups, strict=True) if g == k] for k in sorted(set(groups))]
+        if statistic == "mean difference":
+            return abs(sum(parts[1]) / len(parts[1]) - sum(parts[0]) / len(parts[0]))
+        return sum(len(part) * (sum(part) / len(part) - mean) ** 2 for part in parts)
+
+    observed = value(labels.tolist())
+    return float(np.mean([value(each.tolist()) >= observed for each in reference]))
+
+
+@unsurprising
+@pytest.mark.parametrize("offset", [0.0, 1e6, 1e7, -1e12])
+@pytest.mark.parametrize(
+    ("sizes", "statistic"),
+    [(10, "mean difference"), (7, "mean difference"), ([6, 6, 8], "between groups")],
+)
+def test_an_offset_of_whole_outcomes_changes_no_p_value(rng, sizes, statistic, offset):
+    for seed in range(8):
+        split = balanced_split(rng.standard_normal((20, 2)), sizes, n_draws=30, work=8, random_state=seed)
+        y = rng.integers(0, 3, 20) + offset
+        found = split.randomisation_test(y, statistic)
+        assert found.p_value == pytest.approx(exact_p(y, split.labels, split.reference, statistic), abs=1e-12)
+        assert found.p_value >= (1 + split.mirrored) / len(split.reference) - 1e-12
+
+
+def test_ties_of_outcomes_with_decimals_and_an_offset(rng):
+    """0.1 + 0.3 = 0.2 + 0.2 in the table, though not in binary, whatever is added to all of them."""
+    split = balanced_split(rng.standard_normal((16, 2)), 8, n_draws=60, work=60, random_state=0)
+    for _ in range(8):
+        tenths = rng.integers(0, 4, 16)
+        expected = split.randomisation_test(tenths).p_value
+        for offset in (0, 10**6, 10**7):
+            y = np.array([float(Fraction(int(each), 10) + offset) for each in tenths])
+            assert split.randomisation_test(y).p_value == expected
 
 
 @pytest.mark.parametrize("treated", [10, 7])

@@ -280,8 +280,10 @@ class Split:
         self._check_level(confidence, "confidence")
         y, labels, reference = self._observed(outcome, missing)
         splits, limits = np.vstack([labels, reference]), None
+        slack = randomisation.tie(y)
         if callable(statistic):
             values = np.array([float(statistic(y, each)) for each in splits])
+            slack = randomisation.TIE * float(np.abs(values).max())
         elif statistic == "between groups":
             values, alternative = randomisation.between_groups(splits, y, len(self.groups)), "greater"
         elif statistic != "mean difference":
@@ -298,7 +300,9 @@ class Split:
             values = randomisation.mean_differences(splits, y)
             limits = randomisation.interval(labels, reference, y, confidence, alternative)
         observed, null = float(values[0]), values[1:]
-        p_value = float(randomisation.p_value(observed, null, alternative))
+        # The roots of sums of squares are in the unit of the outcome, as the slack is.
+        compared = np.sqrt(values) if statistic == "between groups" else values
+        p_value = float(randomisation.p_value(compared[0], compared[1:], alternative, slack))
         return RandomisationTest(p_value, observed, null, limits, confidence)
 
     def power(

@@ -23,8 +23,9 @@ Statistic = str | Callable[[Vector, Labels], float]
 
 ALTERNATIVES = ("two-sided", "greater", "less")
 SIDES: dict[str, Callable[[Any], Any]] = {"two-sided": np.abs, "greater": np.positive, "less": np.negative}
-# Statistics closer than this, relative to the largest, are ties, which count against the alternative.
+# Statistics closer than this, relative to the spread of the outcomes, are ties, which count against the alternative.
 TIE = 1e-10
+EPSILON = float(np.finfo(float).eps)
 # Most splits that are taken as the one drawn to compute power, and how many of them at a time.
 MOST_TRUTHS, BLOCK = 2000, 128
 
@@ -63,26 +64,48 @@ class RandomisationTest:
         return f"RandomisationTest(p = {self.p_value:.4g} over {len(self.null)} splits: {self.statistic:.4g}{said})"
 
 
+def centred(y: Vector) -> Vector:
+    """Return y less its mean, in each column, with errors relative to its spread however large an offset it has.
+
+    The median is subtracted first. That is exact for whole numbers, and wherever the offset is large, so that a
+    constant added to all outcomes changes nothing.
+    """
+    y = y - np.sort(y, axis=0)[len(y) // 2]
+    return np.asarray(y - y.mean(axis=0), dtype=np.float64)
+
+
+def tie(y: Vector) -> float:
+    """Return the largest difference between mean outcomes that is attributed to rounding.
+
+    Outcomes that are not whole were rounded to begin with, relative to their own size.
+    """
+    given = 0.0 if (y == np.floor(y)).all() else EPSILON * float(np.abs(y).max())
+    return TIE * float(np.abs(centred(y)).mean()) + given
+
+
 def mean_differences(reference: Labels, y: Vector) -> Any:
     """Return mean of group 1 − mean of group 0 for every split; y may be a matrix with one outcome per column."""
     sizes = reference.sum(axis=1).astype(np.float64)
     scale = 1.0 / sizes + 1.0 / (reference.shape[1] - sizes)
-    y = y - y.mean(axis=0)  # so that the mean of one group gives that of the other
-    return (reference @ y) * (scale if y.ndim == 1 else scale[:, None])
+    # The sum of one group gives that of the other, because all of them add up to 0.
+    return (reference @ centred(y)) * (scale if y.ndim == 1 else scale[:, None])
 
 
 def between_groups(reference: Labels, y: Vector, count: int) -> Vector:
     """Return Σ n_g (mean of group g − mean)² for every split."""
-    y, total = y - y.mean(), np.zeros(len(reference))
+    y, total = centred(y), np.zeros(len(reference))
     for g in range(count):
         member = (reference == g).astype(np.float64)
         total += (member @ y) ** 2 / member.sum(axis=1)
     return total
 
 
-def p_value(observed: Any, null: Vector, alternative: str) -> Any:
-    """Return the share of the null distribution, in each column, at least as extreme as the observed statistic."""
-    signed, slack = SIDES[alternative], TIE * np.abs(null).max(axis=0)
+def p_value(observed: Any, null: Vector, alternative: str, slack: float) -> Any:
+    """Return the share of the null distribution, in each column, at least as extreme as the observed statistic.
+
+    Statistics closer than ``slack`` are ties.
+    """
+    signed = SIDES[alternative]
     return (signed(null) >= signed(observed) - slack).mean(axis=0)
 
 
@@ -109,9 +132,10 @@ def power(
     if len(reference) > MOST_TRUTHS:
         truths = reference[np.sort(rng.choice(len(reference), MOST_TRUTHS, replace=False))]
     without, found = mean_differences(reference, y), 0
+    slack = tie(y) + TIE * abs(effect)
     for first in range(0, len(truths), BLOCK):
         some = truths[first : first + BLOCK]
         null = without[:, None] + effect * mean_differences(reference, some.T.astype(np.float64))
-        p = p_value(mean_differences(some, y) + effect, null, alternative)
+        p = p_value(mean_differences(some, y) + effect, null, alternative, slack)
         found += int((p <= alpha + 1e-12).sum())
     return found / len(truths)
