@@ -124,6 +124,31 @@ def test_tickers_of_digits_keep_their_zeros(weights):
         assert {row["name"] for row in csv.DictReader(stream)} == set(expected)
 
 
+def test_names_that_look_like_empty_cells_are_names(weights):
+    """NA is National Bank of Canada, and the group of North America; a blank name is an error."""
+    called = dict(zip("ABCDE", ["NA", "NULL", "None", "nan", "TRUE "], strict=True))
+    expected = {called[name]: weight for name, weight in weights.items()}
+    frame = prices().rename(columns=called)
+    frame[["SPX"]].to_csv("spx.csv")
+    long = frame.drop(columns="SPX").rename_axis(columns="ticker").stack().rename("close").reset_index()
+    long.to_csv("long.csv", index=False)
+    long.to_parquet("long.parquet")
+    long.to_excel("long.xlsx", index=False)
+    for form in ("csv", "parquet", "xlsx"):
+        found = said("track", f"long.{form}", "--index", "spx.csv", "--assets", "3", "--force")
+        assert found["weights"] == pytest.approx(expected), form
+    sectors = pd.DataFrame({"ticker": list(called.values()), "sector": ["NA", "NA", "x", "x", "x"]})
+    sectors.to_csv("sectors.csv", index=False)
+    Path("limits.csv").write_text("sector,low,high\nNA,0.7,0.8\n")
+    tables = ("--previous", "out/weights.csv", "--groups", "sectors.csv", "--group-limits", "limits.csv")
+    found = said("track", "long.csv", "--index", "spx.csv", "--assets", "3", "--force", *tables)
+    assert 0.7 - 1e-9 <= sum(found["weights"].get(name, 0.0) for name in ("NA", "NULL")) <= 0.8 + 1e-9
+    assert found["notes"] == ["Read long.csv as a long table: names from 'ticker', prices from 'close'."]
+    Path("held.csv").write_text("name,weight\nNA,0.5\n ,0.5\n")
+    sentence = "held.csv, line 3, column 'name' is empty; every row needs its name."
+    assert refused("track", "long.csv", "--index", "spx.csv", "--assets", "3", "--previous", "held.csv") == sentence
+
+
 def test_a_comma_in_a_name_and_decimal_commas(weights):
     frame = prices().rename(columns={"A": "Münchener Rück, AG"})
     frame.to_csv("german.csv", sep=";", decimal=",", date_format="%d.%m.%Y", encoding="utf-8-sig")

@@ -300,6 +300,92 @@ def test_numbers_called_id_are_names(folder, name):
     assert "acid " in run("acids.csv", "--treated", "8", "--force").output
 
 
+def people(ids, name="patient", place=0, n=300):
+    """A table of units whose names stand in a column."""
+    rng = np.random.default_rng(3)
+    frame = pd.DataFrame({"age": rng.normal(50, 12, n).round(1), "income": rng.lognormal(10, 0.5, n).round(2)})
+    frame.insert(place, name, ids)
+    return frame
+
+
+@pytest.mark.parametrize("place", [0, 1])
+@pytest.mark.parametrize("name", ["patient", "Unit", "subject", "user", "user_id", "row", "Student No"])
+@pytest.mark.parametrize("ids", [[str(1001 + k) for k in range(300)], [f"{k:05d}" for k in range(300)]])
+def test_ids_are_names_and_no_covariate(folder, ids, name, place):
+    shuffled = np.random.default_rng(5).permutation(ids).tolist()
+    people(shuffled, name, place).to_csv("people.csv", index=False)
+    found = run("people.csv", "--treated", "0.5", "--draws", "2", "--seed", "1", "--seconds", "1")
+    assert found.exit_code == 0, found.output
+    assert f"Took column '{name}' for the names of the units, as no two are the same." in found.output
+    for file in ("labels.csv", "draws.csv"):
+        assert [row[name] for row in rows_of(f"counterpoise-split/{file}")] == shuffled
+        assert Path("counterpoise-split", file).read_text().startswith(f"{name},group")
+    said = json.loads(run("people.csv", "--treated", "0.5", "--seconds", "1", "--json", "--force").stdout)
+    assert [row["covariate"] for row in said["balance"]] == ["age", "income"]
+
+
+def test_the_first_column_of_different_numbers_is_taken_or_asked_about(folder):
+    people(range(1001, 1301), "nr").to_csv("people.csv", index=False)
+    assert "Took column 'nr' for" in run("people.csv", "--treated", "150", "--seconds", "1").output
+    people([f"{7 * k:05d}" for k in range(300)], "nr").to_csv("people.csv", index=False)
+    assert "Took column 'nr' for" in run("people.csv", "--treated", "150", "--seconds", "1", "--force").output
+    people(np.random.default_rng(0).choice(10**6, 300, replace=False), "salary").to_csv("people.csv", index=False)
+    found = run("people.csv", "--treated", "150", "--force")
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert found.stderr == (
+        "Column 'salary' of people.csv holds a different whole number for each unit; give --id salary if these are "
+        "names, or --weights salary=1 to balance them.\n"
+    )
+    for options, balanced in ((("--id", "salary"), False), (("--weights", "salary=1"), True)):
+        found = run("people.csv", "--treated", "150", "--seconds", "1", "--json", "--force", *options)
+        assert ("salary" in [row["covariate"] for row in json.loads(found.stdout)["balance"]]) == balanced
+    people(range(1001, 1301), "nr", 1).to_csv("people.csv", index=False)
+    found = run("people.csv", "--treated", "150", "--seconds", "1", "--force")
+    assert "Column 'nr' is balanced, though it holds a different whole number for each unit; give --id nr" in (
+        " ".join(found.output.split())
+    )
+    assert "Numbered the units by their rows, as no column names them." in found.output
+
+
+@pytest.mark.parametrize(
+    ("name", "ids", "sentence"),
+    [
+        ("patient", [*range(1001, 1300), 1001], "called like names of units or codes, but holds '1001' more than once"),
+        ("patient", [*(f"P{k}" for k in range(299)), "P3"], "but holds 'P3' more than once; give --ignore patient"),
+        ("patient", [*(f"P{k}" for k in range(299)), ""], "but has empty cells; give --ignore patient"),
+        (
+            "clinic_id",
+            [1 + k % 7 for k in range(300)],
+            "but holds '1' more than once; give --ignore clinic_id, or --cat",
+        ),
+        ("group", [f"P{k}" for k in range(300)], "The units are called 'group', as a column of the draws is; rename"),
+    ],
+)
+def test_doubtful_names_are_asked_about(folder, name, ids, sentence):
+    people(ids, name).to_csv("people.csv", index=False)
+    found = run("people.csv", "--treated", "150")
+    assert (found.exit_code, found.stdout, found.stderr.count("\n")) == (2, "", 1)
+    assert sentence in found.stderr
+
+
+def test_zeros_and_ones_called_like_units_are_a_covariate(folder):
+    people([k % 2 for k in range(300)], "member", 1).to_csv("people.csv", index=False)
+    said = json.loads(run("people.csv", "--treated", "150", "--seconds", "1", "--json").stdout)
+    assert [row["covariate"] for row in said["balance"]] == ["age", "member", "income"]
+
+
+def test_names_are_kept_as_they_stand(folder):
+    names = ["NA", "NULL", "None", "nan", "-", " a", "a", "a ", *(f"P{k}" for k in range(8))]
+    for form, write in (("csv", pd.DataFrame.to_csv), ("xlsx", pd.DataFrame.to_excel)):
+        write(table().assign(patient=names), f"named.{form}", index=False)
+        found = run(f"named.{form}", "--treated", "8", "--draws", "5", "--force")
+        assert "Took column 'patient'" in found.output
+        for file in ("labels.csv", "draws.csv"):
+            assert [row["patient"] for row in rows_of(f"counterpoise-split/{file}")] == [
+                f"'{name}" if name == "-" else name for name in names
+            ]
+
+
 def test_exact_agreement_is_no_ratio(folder):
     Path("pairs.csv").write_text("age,sex\n" + "30.1,f\n30.1,f\n40.7,m\n40.7,m\n50.3,f\n50.3,f\n" * 3)
     assert "between groups is 0: none at all." in run("pairs.csv", "--treated", "0.5").output

@@ -178,3 +178,111 @@ def test_from_a_table_to_a_p_value_in_two_commands(folder):
     low, high = said["interval"]
     assert low < 3.0 < high and said["p_value"] <= 0.05
     assert Path("counterpoise-split/report.html").exists()
+
+
+# Names of units.
+
+
+def experiment(ids, effect=7.0):
+    """Patients, and their outcomes after a split, in another order; returns the split that was written."""
+    rng = np.random.default_rng(3)
+    n = len(ids)
+    people = pd.DataFrame({"patient": ids, "age": rng.normal(50, 12, n).round(1), "severity": rng.normal(5, 2, n)})
+    people.to_csv("people.csv", index=False)
+    words = ["split", "people.csv", "--treated", "0.5", "--draws", "100", "--seed", "1", "--seconds", "5", "--json"]
+    found = CliRunner().invoke(app, words)
+    assert found.exit_code == 0, found.output
+    labels = json.loads(found.stdout)["labels"]
+    groups = np.array([labels[str(unit)] for unit in ids])
+    people["pain"] = people["age"] / 5 + effect * groups + rng.normal(0, 2, n)
+    people["group"] = groups
+    return people.sample(frac=1.0, random_state=2)
+
+
+@pytest.mark.parametrize(
+    "ids",
+    [
+        list(range(1001, 1301)),
+        [f"{k:05d}" for k in range(300)],
+        ["NA", " a", "a ", "null", *(f"P{k}" for k in range(40))],
+    ],
+)
+def test_outcomes_are_matched_by_name_whatever_their_order(tmp_path, monkeypatch, ids):
+    """By their order the effect was −0.33 with p = 0.73."""
+    monkeypatch.chdir(tmp_path)
+    outcomes = experiment(ids)
+    means = outcomes.groupby("group")["pain"].mean()
+    outcomes[["patient", "pain"]].to_csv("outcomes.csv", index=False)
+    outcomes[["pain", "patient"]].to_excel("outcomes.xlsx", index=False)
+    for file in ("outcomes.csv", "outcomes.xlsx"):
+        found = run("counterpoise-split/draws.csv", file, "--outcome", "pain", "--json")
+        assert found.exit_code == 0, found.output
+        (said,) = json.loads(found.stdout)["outcomes"]
+        assert said["statistic"] == pytest.approx(means[1] - means[0])
+        assert said["p_value"] <= 0.02
+
+
+def test_rows_are_not_matched_by_their_order_if_a_column_names_the_units(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    outcomes = experiment(list(range(1001, 1041)))
+    people = pd.read_csv("people.csv").drop(columns="patient")
+    people.to_csv("people.csv", index=False)
+    words = ["split", "people.csv", "--treated", "20", "--draws", "50", "--seed", "1", "--force"]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    draws = "counterpoise-split/draws.csv"
+    outcomes[["patient", "pain"]].to_csv("outcomes.csv", index=False)
+    found = run(draws, "outcomes.csv", "--outcome", "pain")
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert found.stderr == (
+        f"outcomes.csv has a column 'patient' that may name its units, but {draws} numbers units by their rows; make "
+        "the split with --id patient, or leave that column out if the rows are in the order of the split.\n"
+    )
+    outcomes[["pain", "age"]].to_csv("outcomes.csv", index=False)
+    found = run(draws, "outcomes.csv", "--outcome", "pain")
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert (
+        "though the column has the same values in another order; give both tables a column that names" in found.stderr
+    )
+    # In the same order, or with another covariate measured again, rows are matched.
+    for frame in (outcomes.sort_index()[["pain", "age"]], outcomes.assign(age=outcomes["age"] + 1.0)[["pain", "age"]]):
+        frame.to_csv("outcomes.csv", index=False)
+        assert "by their order." in run(draws, "outcomes.csv", "--outcome", "pain").output
+
+
+def test_categories_show_another_order_too(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = pd.DataFrame({"sex": ["f", "m"] * 10, "age": np.arange(20) + 0.5})
+    frame.to_csv("people.csv", index=False)
+    assert CliRunner().invoke(app, ["split", "people.csv", "--treated", "10", "--draws", "20"]).exit_code == 0
+    y = frame.assign(pain=np.arange(20) * 1.5)[["pain", "sex"]]
+    y[::-1].to_csv("y.csv", index=False)
+    found = run("counterpoise-split/draws.csv", "y.csv", "--outcome", "pain")
+    assert found.exit_code == 2 and "column 'sex' differs from unit 1 of" in found.stderr
+    y.to_csv("y.csv", index=False)
+    assert run("counterpoise-split/draws.csv", "y.csv", "--outcome", "pain").exit_code == 0
+
+
+def test_row_numbers_from_0_are_refused(tmp_path, monkeypatch):
+    """As pandas writes them, shuffled: they would be off by one."""
+    monkeypatch.chdir(tmp_path)
+    pd.DataFrame({"age": np.arange(20) ** 1.5}).to_csv("people.csv", index=False)
+    assert CliRunner().invoke(app, ["split", "people.csv", "--treated", "10", "--draws", "20"]).exit_code == 0
+    pd.DataFrame({"pain": np.arange(20) * 1.5}).sample(frac=1.0, random_state=0).to_csv("y.csv")
+    found = run("counterpoise-split/draws.csv", "y.csv", "--outcome", "pain")
+    expected = "Column 'row' of y.csv counts rows from 0, but counterpoise-split/draws.csv from 1; add 1 to it.\n"
+    assert (found.exit_code, found.stderr) == (2, expected)
+
+
+def test_spaces_at_the_ends_of_names(folder):
+    frame = pd.read_csv("outcomes.csv")
+    frame.assign(patient=frame["patient"] + " ").to_csv("padded.csv", index=False)
+    plain, padded = (
+        run("draws.csv", file, "--outcome", "pain", "--json").stdout for file in ("outcomes.csv", "padded.csv")
+    )
+    assert json.loads(plain)["outcomes"] == json.loads(padded)["outcomes"]
+    frame.loc[3, "patient"] += " "
+    frame.to_csv("padded.csv", index=False)
+    found = run("draws.csv", "padded.csv", "--outcome", "pain")
+    name = frame.loc[3, "patient"]
+    assert found.exit_code == 2
+    assert f"is {name!r}, but draws.csv has {name.strip()!r}; write names with the same spaces" in found.stderr

@@ -299,7 +299,7 @@ def test_excel_is_read_or_its_package_named(folder, monkeypatch):
     assert found.stderr == "Reading .xlsx needs openpyxl: install it with pip install openpyxl.\n"
     monkeypatch.setitem(sys.modules, "openpyxl", object())
     frame = prices().reset_index().astype({"AAA": object})
-    monkeypatch.setattr(pd, "read_excel", lambda io, engine: frame)
+    monkeypatch.setattr(pd, "read_excel", lambda io, **options: frame)
     book = contextlib.nullcontext(SimpleNamespace(sheet_names=["one"]))
     monkeypatch.setattr(pd, "ExcelFile", lambda io, engine: book)
     found = run("prices.xlsx", "--index", "SPX", "--assets", "2", "--json")

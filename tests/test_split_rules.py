@@ -440,6 +440,43 @@ def test_an_array_comes_back_from_its_file(rng, tmp_path):
     assert back.labels.index.tolist() == list(range(1, 13))
 
 
+NAMES = ["NA", "NULL", "None", "nan", "n/a", "-", " x", "x ", "x", "007", "7", "=1+2"]
+
+
+@unsurprising
+def test_names_come_back_as_they_stand(rng, tmp_path):
+    table = pandas.DataFrame({"age": rng.standard_normal(12)}, index=pandas.Index(NAMES, name="name"))
+    split = balanced_split(table, 6, n_draws=20, group_names=["None", "NA"], random_state=0)
+    again = Split.load(split.save(tmp_path / "draws.csv"))
+    assert list(again.index) == NAMES and again.index.name == "name"
+    assert again.labels.to_dict() == split.labels.to_dict()
+    assert again.groups == ("None", "NA")
+
+
+@unsurprising
+@pytest.mark.parametrize("names", [["00000", "00001", "00002", "00003"], [1001, 1002, 1003, 2**62]])
+def test_numbers_that_name_units_come_back(rng, tmp_path, names):
+    table = pandas.DataFrame({"age": rng.standard_normal(4)}, index=pandas.Index(names, name="patient"))
+    split = balanced_split(table, 2, n_draws=3, random_state=0)
+    assert list(Split.load(split.save(tmp_path / "draws.csv")).index) == names
+
+
+@unsurprising
+def test_units_called_like_a_column_of_draws_are_refused(rng):
+    for name in ("group", "seed", "draw 1"):
+        table = pandas.DataFrame({"age": rng.standard_normal(4)}, index=pandas.Index(list("abcd"), name=name))
+        with pytest.raises(ValueError, match=f"The units are called '{name}', as a column of the draws is"):
+            balanced_split(table, 2, n_draws=2, random_state=0).to_csv()
+
+
+def test_a_column_of_names_among_covariates_is_warned_of(rng):
+    table = pandas.DataFrame({"patient": range(1001, 1021), "age": rng.standard_normal(20)})
+    with pytest.warns(UserWarning, match="Column 'patient' of covariates looks like the names of the units"):
+        balanced_split(table, 10, work=2, random_state=0)
+    balanced_split(table.set_index("patient"), 10, work=2, random_state=0)
+    balanced_split(table, 10, weights={"patient": 1.0}, work=2, random_state=0)
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [

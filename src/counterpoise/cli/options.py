@@ -15,7 +15,7 @@ import typer
 
 from counterpoise.checks import number
 from counterpoise.sentences import counted, some
-from counterpoise.tables.read import Sheet
+from counterpoise.tables.read import Sheet, names_units
 
 # Rules for empty cells.
 GAPS = ("refuse", "drop-rows", "drop-columns")
@@ -92,8 +92,51 @@ class Effort:
 
 Dates = Annotated[str | None, "Column of dates, if it is not detected.", "COL"]
 Ignore = Annotated[list[str] | None, "Columns to leave out: a,b; repeatable.", "COLS"]
-Identity = Annotated[str | None, "Column with the names of the units.", "COL", "--id"]
+Identity = Annotated[str | None, "Column with the names of the units; detected by default.", "COL", "--id"]
 Gaps = Annotated[str, f"What to do about empty cells: {', '.join(GAPS)}.", "RULE", GAPS]
+
+
+def units_column(sheet: Sheet, besides: Iterable[str] = ()) -> str | None:
+    """Return the column that holds the names of the units, if any, apart from some columns.
+
+    No two names are the same, and the column is called like names of units, such as patient or user_id; or it is the
+    first of the table and holds whole numbers or codes such as 007; or it is the first column of words.
+    """
+    left_out = set(besides)
+    unlike = [name for name in sheet.names if name not in left_out and all_differ(sheet, name)]
+    named = next((name for name in unlike if names_units(name)), None)
+    if named is not None:
+        return named
+    if len(sheet.names) > 1 and sheet.names[0] in unlike and sheet.names[0] not in sheet.words:
+        return sheet.names[0]
+    return next((name for name in unlike if name in sheet.words and not sheet.is_mixed(name)), None)
+
+
+def all_differ(sheet: Sheet, name: str) -> bool:
+    """Return whether a column holds words or whole numbers, not dates, and no two are the same."""
+    if sheet.holds_days(sheet.names.index(name)):
+        return False
+    if name not in sheet.words and not bool((sheet.column(name) % 1.0 == 0.0).all()):
+        return False
+    words = sheet.as_written(name)
+    return len(words) > 2 and "" not in words and len(set(words)) == len(words)
+
+
+def repeated(words: Iterable[str]) -> str | None:
+    """Return the first word that is there more than once, or an empty one, or None."""
+    seen: set[str] = set()
+    for word in words:
+        if word in seen or not word:
+            return word
+        seen.add(word)
+    return None
+
+
+def counts_units(sheet: Sheet, name: str) -> bool:
+    """Return whether different whole numbers are codes such as 007, or fill a range such as 1001 to 1300."""
+    column = sheet.column(name)
+    padded = any(len(word) > 1 and word.startswith("0") for word in sheet.as_written(name))
+    return padded or bool(np.ptp(column) == len(column) - 1)
 
 
 def check_writable(option: str, path: Path, within: Path | None = None) -> None:

@@ -137,7 +137,7 @@ def _read(
     notes = list(sheet.notes)
     words = [name for name in sheet.words if name not in left and not sheet.is_mixed(name)]
     if rows is None and not covariance:
-        rows = next((name for name in words if len(set(sheet.text(name)) - {None}) == len(sheet.lines)), None)
+        rows = next((name for name in words if len(set(sheet.as_written(name)) - {""}) == len(sheet.lines)), None)
         if rows is not None:
             notes.append(f"Took column {rows!r} for the names of the rows, as no two are the same.")
             words, left = [name for name in words if name != rows], {*left, rows}
@@ -156,7 +156,7 @@ def _read(
         if len(X) == len(features) > len(chosen):  # drop the rows of ignored features as well
             X = X[[k for k, name in enumerate(features) if name in chosen]]
         return _Data(_mirrored(X, path, notes), chosen, chosen, notes)
-    labels = sheet.text(rows) if rows is not None else [str(place + 1) for place in range(len(sheet.lines))]
+    labels = sheet.labels(rows) if rows is not None else [str(place + 1) for place in range(len(sheet.lines))]
     kept, whole, said = options.without_gaps(np.isnan(X), missing, labels, chosen, "row", sheet.place)
     X, chosen = X[np.ix_(kept, whole)], [name for name, keep in zip(chosen, whole, strict=True) if keep]
     notes += said

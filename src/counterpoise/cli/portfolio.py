@@ -110,7 +110,7 @@ def read_rules(data: Data, files: dict[str, Path | None], weights: dict[str, str
     if limits is not None:
         options["group_limits"] = tables.read_limits(limits, "--group-limits")
     if previous is not None:
-        held = options["previous_weights"] = tables.read_weights(previous, "--previous")
+        held = options["previous_weights"] = _spelled(tables.read_weights(previous, "--previous"), known)
         strange = {name: weight for name, weight in held.items() if name not in data.returns and weight}
         if strange:
             warned.append(
@@ -137,8 +137,16 @@ def read_rules(data: Data, files: dict[str, Path | None], weights: dict[str, str
     return Rules(options, members, of_index, notes, warned)
 
 
+def _spelled(given: dict[str, Any], known: set[Any]) -> dict[str, Any]:
+    """Return entries under the names of the prices, which have no spaces at the ends where they head columns."""
+    bare = {name: name.strip() for name in given}
+    wrong = {name for name in given if name not in known and bare[name] in known and bare[name] not in given}
+    return {bare[name] if name in wrong else name: value for name, value in given.items()}
+
+
 def _known(given: dict[str, Any], known: set[Any], path: Path, option: str, notes: list[str]) -> dict[str, Any]:
     """Return the entries of names that have prices; add a note about the others."""
+    given = _spelled(given, known)
     found = {name: value for name, value in given.items() if name in known}
     strange = [name for name in given if name not in known]
     if not found:

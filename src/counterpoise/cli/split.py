@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import re
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,14 +17,13 @@ from counterpoise.checks import choice, number, random_seed, whole_number
 from counterpoise.cli import base, options, results
 from counterpoise.cli.base import app, status_line
 from counterpoise.estimators.covariates import DATE_UNITS
+from counterpoise.estimators.draws import check_head
 from counterpoise.findings import Listing, balance_table, split_claims
 from counterpoise.output import csv_text
 from counterpoise.sentences import as_text, counted, in_column, suggest
-from counterpoise.tables.read import Sheet, read_sheet
+from counterpoise.tables.read import Sheet, is_code, names_units, read_sheet
 
 LABELS, DRAWS, REPORT = "labels.csv", "draws.csv", "report.html"
-# Numbers in a column with such a name are not a covariate: id, ID, patient_id, customerId.
-ID_NAME = re.compile(r"(^|[ _-])(id|ID|Id)$|[a-z]I[dD]$")
 SAME = "weights strata moments together: apart:"
 OPTIONS = {
     **base.option_names(SAME, n_treated="--treated", n_draws="--draws", group_names="--names"),
@@ -86,7 +84,7 @@ def split(
     options.check_folder(output, names_of, manners.force, may_ask=not manners.silent)
     with base.kept_warnings() as warned, status_line(manners.silent) as say:
         say(f"Reading {table.name}")
-        frame, notes = _read(table, columns, days, marks)
+        frame, notes = _read(table, columns, days, [name for name, _ in each], marks)
         for name, _ in each:
             if name not in frame.columns:
                 hint = suggest(name, frame.columns, "its columns are {}", quoted=True)
@@ -162,7 +160,9 @@ def _weight(text: str) -> tuple[str, float]:
     return name, number(weight, f"--weights of {name}", 0.0)
 
 
-def _read(path: Path, asked: Columns, dates: Iterable[str], marks: options.Marks) -> tuple[Any, list[str]]:
+def _read(
+    path: Path, asked: Columns, dates: Iterable[str], weighted: list[str], marks: options.Marks
+) -> tuple[Any, list[str]]:
     """Return the covariates by unit, and notes on what was left out."""
     sheet = read_sheet(path, may_lack_names=True, **marks.arguments())
     ignore = options.columns_in(sheet, "--ignore", asked.ignore)
@@ -175,12 +175,26 @@ def _read(path: Path, asked: Columns, dates: Iterable[str], marks: options.Marks
     free = [name for name in sheet.names if name not in ignore]
     rules = [name for name in (asked.together, asked.apart) if name is not None]
     as_words = [*categorical, *rules, *([asked.strata] if asked.strata is not None else [])]
+    asked_for = {*as_words, *dates, *weighted}
     if identity is None:
-        others = {*as_words, *dates}
-        identity = next((name for name in free if name not in others and _is_identity(sheet, name)), None)
-        if identity is not None:
+        identity = options.units_column(sheet, {*ignore, *asked_for})
+        if identity is None:
+            notes.append("Numbered the units by their rows, as no column names them.")
+        elif names_units(identity) or identity in sheet.words or options.counts_units(sheet, identity):
             notes.append(f"Took column {identity!r} for the names of the units, as no two are the same.")
+        else:
+            raise ValueError(
+                f"Column {identity!r} of {path} holds a different whole number for each unit; give --id {identity} if "
+                f"these are names, or --weights {identity}=1 to balance them."
+            )
+    labels: list[Any] = list(range(1, len(sheet.lines) + 1))
+    if identity is not None:
+        labels = sheet.labels(check_head(identity), "unit")
+        twice = options.repeated(labels)
+        if twice is not None:
+            raise ValueError(f"--id is {identity!r}, but {twice!r} is duplicated; names of units must be unique.")
     columns = [name for name in free if name != identity]
+    notes += _doubts(sheet, [name for name in columns if name not in asked_for], identity)
     for name in columns:
         if name in as_words or name in dates:
             continue
@@ -201,10 +215,6 @@ def _read(path: Path, asked: Columns, dates: Iterable[str], marks: options.Marks
     frame = sheet.frame[columns].copy()
     for name in as_words:
         frame[name] = sheet.text(name)
-    labels = list(range(1, len(frame) + 1)) if identity is None else sheet.text(identity)
-    if len(set(labels)) < len(labels):
-        twice = next(label for k, label in enumerate(labels) if label in labels[:k])
-        raise ValueError(f"--id is {identity!r}, but {twice!r} is duplicated; names of units must be unique.")
     frame.index = labels
     frame.index.name = "row" if identity is None else identity
     columns = [name for name in columns if name not in rules]
@@ -220,16 +230,26 @@ def _read(path: Path, asked: Columns, dates: Iterable[str], marks: options.Marks
     return frame, notes
 
 
-def _is_identity(sheet: Sheet, name: str) -> bool:
-    """Return whether a column of words, or of numbers if named id or similar, has all values different."""
-    if sheet.holds_days(sheet.names.index(name)):
-        return False
-    if name not in sheet.words:
-        column = sheet.column(name)
-        called = ID_NAME.search(name) is not None
-        return called and bool((column % 1.0 == 0.0).all()) and len(np.unique(column)) == len(column) > 2
-    words = sheet.text(name)
-    return len(words) > 2 and None not in words and len(set(words)) == len(words) and not sheet.is_mixed(name)
+def _doubts(sheet: Sheet, columns: list[str], identity: str | None) -> list[str]:
+    """Refuse covariates that look like names of units or codes; return notes on those that may be."""
+    notes = []
+    for name in columns:
+        words, is_number = sheet.as_written(name), name not in sheet.words
+        many = 2 * len(set(words)) > len(words) > 2
+        if names_units(name) and (many or (is_number and is_code(name))):
+            twice, trouble = options.repeated(words), f"{identity!r} holds their names"
+            if twice is not None:
+                trouble = f"holds {twice!r} more than once" if twice else "has empty cells"
+            raise ValueError(
+                f"Column {name!r} of {sheet.path} is called like names of units or codes, but {trouble}; give --ignore "
+                f"{name}, or --categorical {name} or --weights {name}=1 to balance it."
+            )
+        if identity is None and is_number and options.all_differ(sheet, name) and options.counts_units(sheet, name):
+            notes.append(
+                f"Column {name!r} is balanced, though it holds a different whole number for each unit; give "
+                f"--id {name} if these are names."
+            )
+    return notes
 
 
 def _summary(found: Any, units: Any, balance: Listing, notes: list[str]) -> dict[str, Any]:

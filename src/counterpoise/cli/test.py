@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,13 +13,15 @@ from rich.console import Console
 from counterpoise.checks import Vector, choice, number
 from counterpoise.cli import base, options, results
 from counterpoise.cli.base import app
-from counterpoise.estimators.draws import MISSING, Split
+from counterpoise.estimators.draws import COVARIATE, MISSING, Split
 from counterpoise.estimators.randomisation import ALTERNATIVES
 from counterpoise.figures.page import Column
 from counterpoise.findings import Listing
 from counterpoise.sentences import as_text, counted, joined, percent, some
 from counterpoise.tables.read import Sheet, read_sheet
 
+# Columns of outcomes that may say which group a unit was in.
+GROUPS = ("group", "arm", "treatment", "name", "group name")
 MEANING = (
     "The interval holds every constant effect that the test does not reject. All is exact only if the groups of the "
     "experiment were those drawn, and were drawn before any outcome was known."
@@ -57,7 +60,7 @@ def test(
     split = Split.load(draws)
     sheet = read_sheet(outcomes, **marks.arguments())
     notes = list(sheet.notes)
-    rows = _rows(split, sheet, draws, identity, notes)
+    rows = _rows(split, sheet, draws, identity, outcome, notes)
     if not baseline:
         _check_groups(split, sheet, rows, draws)
     found = []
@@ -79,47 +82,96 @@ def test(
             base.tell(console, MEANING)
 
 
-def _rows(split: Split, sheet: Sheet, draws: Path, identity: str | None, notes: list[str]) -> list[int | None]:
+def _rows(
+    split: Split, sheet: Sheet, draws: Path, identity: str | None, outcome: list[str], notes: list[str]
+) -> list[int | None]:
     """Return the row of every unit in the table of outcomes, or None if it has none."""
     head = str(split.index.name)
     column = sheet.require(identity, "--id") if identity is not None else head if head in sheet.names else None
     units = [str(unit) for unit in split.index]
+    by_row = head == "row" and units == [str(k) for k in range(1, len(units) + 1)]
     if column is None:
-        if head != "row" or len(sheet.lines) != len(units):
+        if not by_row:
             raise ValueError(
                 f"{sheet.path} has no column {head!r}, which holds the units of {draws}; name theirs with --id."
-                if head != "row"
-                else f"{sheet.path} has {counted(len(sheet.lines), 'row')} and {draws} {counted(len(units), 'unit')}; "
-                "units without names are matched by their order, so both must have the same number."
             )
+        _check_order(sheet, draws, len(units), outcome)
         notes.append(f"Matched the rows of {sheet.path} with the units of {draws} by their order.")
         return list(range(len(units)))
+    words = sheet.labels(column, "unit")
+    if by_row and sorted(words) == sorted(str(k) for k in range(len(units))):
+        raise ValueError(f"Column {column!r} of {sheet.path} counts rows from 0, but {draws} from 1; add 1 to it.")
+    if not set(words) & set(units):  # other spellings, such as 12.0 for 12 or with spaces at the ends
+        words = [word or "" for word in sheet.text(column)]
     places: dict[str, int] = {}
-    for row, unit in enumerate(sheet.text(column)):
+    for row, unit in enumerate(words):
         if unit in places:
             raise ValueError(f"{sheet.place(row, column)} is {unit!r}, which is a duplicate; keep one row per unit.")
-        if unit is not None:
-            places[unit] = row
-    others = [unit for unit in places if unit not in set(units)]
+        places[unit] = row
+    known = set(units)
+    others = [unit for unit in places if unit not in known]
     if len(others) == len(places):
-        raise ValueError(f"{sheet.path} and {draws} share no unit: {some(places, 3)} and {some(units, 3)}; check --id.")
+        raise ValueError(
+            f"{sheet.path} and {draws} share no unit: {_some_names(places)} and {_some_names(units)}; check --id."
+        )
+    alike = next((unit for unit in others if unit.strip() in known and unit.strip() not in places), None)
+    if alike is not None:
+        raise ValueError(
+            f"{sheet.place(places[alike], column)} is {alike!r}, but {draws} has {alike.strip()!r}; write names with "
+            "the same spaces in both."
+        )
     if others:
-        notes.append(f"Left out {counted(len(others), 'row')} of units that {draws} does not have: {some(others, 3)}.")
+        which = f"{counted(len(others), 'row')} of units that {draws} does not have"
+        notes.append(f"Left out {which}: {_some_names(others)}.")
     return [places.get(unit) for unit in units]
+
+
+def _some_names(units: Iterable[str]) -> str:
+    """Return a few names; those with spaces at the ends are quoted."""
+    return some((unit if unit == unit.strip() else repr(unit) for unit in units), 3)
+
+
+def _check_order(sheet: Sheet, draws: Path, count: int, outcome: list[str]) -> None:
+    """Refuse to match rows by their order if they seem to have another one than the units of the split."""
+    if len(sheet.lines) != count:
+        raise ValueError(
+            f"{sheet.path} has {counted(len(sheet.lines), 'row')} and {draws} {counted(count, 'unit')}; units without "
+            "names are matched by their order, so both must have the same number."
+        )
+    named = options.units_column(sheet, outcome)
+    if named is not None:
+        raise ValueError(
+            f"{sheet.path} has a column {named!r} that may name its units, but {draws} numbers units by their rows; "
+            f"make the split with --id {named}, or leave that column out if the rows are in the order of the split."
+        )
+    drawn = read_sheet(draws)
+    for known in (name for name in drawn.names if name.startswith(COVARIATE)):
+        name, equals, level = known.removeprefix(COVARIATE).partition(" = ")
+        if name not in sheet.names or (name in sheet.words and not equals):
+            continue
+        expected = drawn.numbers(known)
+        found = np.array([float(word == level) for word in sheet.text(name)]) if equals else sheet.column(name)
+        differ = np.flatnonzero(found != expected)
+        if len(differ) and np.array_equal(np.sort(found), np.sort(expected)):
+            raise ValueError(
+                f"{sheet.place(int(differ[0]), name)} differs from unit {differ[0] + 1} of {draws}, though the column "
+                "has the same values in another order; give both tables a column that names the units."
+            )
 
 
 def _check_groups(split: Split, sheet: Sheet, rows: list[int | None], draws: Path) -> None:
     """If the table has a column of groups, refuse groups that differ from those drawn."""
-    name = sheet.one_of(("group", "arm"))
-    words = [] if name is None else sheet.text(name)
-    if name is None or not {word for word in words if word is not None} <= {str(group) for group in split.groups}:
-        return
-    for unit, label, row in zip(split.index, split.labels, rows, strict=True):
-        if row is not None and words[row] is not None and words[row] != str(label):
-            raise ValueError(
-                f"{sheet.place(row, name)} is {words[row]!r}, but {draws} has drawn {label} for unit {unit}; the test "
-                "needs the groups that were drawn."
-            )
+    groups = {str(group) for group in split.groups}
+    for name in (name for name in sheet.names if name.strip().lower() in GROUPS):
+        words = sheet.as_written(name)
+        if not {word for word in words if word} <= groups:
+            continue
+        for unit, label, row in zip(split.index, split.labels, rows, strict=True):
+            if row is not None and words[row] and words[row] != str(label):
+                raise ValueError(
+                    f"{sheet.place(row, name)} is {words[row]!r}, but {draws} has drawn {label} for unit {unit}; the "
+                    "test needs the groups that were drawn."
+                )
 
 
 def _values(split: Split, sheet: Sheet, name: str, rows: list[int | None], missing: str, notes: list[str]) -> Vector:

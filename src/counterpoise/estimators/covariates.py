@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterpoise.checks import Vector, choice, real_array
-from counterpoise.estimators.options import hashable
+from counterpoise.estimators.options import hashable, warn
 from counterpoise.sentences import some, suggest
 from counterpoise.tables.days import DAY, as_days
 from counterpoise.tables.native import is_pandas
+from counterpoise.tables.read import names_units
 
 # A standard deviation below this, relative to the largest value, is rounding error of a constant column.
 CONSTANT = 1e-12
@@ -90,6 +91,13 @@ def read_covariates(
             for label in chosen
         ]
     each = _weights(weights, chosen)
+    if frame:
+        asked = {
+            *categories,
+            *units,
+            *(weights if is_pandas(weights, "Series") or isinstance(weights, Mapping) else ()),
+        }
+        _warn_of_names(table, [label for label in chosen if label not in asked])
     return Covariates(
         [name for column in columns for name in column.names],
         np.column_stack([part for column in columns for part in column.values]),
@@ -97,6 +105,17 @@ def read_covariates(
         np.concatenate([np.full(len(c.names), weight * c.share) for c, weight in zip(columns, each, strict=True)]),
         table.index if frame else None,
     )
+
+
+def _warn_of_names(table: Any, labels: list[Any]) -> None:
+    """Warn of columns of different whole numbers that are called like names of units."""
+    for label in labels:
+        column = table[label]
+        if names_units(label) and column.dtype.kind in "iu" and len(column) > 2 and column.is_unique:
+            warn(
+                f"Column {label!r} of covariates looks like the names of the units, but is balanced as a number; make "
+                "it the index, or leave it out."
+            )
 
 
 def aligned(values: Any, index: Any, length: int, name: str) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import re
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,20 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MISSING = ("refuse", "drop-units")
+# Columns of a file of draws, besides "draw 1" and so on; the second name of groups' names is used if units have the
+# first.
+RESERVED, GROUP_NAME = ("group", "seed"), ("name", "group name")
+# How the names of columns of covariates begin, in a file of draws of units without names.
+COVARIATE = "covariate "
+# Units that are written like these are numbers.
+WHOLE = re.compile(r"0|-?[1-9]\d{0,18}")
+
+
+def check_head(name: str) -> str:
+    """Return the name of a column of units; refuse those of other columns of a file of draws."""
+    if name in RESERVED or name.startswith("draw "):
+        raise ValueError(f"The units are called {name!r}, as a column of the draws is; rename the column.")
+    return name
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -162,17 +177,26 @@ class Split:
     # Files.
 
     def to_csv(self) -> str:
-        """Return the draws as CSV text: units, their groups, every split of ``reference``, and the seed."""
+        """Return the draws as CSV text: units, their groups, every split of ``reference``, and the seed.
+
+        Units without names are numbered from 1 in a column "row". If they come from a table, covariates are added.
+        """
         names = range(1, len(self.codes) + 1) if self.index is None else self.index
         head = "row" if self.index is None else str(getattr(self.index, "name", None) or "unit")
+        check_head(head)
         named = self.groups != tuple(range(len(self.groups)))
         reference = self.reference
         seed = "" if self.seed is None else self.seed
-        columns = [head, "group", *(["name"] if named else [])]
+        columns = [head, "group", *([next(name for name in GROUP_NAME if name != head)] if named else [])]
         columns += [*(f"draw {k}" for k in range(1, len(reference) + 1)), "seed"]
+        # Without names of units, covariates show whether a table of outcomes has the same order.
+        shown = np.zeros((len(self.codes), 0))
+        if head == "row" and self.index is not None and self.covariates is not None:
+            shown = self.covariates.values
+            columns += [f"{COVARIATE}{name}" for name in self.covariates.names]
         rows = (
-            [name, int(code), *([self.groups[code]] if named else []), *row, seed]
-            for name, code, row in zip(names, self.codes, reference.T.tolist(), strict=True)
+            [name, int(code), *([self.groups[code]] if named else []), *row, seed, *values]
+            for name, code, row, values in zip(names, self.codes, reference.T.tolist(), shown.tolist(), strict=True)
         )
         return csv_text(columns, rows)
 
@@ -189,8 +213,9 @@ class Split:
         pandas = require("A split needs", "pandas")
         path = Path(path)
         sheet = read_sheet(path)
-        draws = [name for name in sheet.names if name.startswith("draw ")]
-        if "group" not in sheet.names[1:] or not draws:
+        head, *others = sheet.names
+        draws = [name for name in others if name.startswith("draw ")]
+        if "group" not in others or not draws:
             raise ValueError(
                 f"{path} has no columns group and draw 1, draw 2, …; give the draws.csv that counterpoise split "
                 "--draws or Split.save wrote."
@@ -207,18 +232,18 @@ class Split:
             raise ValueError(
                 f"The groups in {path} match none of its draws; the file was altered, so the test would not be exact."
             )
-        head = sheet.names[0]
-        units = sheet.column(head)
-        whole = units.dtype.kind == "f" and bool((units % 1.0 == 0.0).all())
-        index = pandas.Index(units.astype(np.int64) if whole else sheet.text(head), name=head)
+        units: list[Any] = sheet.labels(head, "unit")
+        if all(map(WHOLE.fullmatch, units)):
+            units = [int(unit) for unit in units]
+        index = pandas.Index(units, name=head)
         if not index.is_unique:
             twice = index[index.duplicated()][0]
             raise ValueError(f"{path} has unit {twice} more than once; keep one row per unit.")
-        names = sheet.text("name") if "name" in sheet.names else None
+        names = next((sheet.labels(name, "group") for name in GROUP_NAME if name in others), None)
         groups = tuple(range(count)) if names is None else tuple(names[codes.tolist().index(g)] for g in range(count))
         half = len(reference) // 2
         mirrored = count == 2 and 2 * half == len(reference) and np.array_equal(reference[half:], 1 - reference[:half])
-        given = sheet.column("seed") if "seed" in sheet.names else np.full(1, np.nan)
+        given = sheet.column("seed") if "seed" in others else np.full(1, np.nan)
         seed = int(given[0]) if given.dtype.kind == "f" and given[0] == given[0] else None
         draws_kept = reference[:half] if mirrored else reference
         return cls(

@@ -72,9 +72,7 @@ def _long(sheet: Sheet, day: str, days: Any, ticker: str) -> tuple[Any, list[str
     import pandas
 
     price = _price_column(sheet, [day, ticker])
-    tickers = sheet.text(ticker)
-    if None in tickers:
-        raise ValueError(f"{sheet.place(tickers.index(None), ticker)} is empty; every row needs its name.")
+    tickers = sheet.labels(ticker)
     prices = sheet.numbers(price, "prices must be numbers")
     long = pandas.DataFrame({"date": days, "ticker": tickers, "price": prices})
     twice = long.duplicated(["date", "ticker"]).to_numpy()
@@ -140,10 +138,8 @@ def read_pairs(path: Path, value_names: Sequence[str], option: str) -> tuple[She
         raise ValueError(f"{option} is {path}, which has one column; it needs two, names and {value_names[0]}s.")
     name = sheet.one_of(TICKER_NAMES) or next(each for each in sheet.names if each.lower() not in value_names)
     value = sheet.one_of(value_names, besides=[name]) or next(each for each in sheet.names if each != name)
-    names = sheet.text(name)
+    names = sheet.labels(name)
     for row, each in enumerate(names):
-        if each is None:
-            raise ValueError(f"{sheet.place(row, name)} is empty; every row needs its name.")
         if each in names[:row]:
             raise ValueError(f"{sheet.place(row, name)} is {each!r}, which is a duplicate; keep one row per name.")
     return sheet, name, value
@@ -158,14 +154,14 @@ def read_weights(path: Path, option: str, column: str | None = None, column_opti
     if column is not None:
         value = sheet.require(column, column_option)
     weights = np.nan_to_num(sheet.numbers(value, "a weight must be a number"), posinf=np.inf, neginf=-np.inf)
-    return {str(each): float(weight) for each, weight in zip(sheet.text(name), weights, strict=True)}
+    return {each: float(weight) for each, weight in zip(sheet.labels(name), weights, strict=True)}
 
 
 def read_groups(path: Path, option: str) -> dict[str, str]:
     """Read the group of each name; names with an empty cell have no group."""
     sheet, name, value = read_pairs(path, GROUP_NAMES, option)
-    pairs = zip(sheet.text(name), sheet.text(value), strict=True)
-    return {str(each): group for each, group in pairs if group is not None}
+    pairs = zip(sheet.labels(name), _group_names(sheet, value), strict=True)
+    return {each: group for each, group in pairs if group}
 
 
 def read_limits(path: Path, option: str) -> dict[str, tuple[float | None, float | None]]:
@@ -182,4 +178,9 @@ def read_limits(path: Path, option: str) -> dict[str, tuple[float | None, float 
         [None if value != value else float(value) for value in sheet.numbers(name, "a limit must be a number")]
         for name in (low, high)
     ]
-    return {str(each): (least, most) for each, least, most in zip(sheet.text(group), *limits, strict=True)}
+    return {each: (least, most) for each, least, most in zip(_group_names(sheet, group), *limits, strict=True)}
+
+
+def _group_names(sheet: Sheet, name: str) -> list[str]:
+    """Return a column of groups; "NA" is a group, such as North America, and only a blank cell is none."""
+    return [word or cell.strip() for word, cell in zip(sheet.text(name), sheet.as_written(name), strict=True)]

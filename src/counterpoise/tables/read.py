@@ -20,6 +20,7 @@ import numpy.typing as npt
 from counterpoise.output import unguarded
 from counterpoise.sentences import counted, require, some, suggest
 from counterpoise.tables.days import DATE_NAMES, DAY, as_days, is_calendar, is_compact
+from counterpoise.tables.native import is_missing
 from counterpoise.tables.text import DECIMAL_COMMA, decoded, separator_of, with_point
 
 Column = npt.NDArray[Any]
@@ -30,6 +31,18 @@ TEXT = (".csv", ".tsv", ".txt")
 SUFFIXES = (*TEXT, ".parquet", ".xlsx")
 # Spellings of an empty cell.
 NOTHING = {"", "na", "n/a", "#n/a", "nan", "null", "none", "-"}
+# Text such as "NA" and "007" may be a name, so only blank cells are empty, and text is not parsed.
+EXCEL: dict[str, Any] = {"engine": "openpyxl", "dtype": object, "keep_default_na": False, "na_values": [""]}
+# Floats hold all whole numbers up to this one.
+WHOLE = 2**53
+# Names of columns that hold the names of units: patient, Unit no, user_id, customerId, but not acid.
+OF_UNITS = re.compile(
+    r"(case|client|customer|employee|member|participant|patient|person|pupil|record|respondent|sample|student|subject"
+    r"|unit|user)s?([ _.-]?(code|key|name|no|nr|num|number))?|index|row|uuid|guid",
+    re.IGNORECASE,
+)
+OF_CODES = re.compile(r"(.*[ _.-])?(id|ID|Id|ids|IDs)|.*[a-z]I[dD]s?")
+WITH_ZEROS = re.compile(r"(?<=\d)\.0+$")
 # Numbers with thousands separators; "1,234" does not match, because its comma may be a decimal one.
 THOUSANDS = re.compile(r"\s*[-+]?\d{1,3}((,\d{3})+\.\d+|(,\d{3}){2,})\s*")
 
@@ -54,6 +67,8 @@ class Sheet:
         out.
     cells : list of rows of str, optional
         The unparsed cells of a text file.
+    texts : dict
+        The unparsed text of columns of a Parquet or Excel file that parsing changes, by name.
     index : str, optional
         The column that was the index of a DataFrame.
     """
@@ -67,6 +82,7 @@ class Sheet:
     cells: list[list[str]] | None = None
     index: str | None = None
     numbered: bool = False
+    texts: dict[str, list[str]] = dataclasses.field(default_factory=dict)
 
     @cached_property
     def frame(self) -> Any:
@@ -100,6 +116,27 @@ class Sheet:
             return words
         given = [row[k].strip() for row in self.cells]
         return [cell if cell.isdigit() else word for cell, word in zip(given, words, strict=True)]
+
+    def as_written(self, name: str) -> list[str]:
+        """Return a column as text as it stands, which is how names are read: "NA", "007" and spaces are kept.
+
+        Blank cells are empty strings. In a column of numbers spaces, and the decimals of 12.0, do not count.
+        """
+        if self.cells is not None:
+            k = self.names.index(name)
+            words = [unguarded(row[k]) for row in self.cells]
+        else:
+            words = self.texts.get(name) or [_as_word(value) or "" for value in self.column(name)]
+        if name not in self.words:
+            words = [WITH_ZEROS.sub("", word.strip()) for word in words]
+        return [word if word.strip() else "" for word in words]
+
+    def labels(self, name: str, noun: str = "row") -> list[str]:
+        """Return a column of names, as it stands; refuse blank ones, with an error that locates the first."""
+        words = self.as_written(name)
+        if "" in words:
+            raise ValueError(f"{self.place(words.index(''), name)} is empty; every {noun} needs its name.")
+        return words
 
     def without(self, names: Sequence[str]) -> Sheet:
         """Return the table without some columns."""
@@ -190,8 +227,20 @@ def read_sheet(
     if sheet.named:
         names = ["row" if k == 0 and not name else name for k, name in enumerate(sheet.names)]
         _check_names(path, names)
-        sheet = dataclasses.replace(sheet, names=names)
+        sheet = dataclasses.replace(
+            sheet, names=names, texts={name or "row": sheet.texts[name] for name in sheet.texts}
+        )
     return sheet
+
+
+def is_code(name: Any) -> bool:
+    """Return whether a column's name says that its numbers are codes, such as id, clinic_id or customerId."""
+    return OF_CODES.fullmatch(str(name).strip()) is not None
+
+
+def names_units(name: Any) -> bool:
+    """Return whether a column's name says that it holds the names of units, such as patient or user_id."""
+    return is_code(name) or OF_UNITS.fullmatch(str(name).strip()) is not None
 
 
 def check_suffix(path: Path, suffixes: Iterable[str], what: str) -> str:
@@ -356,7 +405,7 @@ def _read_binary(path: Path, rule: NameRule, separator: str | None, decimal: str
     notes: list[str] = []
     pandas = require(f"Reading {suffix} needs", "pandas", "openpyxl" if excel else "pyarrow")
     try:
-        frame = pandas.read_excel(path, engine="openpyxl") if excel else pandas.read_parquet(path, engine="pyarrow")
+        frame = pandas.read_excel(path, **EXCEL) if excel else pandas.read_parquet(path, engine="pyarrow")
     except Exception:
         raise ValueError(f"{path} is damaged, or not a {suffix} file.") from None
     index = None
@@ -373,13 +422,15 @@ def _read_binary(path: Path, rule: NameRule, separator: str | None, decimal: str
         if len(sheets) > 1:
             notes = [f"Read {sheets[0]!r}, the first of {len(sheets)} sheets of {path}.", *notes]
         if names is None:
-            frame = pandas.read_excel(path, engine="openpyxl", header=None)
+            frame = pandas.read_excel(path, header=None, **EXCEL)
             frame = frame.dropna(axis=1, how="all").dropna(how="all")
             frame.columns, named = _numbered(frame.columns), False
             lines = [int(row) + 1 for row in frame.index]
     names = [str(name).strip() for name in frame.columns]
+    frame = frame.infer_objects()
     columns = [_as_array(frame.iloc[:, k], pandas) for k in range(len(names))]
-    return Sheet(path, names, columns, lines, notes, named, index=index)
+    texts = {name: text for k, name in enumerate(names) if (text := _text_of(frame.iloc[:, k], pandas))}
+    return Sheet(path, names, columns, lines, notes, named, index=index, texts=texts)
 
 
 def _without_margins(frame: Any) -> Any:
@@ -390,6 +441,15 @@ def _without_margins(frame: Any) -> Any:
     frame = frame.iloc[:, kept].dropna(how="all")
     frame.columns = names
     return frame
+
+
+def _text_of(column: Any, pandas: Any) -> list[str]:
+    """Return the text of a column of words, or of whole numbers that floats cannot hold; otherwise nothing."""
+    types = pandas.api.types
+    wide = types.is_integer_dtype(column.dtype) and bool((column.abs() > WHOLE).any())
+    if not wide and (column.dtype.kind == "M" or types.is_numeric_dtype(column.dtype)):
+        return []
+    return ["" if is_missing(value) else value if isinstance(value, str) else _as_word(value) or "" for value in column]
 
 
 def _as_array(column: Any, pandas: Any) -> Column:
