@@ -195,6 +195,69 @@ def test_large_tables_are_divided_in_blocks(rng, monkeypatch):
     assert len({each.labels.tobytes() for each in found}) == 30
 
 
+def test_pairs_of_groups_that_fit_a_block_end_in_a_local_optimum(rng, monkeypatch):
+    monkeypatch.setattr(exchanges, "BLOCK", 40)
+    monkeypatch.setattr(exchanges, "SMALL", 10)
+    groups = Groups(scores(rng.standard_normal((60, 3))), np.array([[15] * 4]), np.zeros(60, dtype=int))
+    for _ in range(5):
+        found = groups.improved(groups.random(rng), rng)
+        values = [imbalance(groups.Z, each.labels) for each in groups.neighbours(found, rng)]
+        assert len(values) == 6 * 15**2 and min(values) >= found.imbalance - 1e-10
+
+
+def users(n, rng):
+    return pandas.DataFrame(
+        {
+            "age": rng.normal(40.0, 12.0, n).round(),
+            "spend": rng.lognormal(3.0, 1.0, n).round(2),
+            "country": rng.choice(["DE", "FR", "US", "IT"], n, p=[0.4, 0.3, 0.2, 0.1]),
+            "premium": (rng.random(n) < 0.2).astype(int),
+        }
+    )
+
+
+@pytest.mark.compiled
+@pytest.mark.parametrize("strata", [None, "country"])
+@pytest.mark.parametrize(("n", "count"), [(5000, 4), (3000, 3)])
+def test_searches_that_bring_nothing_are_left_out(rng, n, count, strata):
+    """The counts of units per level leave some difference in any split, and the first search finds it."""
+    table, reports = users(n, rng), []
+    premium = rng.permutation(n) <= n // 5  # one more than a multiple of the number of groups
+    table["premium"] = premium.astype(int)
+    split = balanced_split(table, [n // count] * count, strata=strata, callback=reports.append, random_state=0)
+    assert reports[-1].iteration <= 16
+    columns = [premium] if strata else [premium, *(table["country"] == name for name in ("DE", "FR", "US", "IT"))]
+    least = max(count / n / np.std(column, ddof=1) for column in columns if column.sum() % count)
+    assert split.max_difference == pytest.approx(least)
+
+
+def test_a_number_of_searches_that_is_given_is_kept(rng):
+    reports = []
+    balanced_split(users(60, rng), 30, work=20, callback=reports.append, random_state=0)
+    assert [report.iteration for report in reports] == [8, 16, 20]
+
+
+@pytest.mark.parametrize("n_draws", [1, 30])
+def test_progress_is_reported_and_may_end_the_search(rng, n_draws):
+    X, reports = rng.standard_normal((40, 3)), []
+    pairs = [(0, 1), (2, 3)]
+    options = {"together": pairs, "n_draws": n_draws, "random_state": 0}
+    split = balanced_split(X, 20, callback=reports.append, **options)
+    assert [report.iteration for report in reports] == ([8, 16, 24, 32, 40, 48, 56, 64] if n_draws == 1 else [60])
+    assert (np.diff([report.objective for report in reports]) <= 0.0).all()
+    for report in reports:
+        assert imbalance(scores(X), report.x.astype(int)) == pytest.approx(report.objective)
+        assert report.x[0] == report.x[1] and report.x[2] == report.x[3]
+    assert min(split.draw_objectives) >= reports[-1].objective - 1e-12
+    seen = []
+    stopped = balanced_split(
+        X, 20, work=10**6, callback=lambda report: seen.append(report) or len(seen) == 2, **options
+    )
+    assert len(seen) == 2 and stopped.labels.sum() == 20 and len(stopped.draws) == n_draws
+    with pytest.raises(TypeError, match="callback is 3; it must be a function, or None"):
+        balanced_split(X, 20, callback=3)
+
+
 def table_of(n, rng):
     return pandas.DataFrame(
         {

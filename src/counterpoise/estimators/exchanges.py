@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import math
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from joblib import parallel_config
@@ -38,16 +39,24 @@ from counterpoise.supervision import Limits
 
 # Largest block, which limits the size of matrices; if there are more units, a sample is reassigned.
 BLOCK = 2000
-# Maximum number of sweeps over all pairs of groups if blocks are samples, as these need not converge.
-SWEEPS = 8
+# If there are more units, samples of this size come first: they do most of the work in a fifth of the time.
+SMALL = 250
+# Maximum number of sweeps over all pairs of groups if blocks are samples, as these need not converge; a block that
+# lowers the imbalance by a smaller share than ENOUGH counts as idle then.
+SWEEPS, ENOUGH = 8, 0.01
 # Maximum number of exchanges, as a safeguard: descents terminate, because each exchange lowers the imbalance.
 MOST = 10**9
 # Tabu search as in solvers/binary.py, but shorter, because many good splits are needed.
 TENURE, TENURE_SPREAD, TABU_STEPS, TABU_WORK = 3, 4, 5, 2_000_000
 # Jobs per batch, random starts, and how many of the best splits are parents.
 BATCH, STARTS, PARENTS = 8, 8, 4
+# A search without a given number of jobs spends WORK units of block² per pair of groups, about 50 ns each, and ends
+# early after PATIENCE units that lowered neither the imbalance nor the largest difference by a share of ENOUGH.
+WORK, PATIENCE = 3e8, 5e7
 # Splits whose imbalance is within this factor of the least are near-optimal; the largest difference decides among them.
 NEAR = 1.5
+# Seconds between two reports of progress within a batch.
+PAUSE = 0.5
 # Random starts per batch.
 DRAWN_AT_ONCE = 64
 # Sample size for completing missing draws after the time limit.
@@ -89,6 +98,8 @@ class Groups:
         self.n, self.count = len(Z), sizes.shape[1]
         self.pairs = list(itertools.combinations(range(self.count), 2))
         self.group_sizes = sizes.sum(axis=0).astype(np.float64)
+        # Units, or blocks of them, in the two largest groups.
+        self.largest_pair = min(self.n, int(np.sort(self.group_sizes)[-2:].sum()))
         # Exchanges are between blocks of the same stratum and size.
         self.strata = strata
         if links is not None:
@@ -100,6 +111,8 @@ class Groups:
         self.mirrored = self.count == 2 and bool((sizes[:, 0] == sizes[:, 1]).all())
         self.members = [np.flatnonzero(self.strata == s) for s in range(self.kinds)]
         whole = self.count == 2 and self.n <= BLOCK
+        # The work of a job; the data of a whole table are computed once.
+        self.job = len(self.pairs) * min(self.largest_pair, BLOCK) ** 2 * (0.25 if whole else 1.0)
         self.whole = self._gram(np.arange(self.n)) if whole else None
 
     def means(self, labels: Labels) -> Vector:
@@ -143,13 +156,28 @@ class Groups:
 
         ``over()`` is called after every block; if it returns True, the split reached so far is returned.
         """
-        labels, pairs = labels.copy(), self.pairs
-        idle, turn = 0, 0
-        most = SWEEPS * len(pairs) if self.n > BLOCK else None
-        while idle < len(pairs) and turn != most and not (turn and over()):
-            changed = self._divide(labels, *pairs[turn % len(pairs)], rng, turn < len(pairs), tabu, over)
-            idle, turn = 0 if changed else idle + 1, turn + 1
+        labels = labels.copy()
+        sizes = (SMALL, BLOCK) if self.n > BLOCK > SMALL else (BLOCK,)
+        for size in sizes:
+            if size == sizes[0] or not over():
+                self._sweep(labels, size, rng, size == sizes[0], tabu and size == sizes[-1], over)
         return Found(self.imbalance(labels), labels)
+
+    def _sweep(
+        self, labels: Labels, size: int, rng: np.random.Generator, first: bool, tabu: bool, over: Callable[[], bool]
+    ) -> None:
+        """Improve pairs of groups in turn by blocks of at most ``size`` units, in place, until none gains."""
+        pairs, value = self.pairs, self.imbalance(labels)
+        sampled = self.largest_pair > size
+        idle, turn = 0, 0
+        most = SWEEPS * len(pairs) if sampled else None
+        while idle < len(pairs) and turn != most and not (turn and over()):
+            shake, look = (each and turn < len(pairs) for each in (first, tabu))
+            gained = self._divide(labels, *pairs[turn % len(pairs)], rng, size, shake, look, over)
+            if sampled:
+                before, value = value, self.imbalance(labels)
+                gained = value < (1.0 - ENOUGH) * before
+            idle, turn = 0 if gained else idle + 1, turn + 1
 
     def key(self, labels: Labels) -> bytes:
         """Return a key shared by equal splits and their mirror images."""
@@ -184,7 +212,7 @@ class Groups:
         Z, strata = self.Z[units], self.strata[units]
         Q = Z @ Z.T
         if self.kinds > 1:
-            Q += self.penalty * (strata[:, None] == strata[None, :])
+            np.add(Q, self.penalty, out=Q, where=strata[:, None] == strata[None, :])
         if self.links is not None:
             a, b = self.links.edges_among(units).T
             Q[a, b] += 2.0 * self.penalty
@@ -201,17 +229,18 @@ class Groups:
         g: int,
         h: int,
         rng: np.random.Generator,
+        size: int,
         first: bool,
         tabu: bool,
         over: Callable[[], bool],
     ) -> bool:
-        """Reassign the units of two groups in place; return whether any label changed.
+        """Reassign at most ``size`` units of two groups in place; return whether any label changed.
 
-        If ``first``, random exchanges precede the descent, and tabu search may follow it if time remains.
+        If ``first``, random exchanges precede the descent; if ``tabu``, tabu search follows it if time remains.
         """
         units = np.flatnonzero((labels == g) | (labels == h))
-        if len(units) > BLOCK:
-            units = np.sort(rng.choice(units, BLOCK, replace=False))
+        if len(units) > size:
+            units = np.sort(rng.choice(units, size, replace=False))
         gram = self.whole or self._gram(units)
         x = np.where(labels[units] == g, 1.0, -1.0)
         p = self.Z[units] @ self._pull(labels, self.Z[units].T @ x, g, h)
@@ -226,7 +255,7 @@ class Groups:
             still = floor or 1.0
             exchange.anneal(gram.Q, p, gram.diagonal, still, still, PROPOSALS * len(x), rng, x, work)
         exchange.descend(gram.Q, p, gram.diagonal, gram.ceiling, floor, MOST, x, work)
-        if first and tabu and not over():
+        if tabu and not over():
             settled = x.copy()
             steps = min(TABU_STEPS * len(x), max(TABU_STEPS, TABU_WORK // len(x)))
             exchange.tabu(gram.Q, p, gram.diagonal, floor, 0.0, TENURE, TENURE_SPREAD, steps, rng, x, work)
@@ -267,10 +296,23 @@ def _ascending(values: Vector) -> Iterator[int]:
 
 
 class Budget:
-    """Limits of a search: jobs, seconds, seed and threads."""
+    """Limits of a search: jobs, seconds, seed and threads; ``callback`` is called with its progress.
 
-    def __init__(self, work: int, max_time: float | None, seed: int, n_jobs: int | None) -> None:
-        self.work, self.seed, self.n_jobs = work, seed, n_jobs
+    Without a number of jobs, ``ends_early`` is set, and it is at most ``most``, and less for large tables if there is
+    no time limit.
+    """
+
+    def __init__(
+        self,
+        work: int | None,
+        max_time: float | None,
+        seed: int,
+        n_jobs: int | None,
+        callback: Callable[[Progress], Any] | None = None,
+        most: int = 64,
+    ) -> None:
+        self.work, self.max_time, self.seed, self.n_jobs, self.callback = work or most, max_time, seed, n_jobs, callback
+        self.ends_early = work is None
         self.limits = Limits(max_time)
 
     def is_over(self) -> bool:
@@ -293,9 +335,20 @@ def search_groups(groups: Groups, budget: Budget) -> list[Found]:
             labels = groups.shaken(found[int(rng.integers(min(len(found), PARENTS)))].labels, rng)
         return groups.improved(labels, rng, tabu=True, over=budget.is_over)
 
-    for batch in _batches(job, budget, BATCH):
+    size, idle, least = BATCH, 0, math.inf
+    if budget.ends_early:
+        size = min(BATCH, max(2, int(PATIENCE / groups.job)))
+        if budget.max_time is None:
+            budget.work = min(budget.work, max(2 * size, int(WORK / groups.job)))
+    for batch in _batches(job, budget, size):
+        best = found[0].imbalance if found else math.inf
         found = _distinct(groups, [*found, *batch])
         found = [each for each in found if each.imbalance <= NEAR * found[0].imbalance]
+        before, least = least, min(groups.largest_difference(each.labels) for each in found)
+        gained = found[0].imbalance < (1.0 - ENOUGH) * best or least < (1.0 - ENOUGH) * before
+        idle = 0 if gained else idle + len(batch)
+        if budget.ends_early and idle * groups.job >= PATIENCE:
+            break
     return found
 
 
@@ -310,7 +363,15 @@ def gather_groups(groups: Groups, wanted: int, budget: Budget) -> list[Found]:
         rng = np.random.default_rng([budget.seed, k])
         return groups.improved(groups.random(rng), rng, over=budget.is_over)
 
-    found = _distinct(groups, list(itertools.chain.from_iterable(_batches(job, budget, DRAWN_AT_ONCE))))
+    drawn: list[Found] = []
+    for batch in _batches(job, budget, DRAWN_AT_ONCE):
+        drawn += batch
+        # In large tables, as many near-optimal splits as wanted are enough.
+        if budget.ends_early and len(drawn) >= wanted and len(drawn) * groups.job >= WORK:
+            near = _distinct(groups, drawn)
+            if len(near) >= wanted and near[wanted - 1].imbalance <= NEAR * near[0].imbalance:
+                break
+    found = _distinct(groups, drawn)
     if len(found) >= wanted:
         return found[:wanted]
     rng = np.random.default_rng([budget.seed, budget.work])
@@ -349,7 +410,7 @@ def _batches(job: Callable[[int], Found], budget: Budget, size: int) -> Iterator
     If time runs out within a batch, only jobs already begun are included; the first batch has at least one. After it
     Ctrl-C ends the batches as a time limit does.
     """
-    clock, done = working_seconds(), 0
+    clock, done, told = working_seconds(), 0, 0.0
     best: list[Found] = []
     begun = False
 
@@ -357,6 +418,14 @@ def _batches(job: Callable[[int], Found], budget: Budget, size: int) -> Iterator
         nonlocal begun
         begun = True
         return job(k)
+
+    def report() -> None:
+        nonlocal told
+        told = working_seconds() - clock
+        shown = Progress(done, told, best[0].imbalance, best[0].labels.astype(float))
+        tell(shown, done / budget.work)
+        if budget.callback is not None and budget.callback(shown):
+            budget.limits.stopped = Status.STOPPED_BY_CALLBACK
 
     # Threads whatever joblib's configuration, because jobs share the splits found.
     with single_thread(), parallel_config(backend="threading"):
@@ -366,16 +435,23 @@ def _batches(job: Callable[[int], Found], budget: Budget, size: int) -> Iterator
                 numbers = range(first, min(first + size, budget.work))
                 for k in numbers:
                     window.push(k)
-                batch = [found for _ in numbers if (found := window.take()[1]) is not None]
-                done += len(batch)
-                best = [min([*batch, *best], key=lambda each: each.imbalance)]
-                shown = Progress(done, working_seconds() - clock, best[0].imbalance, best[0].labels.astype(float))
-                tell(shown, done / budget.work)
+                batch: list[Found] = []
+                for k in numbers:
+                    found = window.take()[1]
+                    if found is None:
+                        continue
+                    batch.append(found)
+                    done += 1
+                    best = [min([found, *best], key=lambda each: each.imbalance)]
+                    if k < numbers[-1] and working_seconds() - clock - told > PAUSE:
+                        report()
+                report()
                 yield batch
                 if budget.is_over():
                     return
         except BaseException as error:  # running jobs check the budget and end soon
-            budget.limits.stopped = Status.INTERRUPTED
+            if not isinstance(error, GeneratorExit):
+                budget.limits.stopped = Status.INTERRUPTED
             if not (isinstance(error, KeyboardInterrupt) and done):
                 raise
         finally:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import math
 import secrets
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
-from counterpoise.checks import number, random_seed, whole_number, worker_count
+from counterpoise.checks import callback_function, number, random_seed, whole_number, worker_count
 from counterpoise.clock import working_seconds
 from counterpoise.estimators.covariates import POWERS, Covariates, read_covariates
 from counterpoise.estimators.draws import Split
@@ -18,7 +18,9 @@ from counterpoise.estimators.exchanges import Budget, Groups, gather_groups, sea
 from counterpoise.estimators.options import warn
 from counterpoise.estimators.randomisation import RandomisationTest
 from counterpoise.estimators.split_input import Links, read_links, read_sizes, read_strata
+from counterpoise.problem import Status
 from counterpoise.sentences import require
+from counterpoise.solvers.run import Progress
 from counterpoise.tables.native import as_pandas, is_pandas, to_pandas
 
 __all__ = ["RandomisationTest", "Split", "balanced_split"]
@@ -46,6 +48,7 @@ def balanced_split(
     max_time: float | None = None,
     random_state: Any = None,
     n_jobs: int | None = None,
+    callback: Callable[[Progress], Any] | None = None,
 ) -> Split:
     """Divide units into groups of given sizes with covariates as balanced as possible.
 
@@ -98,7 +101,9 @@ def balanced_split(
         image, if the two groups have equal size in every stratum), which makes :meth:`Split.randomisation_test` exact.
         With 1, ``labels`` is the best split found or, at random, its mirror image.
     work : int, optional
-        How many local searches to run; by default 64 for one split, or two per draw.
+        How many local searches to run. By default 64 for one split, or two per draw. For large tables it is fewer: as
+        many as take some seconds, and none after several in a row that lowered neither the objective nor the largest
+        difference by a hundredth; or until as many draws as asked for are near the best one.
     max_time : float, optional
         Time limit in seconds; searches still running are cut short, and missing draws are provided by exchanges.
         Ctrl-C does the same, with a warning.
@@ -106,6 +111,10 @@ def balanced_split(
         None draws a seed, which is stored in ``Split.seed``.
     n_jobs : int, optional
         Number of threads, -1 for one per core. It does not change the split unless ``max_time`` ends the search.
+    callback : callable, optional
+        Called as ``callback(progress)`` during the search. ``progress`` has ``iteration``, the number of local searches
+        done, ``seconds``, and ``objective`` and ``x``, the least objective so far and its groups. If it returns True,
+        the search ends, with the best split so far.
 
     Examples
     --------
@@ -134,7 +143,7 @@ def balanced_split(
     work = None if work is None else whole_number(work, "work", 1)
     if max_time is not None and number(max_time, "max_time", 0.0) <= 0.0:
         raise ValueError("max_time is 0; a search needs a positive budget.")
-    n_jobs = worker_count(n_jobs)
+    n_jobs, follow = worker_count(n_jobs), callback_function(callback)
     known = secrets.randbits(32) if random_state is None else random_state
     rng = _generator(known)
     counted = parts.scores.any(axis=0) & (parts.weights > 0.0)
@@ -146,7 +155,9 @@ def balanced_split(
     at_random = _at_random(groups, links, parts)
     # Reading the covariates and random splits take their part of the time.
     left = None if max_time is None else max(max_time - (working_seconds() - clock), 1e-3)
-    budget = Budget(work or (STARTS_PER_DRAW * n_draws if n_draws > 1 else DEFAULT_WORK), left, seed, n_jobs)
+    told = None if follow is None else lambda progress: follow(progress._replace(x=progress.x[links.blocks]))
+    most = STARTS_PER_DRAW * n_draws if n_draws > 1 else DEFAULT_WORK
+    budget = Budget(work, left, seed, n_jobs, told, most)
     if n_draws > 1:
         found = gather_groups(groups, n_draws, budget)
         if len(found) < n_draws:
@@ -157,7 +168,7 @@ def balanced_split(
     else:
         near = search_groups(groups, budget)
         found = [min(near, key=lambda each: groups.largest_difference(each.labels))]
-    if budget.limits.stopped is not None:
+    if budget.limits.stopped is Status.INTERRUPTED:
         warn("The search was interrupted; what it found so far is returned.")
     drawn = int(rng.integers(len(found)))
     labels: Any = found[drawn].labels[links.blocks]
