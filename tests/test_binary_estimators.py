@@ -80,6 +80,76 @@ def test_other_methods(rng, method):
     assert free.cws_gap_ <= 1e-8
 
 
+def largest_decrease(A, y, x, total=None, weight=1.0):
+    """The largest decrease of ½Σw(Ax − y)² by any change of one or two coefficients that keeps a given total."""
+    n = len(x)
+    values = [float(0.5 * np.sum(weight * (A @ x - y) ** 2))]
+    for flipped in itertools.chain.from_iterable(itertools.combinations(range(n), k) for k in (1, 2)):
+        z = x.copy()
+        z[list(flipped)] *= -1.0
+        if total is None or z.sum() == total:
+            values.append(float(0.5 * np.sum(weight * (A @ z - y) ** 2)))
+    return values[0] - min(values)
+
+
+def test_two_flips_of_equal_sign_gain_nothing(rng):
+    """By single flips and exchanges alone, BCD-g ended at 21.18, where two flips of equal sign lead to 10.87."""
+    data_ = np.random.default_rng(9)
+    A = data_.standard_normal((12, 6))
+    y = 2.0 * data_.standard_normal(12)
+    fitted = model(method="bcd-g").fit(A, y)
+    assert fitted.result_.objective == pytest.approx(least(A, y)) == pytest.approx(10.873, abs=1e-3)
+
+
+@pytest.mark.parametrize("method", ["search", "exact", "bcd-g", "bcd-l"])
+@pytest.mark.parametrize("form", [np.asarray, sp.csr_array])
+@pytest.mark.parametrize("kind", ["gaussian", "zeros", "scales"])
+def test_no_change_of_two_coefficients_gains(rng, kind, form, method):
+    for n in (1, 2, scaled(7, 4), scaled(9, 5)):
+        A, y = data(n + 3, n, rng, kind)
+        weight = rng.integers(0, 4, n + 3).astype(float)
+        weight[0] = 1.0
+        fitted = model(method=method, work=4).fit(form(A), y, sample_weight=weight)
+        assert set(np.abs(fitted.coef_)) == {1.0}
+        decrease = largest_decrease(A, y, fitted.coef_, weight=weight)
+        assert fitted.cws_gap_ == pytest.approx(decrease, abs=1e-9) and 0.0 <= decrease <= 1e-9
+        assert fitted.result_.cws_gap == fitted.cws_gap_
+        value = 0.5 * np.sum(weight * (A @ fitted.coef_ - y) ** 2)
+        assert fitted.result_.objective == fitted.result_.history[-1, 2] == pytest.approx(value)
+        assert (np.diff(fitted.result_.history[:, 2]) <= 0.0).all()
+        if n > 2:
+            fixed = model(method=method, work=4, total=n - 2).fit(form(A), y)
+            assert fixed.coef_.sum() == n - 2
+            assert fixed.cws_gap_ == pytest.approx(largest_decrease(A, y, fixed.coef_, n - 2), abs=1e-8)
+
+
+@pytest.mark.parametrize("form", [np.asarray, sp.csc_array])
+@pytest.mark.parametrize("rows", [2, 64])
+@pytest.mark.parametrize("limit", [6000, 4])
+def test_the_gap_of_a_point_that_a_limit_left(rng, monkeypatch, limit, rows, form):
+    """Measured at any point, but not moved along, with AᵀA or without."""
+    monkeypatch.setattr(module, "GRAM_LIMIT", limit)
+    monkeypatch.setattr(module, "ROWS", rows)
+    for n in (1, 3, 8):
+        A, y = data(9, n, rng)
+        x = rng.choice([-1.0, 1.0], n)
+        history = np.array([[0, 0.0, 0.5 * np.sum((A @ x - y) ** 2)]])
+        left = {"x": x, "objective": history[0, 2], "history": history, "time": 0.0, "nit": 0, "nacc": 0}
+        result = cp.Result(status=cp.Status.TIME_LIMIT, **left)
+        module._flip(result, form(A), y, None)
+        assert np.array_equal(result.x, x) and result.status is cp.Status.TIME_LIMIT
+        assert result.cws_gap == pytest.approx(largest_decrease(A, y, x), abs=1e-9)
+        result = cp.Result(status=cp.Status.CERTIFIED, **left)
+        module._flip(result, form(A), y, None)
+        assert largest_decrease(A, y, result.x) <= 1e-9 and result.objective <= history[0, 2]
+        # A limit that comes before the scan has ended is said.
+        result = cp.Result(status=cp.Status.CERTIFIED, **left)
+        module._flip(result, form(A), y, 1e-9)
+        cut = n > rows or largest_decrease(A, y, x) > 0.0
+        assert result.status is (cp.Status.TIME_LIMIT if cut else cp.Status.CERTIFIED)
+        assert np.isnan(result.cws_gap) == cut and result.objective <= history[0, 2]
+
+
 def test_a_proof_that_is_cut_short_is_none(rng):
     A, y = data(6, 5, rng)
     fitted = model(method="exact", max_time=1e-9).fit(A, y)

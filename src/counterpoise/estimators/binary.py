@@ -31,6 +31,9 @@ from counterpoise.terms.smooth import GRAM_LIMIT
 METHODS = ("search", "exact", "bcd-g", "bcd-l")
 # λ as a multiple of max‖aᵢ‖², which is no less than the threshold above which every CWS point of DCPB1 is binary.
 ABOVE_THRESHOLD = 1.01
+EPSILON = float(np.finfo(float).eps)
+# Rows of pairs between two checks of the clock.
+ROWS = 64
 # A coefficient this close to ±1 differs from it only by rounding.
 SAME = 1e-9
 
@@ -67,8 +70,9 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
     result_ : Result
         The result of the minimisation, whose x omits the zero columns; ``result_.objective`` is ½‖Ax − y‖².
     cws_gap_ : float
-        The largest decrease of the objective by a change of two coefficients (also of one, if the sum is free). NaN if
-        the run ended before a scan.
+        The largest decrease of the objective by a change of two coefficients, 0 if none lowers it. With a total it is
+        an exchange of a 1 and a −1; with a free sum, a flip of one coefficient or of any two, of equal signs or not.
+        All methods make such changes until none gains, unless a limit ends the run. NaN if it ended before a scan.
     n_features_in_ : int
     feature_names_in_ : array of length n
         Only if A has column names of type str.
@@ -125,7 +129,11 @@ class BinaryLeastSquares(CallbackSupport, RegressorMixin, BaseEstimator):  # typ
             problem = _free_sum(A, y) if total is None else DCPB1(A, y, total, _lam(A))
             follow = tasks.follow(lambda x: {"coef_": np.where(x[:n] > 0.0, 1.0, -1.0)})
             self.result_ = _minimize(problem, options, follow)
+            if self.result_.status is Status.OPTIMAL and math.isnan(self.result_.cws_gap):  # enumerated, not scanned
+                self.result_["cws_gap"] = certify(problem, self.result_.x).cws_gap
             self.result_["x"] = self.result_.x[:n]
+        if total is None:
+            _flip(self.result_, A, y, self.max_time)
         warn_if_interrupted([self.result_])
         self.coef_ = self.result_.x
         self.cws_gap_ = float(self.result_.cws_gap)
@@ -167,9 +175,14 @@ def _moved(result: Result, x: Vector, objective: float) -> Result:
     if float(np.abs(x - result.x).max()) > SAME:
         status = Status.STATIONARY if result.status in CLAIMS else result.status
         result.update(status=status, message=status.value, success=False, cws_gap=math.nan)
-    earlier = result.history[result.history[:, 2] >= objective]
-    result.update(x=x, objective=objective, history=np.vstack([earlier, [result.nit, result.time, objective]]))
+    result.update(x=x, objective=objective, history=_history(result, result.nit, objective))
     return result
+
+
+def _history(result: Result, nit: int, objective: float) -> Vector:
+    """Return the history with a last point, and without any earlier ones below it."""
+    earlier = result.history[result.history[:, 2] >= objective]
+    return np.vstack([earlier, [nit, result.time, objective]])
 
 
 def _prove_every_total(A: Any, y: Vector, options: RunOptions, tasks: Tasks, pressed: list[int]) -> Result:
@@ -203,8 +216,90 @@ def _prove_every_total(A: Any, y: Vector, options: RunOptions, tasks: Tasks, pre
     else:
         best.update(status=ended, message=ended.value, success=False)
         best.pop("proof", None)
-    best["cws_gap"] = certify(_free_sum(A, y), np.concatenate([best.x, -best.x])).cws_gap
     return best
+
+
+def _flip(result: Result, A: Any, y: Vector, max_time: float | None) -> None:
+    """Flip one or two coefficients of a binary point as long as that gains, and measure the gap; change the result.
+
+    A flip of two of equal sign is not a pair step of the problem with zero columns: it moves four of its coordinates. A
+    point that a limit left is measured but not moved.
+    """
+    clock, before = working_seconds() - result.time, result.x
+    moves = result.status in (*CLAIMS, Status.STATIONARY)
+    ended: Status | None = None
+    with noting_interrupts() as pressed:
+        flips = _Flips(A, y, before)
+        while (found := flips.step(moves)) is None:
+            if pressed or (max_time is not None and working_seconds() - clock >= max_time):
+                ended = Status.INTERRUPTED if pressed else Status.TIME_LIMIT
+                break
+    result.update(cws_gap=math.nan if found is None else found, time=working_seconds() - clock)
+    if flips.made:
+        objective = 0.5 * float(np.sum((A @ flips.x - y) ** 2))
+        made = {name: int(result[name]) + flips.made for name in ("nit", "nacc")}
+        result.update(x=flips.x, objective=objective, history=_history(result, made["nit"], objective), **made)
+    if ended is not None and moves:
+        result.update(status=ended, message=ended.value, success=False)
+        result.pop("proof", None)
+
+
+class _Flips:
+    """Flips of one or two coefficients of a point of ±1, with the data that tell their gains.
+
+    With g the gradient, flipping xᵢ changes the objective by cᵢ = 2(Q_ii − xᵢgᵢ), and flipping xᵢ and xⱼ by
+    cᵢ + cⱼ + 4xᵢxⱼQ_ij, where Q = AᵀA.
+    """
+
+    def __init__(self, A: Any, y: Vector, x: Vector) -> None:
+        self.A, self.y, self.x, self.n, self.made = A, y, x.copy(), len(x), 0
+        self.whole = _dense(A.T @ A) if 2 * self.n <= GRAM_LIMIT else None
+        squares = A.power(2).sum(axis=0) if is_sparse(A) else np.einsum("ij,ij->j", A, A)
+        self.diagonal = np.asarray(squares, dtype=np.float64).ravel()
+        self.g = self._gradient()
+        norms = np.sqrt(self.diagonal)
+        largest = float(norms.max())
+        # Rounding of g, whose terms are at most ‖aᵢ‖‖aⱼ‖ and ‖aᵢ‖‖y‖.
+        self.floor = 64.0 * EPSILON * largest * (float(norms.sum()) + float(np.linalg.norm(y)))
+        self.place, self.idle, self.gap = 0, 0, 0.0
+
+    def _gradient(self) -> Vector:
+        return np.asarray(self.A.T @ (self.A @ self.x - self.y), dtype=np.float64).ravel()
+
+    def rows(self, first: int, last: int) -> Vector:
+        """Return rows of Q."""
+        return _dense(self.A[:, first:last].T @ self.A) if self.whole is None else self.whole[first:last]
+
+    def step(self, moves: bool) -> float | None:
+        """Scan some rows of pairs and make the best flip of each; return the gap once no row gained, or None."""
+        first = self.place
+        if first == 0 and self.made:  # without the rounding of many flips
+            self.g = self._gradient()
+        last = min(first + ROWS, self.n)
+        for i, row in zip(range(first, last), self.rows(first, last), strict=True):
+            costs = 2.0 * (self.diagonal - self.x * self.g)
+            changes = costs[i] + costs + (4.0 * self.x[i]) * self.x * row
+            changes[i] = costs[i]
+            j = int(changes.argmin())
+            if moves and changes[j] < -self.floor:
+                self._follow(i, row)
+                if j != i:
+                    self._follow(j, self.rows(j, j + 1)[0])
+                self.made, self.idle, self.gap = self.made + 1, 0, 0.0
+                continue
+            self.idle, self.gap = self.idle + 1, max(self.gap, -float(changes[j]))
+            if self.idle == self.n:
+                return self.gap
+        self.place = last % self.n
+        return None
+
+    def _follow(self, i: int, row: Vector) -> None:
+        self.g -= 2.0 * self.x[i] * row
+        self.x[i] = -self.x[i]
+
+
+def _dense(values: Any) -> Vector:
+    return np.asarray(values.toarray() if is_sparse(values) else values, dtype=np.float64)
 
 
 def _check_total(given: Any, n: int) -> int:
