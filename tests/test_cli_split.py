@@ -351,8 +351,16 @@ def test_the_first_column_of_different_numbers_is_taken_or_asked_about(folder):
     ("name", "ids", "sentence"),
     [
         ("patient", [*range(1001, 1300), 1001], "called like names of units or codes, but holds '1001' more than once"),
-        ("patient", [*(f"P{k}" for k in range(299)), "P3"], "but holds 'P3' more than once; give --ignore patient"),
-        ("patient", [*(f"P{k}" for k in range(299)), ""], "but has empty cells; give --ignore patient"),
+        (
+            "patient",
+            [*(f"P{k}" for k in range(299)), "P3"],
+            "but holds 'P3' more than once; keep one row per unit, or give --ignore patient",
+        ),
+        (
+            "patient",
+            [*(f"P{k}" for k in range(299)), ""],
+            "but has empty cells; keep one row per unit, or give --ignore patient",
+        ),
         (
             "clinic_id",
             [1 + k % 7 for k in range(300)],

@@ -280,6 +280,9 @@ def test_spaces_at_the_ends_of_names(folder):
         run("draws.csv", file, "--outcome", "pain", "--json").stdout for file in ("outcomes.csv", "padded.csv")
     )
     assert json.loads(plain)["outcomes"] == json.loads(padded)["outcomes"]
+    Path("spaced.csv").write_text(Path("draws.csv").read_text().replace("\nP", "\n P"))
+    spaced = run("spaced.csv", "outcomes.csv", "--outcome", "pain", "--json").stdout
+    assert json.loads(plain)["outcomes"] == json.loads(spaced)["outcomes"]
     frame.loc[3, "patient"] += " "
     frame.to_csv("padded.csv", index=False)
     found = run("draws.csv", "padded.csv", "--outcome", "pain")

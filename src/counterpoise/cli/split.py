@@ -237,11 +237,12 @@ def _doubts(sheet: Sheet, columns: list[str], identity: str | None) -> list[str]
         words, is_number = sheet.as_written(name), name not in sheet.words
         many = 2 * len(set(words)) > len(words) > 2
         if names_units(name) and (many or (is_number and is_code(name))):
-            twice, trouble = options.repeated(words), f"{identity!r} holds their names"
+            twice, trouble = options.repeated(words), f"{identity!r} holds their names; give"
             if twice is not None:
-                trouble = f"holds {twice!r} more than once" if twice else "has empty cells"
+                trouble = f"holds {twice!r} more than once; " if twice else "has empty cells; "
+                trouble += "keep one row per unit, or give" if many else "give"
             raise ValueError(
-                f"Column {name!r} of {sheet.path} is called like names of units or codes, but {trouble}; give --ignore "
+                f"Column {name!r} of {sheet.path} is called like names of units or codes, but {trouble} --ignore "
                 f"{name}, or --categorical {name} or --weights {name}=1 to balance it."
             )
         if identity is None and is_number and options.all_differ(sheet, name) and options.counts_units(sheet, name):

@@ -102,7 +102,8 @@ def _rows(
     if by_row and sorted(words) == sorted(str(k) for k in range(len(units))):
         raise ValueError(f"Column {column!r} of {sheet.path} counts rows from 0, but {draws} from 1; add 1 to it.")
     if not set(words) & set(units):  # other spellings, such as 12.0 for 12 or with spaces at the ends
-        words = [word or "" for word in sheet.text(column)]
+        words, bare = [word or "" for word in sheet.text(column)], [unit.strip() for unit in units]
+        units = bare if len(set(bare)) == len(bare) and set(words) & set(bare) else units
     places: dict[str, int] = {}
     for row, unit in enumerate(words):
         if unit in places:
