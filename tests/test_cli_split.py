@@ -394,6 +394,12 @@ def test_names_are_kept_as_they_stand(folder):
             ]
 
 
+def test_words_for_empty_cells_are_told_of_in_rules(folder):
+    table().assign(twin=["NA", "NA", *["T"] * 2, *[""] * 12]).to_csv("twins.csv", index=False)
+    found = run("twins.csv", "--treated", "8", "--apart", "twin", "--json", "--seed", "0")
+    assert "'NA' in column 'twin' counts as empty: 14 units without a rule." in json.loads(found.stdout)["notes"]
+
+
 def test_exact_agreement_is_no_ratio(folder):
     Path("pairs.csv").write_text("age,sex\n" + "30.1,f\n30.1,f\n40.7,m\n40.7,m\n50.3,f\n50.3,f\n" * 3)
     assert "between groups is 0: none at all." in run("pairs.csv", "--treated", "0.5").output

@@ -212,6 +212,14 @@ def _read(
                 f"Column {name!r} has {len(values)} different values in {counted(len(sheet.lines), 'unit')}, too many "
                 f"to balance; --ignore {name} leaves it out."
             )
+    for name in rules:
+        cells = sheet.as_written(name)
+        empty = [cell for cell, word in zip(cells, sheet.text(name), strict=True) if word is None]
+        if any(empty):
+            free_units = counted(len(empty), "unit")
+            notes.append(
+                f"{next(filter(None, empty))!r} in column {name!r} counts as empty: {free_units} without a rule."
+            )
     frame = sheet.frame[columns].copy()
     for name in as_words:
         frame[name] = sheet.text(name)
