@@ -627,6 +627,7 @@ def test_variants_of_presets_and_of_derived_problems_equal_new_ones(rng):
             assert type(variant) is type(old)
 
 
+@pytest.mark.compiled
 def test_a_search_among_very_many_columns_uses_its_seed(rng, monkeypatch):
     A = rng.standard_normal((20, 6100)).astype(np.float32)
     problem = cp.Problem(cp.LeastSquares(A, rng.standard_normal(20)), cp.Bounds(0, 1), cp.AtMost(3), cp.Sum(1))
@@ -736,3 +737,143 @@ def test_a_sum_with_weights_projects_and_measures_with_them(rng):
             assert (w * (pull - mu))[x >= 2.0 - 1e-9].min(initial=1.0) >= -1e-9
         drawn = u.random(h, rng)
         assert abs(a @ drawn - c) <= 1e-9 and (drawn >= 0.0).all() and (drawn <= 2.0).all()
+
+
+def test_an_optimum_within_the_margin_of_the_enumeration_is_found(rng):
+    """Supports within 1e-12 of f(0) were left out, where the tolerance of an almost exact fit is 3e-14."""
+    for _ in range(scaled(4, 1)):
+        m, pairs = 30, scaled(60, 6)
+        y = rng.standard_normal(m)
+        y /= np.linalg.norm(y)
+        columns, off = [], 10.0 ** rng.uniform(-6.2, -5.75, pairs)
+        off[0] = 10.0**-6.8
+        for k in range(pairs):
+            r, e = rng.standard_normal((2, m))
+            r, e = 0.3 * r / np.sqrt(m), e - (e @ y) * y
+            r -= (r @ y) * y
+            columns += [y + r, y - r + 2.0 * off[k] * e / np.linalg.norm(e)]
+        problem = cp.Problem(cp.LeastSquares(np.array(columns).T, y), cp.Bounds(0, np.inf), cp.AtMost(2), cp.Sum(1))
+        planted = np.zeros(2 * pairs)
+        planted[:2] = 0.5
+        result = cp.minimize(problem, method="exact")
+        assert result.status is cp.Status.OPTIMAL
+        assert result.objective <= problem.objective(planted) + result.tolerance
+
+
+def test_a_tiny_non_zero_too_many_does_not_hide_the_pairs(rng):
+    A = rng.standard_normal((40, 20))
+    problem = cp.Problem(cp.LeastSquares(A, A[:, :6].mean(axis=1)), cp.Bounds(0, 1), cp.AtMost(4), cp.Sum(1))
+    x = np.zeros(20)
+    x[[7, 9, 11, 15]] = 0.25
+    clean = cp.certify(problem, x).cws_gap
+    assert clean > 0.0
+    for size in (1e-16, 1e-12, 1e-9, 5e-7):
+        near = x.copy()
+        near[[17, 7]] += [size, -size]
+        certificate = cp.certify(problem, near)
+        assert certificate.cws_gap == pytest.approx(clean, rel=1e-5) and certificate.violation == size
+        assert cp.certify(problem, near, level="swap").swap_gap > 0.0
+
+
+@pytest.mark.parametrize("theta", [0.0, 1.0, 200.0])
+@pytest.mark.parametrize("rule", ["hybrid", "greedy"])
+def test_a_run_that_is_stopped_reports_the_gap_of_its_point_or_none(rng, theta, rule):
+    for h in (cp.Bounds(0, 1), cp.SemiContinuous(0.02, 1)):
+        for seed in range(scaled(6, 1)):
+            A = rng.standard_normal((30, 25))
+            y = A[:, :5].mean(axis=1) + 0.3 * rng.standard_normal(30)
+            problem = cp.Problem(cp.LeastSquares(A, y), h, None, cp.Sum(1))
+            ends = [{"callback": lambda progress: math.isfinite(progress.gap)}]
+            ends += [{"max_iter": count} for count in (1, 7, 50, 300)]
+            for end in ends:
+                result = cp.minimize(problem, theta=theta, working_set=rule, seed=seed, **end)
+                if math.isfinite(result.cws_gap):
+                    gap = cp.certify(problem, result.x, scan="all").cws_gap
+                    assert result.cws_gap == pytest.approx(gap, abs=10.0 * result.tolerance)
+
+
+def test_blocks_of_a_loss_report_the_gap_without_theta(rng):
+    left = 0
+    for _ in range(scaled(10, 2)):
+        A = rng.standard_normal((30, 25))
+        y = A[:, :8].mean(axis=1) + 0.3 * rng.standard_normal(30)
+        problem = cp.Problem(cp.Huber(A, y, 0.2), cp.Bounds(0, 1), cp.AtMost(4), cp.Sum(1))
+        for how in ("linearised", "nested"):
+            result = cp.minimize(problem, method="bcd-l", subproblem=how, k=3, theta=3e3)
+            gap = cp.certify(problem, result.x, scan="all").cws_gap
+            assert result.cws_gap == pytest.approx(gap, abs=10.0 * result.tolerance)
+            assert result.status is not cp.Status.CERTIFIED or gap <= result.tolerance
+            left += bool(gap > result.tolerance)
+    assert left
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e-6, 1e6])
+def test_feasibility_under_weights_is_that_of_the_sum(rng, unit):
+    A = rng.standard_normal((20, 12))
+    problem = cp.Problem(cp.LeastSquares(A, A[:, 0]), cp.Bounds(0, 1), None, cp.Sum(unit, weights=np.full(12, unit)))
+    x = np.zeros(12)
+    x[:5] = 0.2
+    assert problem.is_feasible(x) and not problem.is_feasible(x * (1.0 + 2e-7))
+    assert all(problem.is_feasible(problem.start(seed)) for seed in range(20))
+    assert problem.is_feasible(cp.minimize(problem).x)
+
+
+def test_the_worst_step_on_a_sphere_can_be_taken(rng):
+    for signed, g, h in (
+        (False, cp.TopSum(3, 100.0), cp.Bounds(0, np.inf) + cp.Linear(100.0)),
+        (False, cp.AtMost(3), cp.Bounds(0, np.inf)),
+        (True, cp.AtMost(3), None),
+    ):
+        for seed in range(scaled(60, 3)):
+            f = cp.LeastSquares(rng.standard_normal((10, 20)), scale=-1.0, gram=False)
+            problem = cp.Problem(f, h, g, cp.Sphere(signed=signed))
+            x = problem.start(seed)
+            certificate = cp.certify(problem, x)
+            if certificate.worst_pair is None:
+                continue
+            moved = x.copy()
+            moved[list(certificate.worst_pair)] += certificate.worst_step
+            assert problem.is_feasible(moved) and (signed or (moved >= 0.0).all())
+            assert np.count_nonzero(moved) <= max(3, np.count_nonzero(x))
+            decrease = problem.objective(x) - problem.objective(moved)
+            assert decrease == pytest.approx(certificate.cws_gap, abs=1e-10 * (1.0 + abs(problem.objective(x))))
+
+
+@pytest.mark.compiled
+def test_theta_among_very_many_columns_reports_the_gap(rng):
+    A = rng.standard_normal((20, 6100))
+    problem = cp.Problem(cp.LeastSquares(A, rng.standard_normal(20)), cp.Bounds(0, 1), cp.AtMost(3), cp.Sum(1))
+    result = cp.minimize(problem, theta=1e4)
+    assert result.cws_gap == pytest.approx(cp.certify(problem, result.x).cws_gap, rel=1e-9)
+    assert result.status is cp.Status.STATIONARY and result.cws_gap > result.tolerance
+
+
+def test_derived_problems_are_checked(rng):
+    A = rng.standard_normal((20, 12))
+    plain = cp.Problem(cp.LeastSquares(A, A[:, :5].mean(axis=1)), cp.Bounds(0, 1), None, cp.Sum(1))
+    gapped = plain.derived(h=cp.SemiContinuous(0.15, 1))
+    assert cp.minimize(gapped, method="search").objective <= 1e-12  # five names with a weight of 0.2 each
+    assert cp.minimize(gapped.derived(h=cp.Bounds(0, 1))).convex_gap is not None
+    for parts, message in (
+        ({"f": cp.LeastSquares(A[:, :5], A[:, 0])}, "f is a function of 5 coordinates; the derived problem has 12"),
+        ({"h": cp.Bounds(0, 0.001)}, "no point within the bounds has the sum 1"),
+        ({"h": cp.Linear(1.0)}, "the feasible set is unbounded"),
+        ({"g": cp.AtMost(13)}, "s is 13, but there are 12 coordinates"),
+        ({"members": [0, 1]}, "members is given without f"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            plain.derived(**parts)
+
+
+def test_the_tolerance_under_weights_of_different_size_is_rounding(rng):
+    for _ in range(scaled(30, 3)):
+        n, m = 60, 40
+        A, a = rng.standard_normal((m, n)) * 10.0 ** rng.uniform(-3, 3, n), 10.0 ** rng.uniform(-3, 3, n)
+        a *= rng.choice([-1.0, 1.0], n)
+        x0 = np.zeros(n)
+        x0[rng.permutation(n)[:3]] = rng.uniform(0.2, 1.0, 3)
+        y = A @ x0 + 0.3 * rng.standard_normal(m)
+        u = cp.Sum(float(a @ x0), weights=a)
+        result = cp.minimize(cp.Problem(cp.LeastSquares(A, y), cp.Bounds(0, 5), cp.AtMost(3), u), x0)
+        size = 0.5 * (np.linalg.norm(A, axis=0) @ np.abs(result.x) + np.linalg.norm(y)) ** 2
+        assert result.tolerance <= 2e-9 * result.objective + 2.0 * 64.0 * np.finfo(float).eps * size

@@ -139,6 +139,9 @@ def certify(
     if violation > 1e-6 * max(problem.scale, 1e-300):
         raise ValueError(f"x violates the constraints by {violation:g}; certify problem.project(x) instead.")
     at = nearest_admitted(problem.separable, x)
+    if np.count_nonzero(at) > problem.most_nonzeros:
+        # Moves are examined from a point that g allows: a coordinate that is 1e-12 instead of 0 would block them.
+        at = problem.project(at)
     blocks: dict[str, Any] = {}
     pool = pool_for(problem)
     if scan == "pruned" and theta == 0.0 and k == 2 and hasattr(pool, "best_pair"):

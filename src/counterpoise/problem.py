@@ -66,11 +66,15 @@ class Problem:
         require_known(f, "f")
         self.f: Any = f
         self.h, self.u = h, as_constraint(u)
-        self.g: Any = ConcaveQuadratic(0.0) if g is None else as_penalty(g)
         self._has_g = g is not None
+        self.g: Any = ConcaveQuadratic(0.0) if g is None else as_penalty(g)
         self.n, self.constant, self.name = f.n, number(constant, "constant"), name
         self.separable, self._separable_constant = separable.compile_separable(h, self.n)
-        if g is None and is_gapped(self.separable):
+        self._check()
+
+    def _check(self) -> None:
+        """Refuse terms that do not fit together, before any kernel runs."""
+        if not self._has_g and is_gapped(self.separable):
             self.g = AtMost(self.n)  # its exchanges know that coordinates may be 0
         if self.u.weights is not None:
             _ = self.unweighted
@@ -182,15 +186,29 @@ class Problem:
         f, g = self.f.value(x), self.g.value(x)
         # The last term is the effect of rounding x itself, which does not vanish as x → 0.
         size = self.f.size(x) if by_models else self.f.value_size(x)
-        size += separable_size(h, x) + abs(g) + abs(self.constant) + self._least_size
+        size += separable_size(h, x) + abs(g) + abs(self.constant) + self._least_size(x)
         return f + separable_value(h, x) + g + self.offset, float(np.finfo(float).eps) * size
 
-    @cached_property
-    def _least_size(self) -> float:
-        """Change of f due to rounding x, over 64 ε: 2·max|Q_ij|·d², if restoring u(x) = 0 moves x by up to d."""
-        bend = float((self.f.reach**2 + self.separable.bend).max())
-        change = math.sqrt(bend) * ROUNDED * (32 + self.n) * self.scale
+    def _least_size(self, x: Vector) -> float:
+        """Change of f due to rounding x, over 64 ε: 2·Q_ii·d², if restoring u(x) = 0 moves xᵢ by up to d.
+
+        On the line this is the coordinate with the most room on both sides, if one has enough; otherwise, and under
+        limits of groups, any.
+        """
+        bends, moved = self._bends, ROUNDED * (32 + self.n) * self.scale
+        bend = float(bends.max())
+        if self.u.is_line and not self.u.groups:
+            h = self.separable
+            room = np.where(x == 0.0, 0.0, np.minimum(x - np.maximum(h.lo, h.floor), h.hi - x))
+            roomiest = int(np.argmax(room))
+            bend = float(bends[roomiest]) if room[roomiest] > moved else bend
+        change = math.sqrt(bend) * moved
         return float(change * change / (32.0 * np.finfo(float).eps))
+
+    @cached_property
+    def _bends(self) -> Vector:
+        """Bounds on the second derivatives of f + h along the coordinates."""
+        return np.asarray(self.f.reach**2 + self.separable.bend)
 
     @cached_property
     def scale(self) -> float:
@@ -201,6 +219,8 @@ class Problem:
 
     def is_feasible(self, x: Vector) -> bool:
         """Return whether x is within its bounds and u(x) = 0, up to the rounding error of a sum of n terms."""
+        if self.u.weights is not None:  # in the unit of the sum
+            return self.unweighted.is_feasible(self.u.weights * x)
         # Coordinates that must be 0 are exactly 0, not small.
         if np.count_nonzero(x) > self.most_nonzeros or not separable.keeps_floors(self.separable, x):
             return False
@@ -239,18 +259,28 @@ class Problem:
         other = copy.copy(self)
         for name in [name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)]:
             del other.__dict__[name]
-        other.f, other.n = (self.f, self.n) if f is None else (f, f.n)
+        if f is not None:
+            require_known(f, "f")
+            wanted = self.n if members is None else len(members)
+            if f.n != wanted:
+                raise ValueError(f"f is a function of {f.n} coordinates; the derived problem has {wanted}.")
+            other.f, other.n = f, f.n
+        elif members is not None:
+            raise ValueError("members is given without f; give f as a function of these coordinates.")
         if h is not None:
             other.h = h
             other.separable, other._separable_constant = separable.compile_separable(h, other.n)
         if members is not None:
             other.separable = separable.take(other.separable, members)
             other.h = as_term(other.separable)
-            other.u.check(other.separable)
         if g is not None:
             other.g, other._has_g = as_penalty(g), True
+        elif h is not None and not self._has_g:
+            other.g = ConcaveQuadratic(0.0)
         if constant is not None:
             other.constant = number(constant, "constant")
+        if h is not None or g is not None or members is not None:
+            other._check()
         return other
 
     def _other_g(self, changes: dict[str, float]) -> ConcaveTerm:

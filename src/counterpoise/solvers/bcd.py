@@ -100,11 +100,11 @@ def bcd_g(
     theta = number(theta, "theta", 0.0)
     if k > 2:
         return _descend_by_blocks(run, theta, k, block.ENUMERATED, working_set, IDLE_BLOCKS)
-    columns = pool_for(problem) if working_set is None else None
+    columns = pool_for(problem) if working_set is None and theta == 0.0 else None
     if columns is not None:
 
         def on_pool(small: Problem, x: Vector, seconds: float | None) -> Result:
-            return bcd_g(small, x, theta=theta, tol=run.tol, max_time=seconds, seed=seed)
+            return bcd_g(small, x, tol=run.tol, max_time=seconds, seed=seed)
 
         return pooled(run, columns, on_pool, x0 is not None, Status.CERTIFIED)
     begins = x0 is None and working_set is None and theta == 0.0 and max_iter is None

@@ -142,10 +142,12 @@ class Descent:
 
     def ended(self, tried: int, accepted: int, tolerance: float, gap: float) -> Epoch:
         """Return the report of a scan in which no pair gains; it is certified only if none gains without θ either."""
-        status = self.end(tolerance)
-        if self.theta > 0.0 and status is Status.CERTIFIED:
+        status = self.end(tolerance) if self.certified else Status.STATIONARY
+        if status is None:  # x may have moved since the scan
+            return Epoch(self.x, tried, accepted)
+        if self.theta > 0.0:
             gap, *_ = sweep.scan(self.terms, self.x.copy(), 0.0, np.inf)
-            status = status if gap <= tolerance else Status.STATIONARY
+            status = Status.STATIONARY if gap > tolerance else status
         return Epoch(self.x, tried, accepted, status, gap)
 
     def scored(self) -> tuple[float, float] | None:
@@ -241,12 +243,10 @@ class DescentOnModels(Descent):
 
     def epoch(self, trials: int) -> Epoch:
         """Advance by at most ``trials`` iterations on one model, a new one if the last has settled."""
-        x, first = self.x, 0
+        first = 0
         if not self.is_current:
             gap, tolerance = self.renew()
             if gap <= tolerance:
-                if not self.certified:
-                    return Epoch(x, 0, 0, Status.STATIONARY, gap)
                 return self.ended(0, 0, tolerance, gap)
             first = 1  # the best pair has been taken, so that every model makes progress
         scans = self.age[3]

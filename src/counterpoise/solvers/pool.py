@@ -262,7 +262,11 @@ class ArcPool(Pool):
         terms, at = self.restricted(members).terms(), x[members]
         sweep.start(terms, at)
         gap, i, j, di, dj = sweep.scan(terms, at, 0.0, np.inf)
-        return (gap, int(members[i]), int(members[j]), di, dj) if i >= 0 else (0.0, -1, -1, 0.0, 0.0)
+        if i < 0:
+            return 0.0, -1, -1, 0.0, 0.0
+        # The start has moved ``at`` by rounding; the steps are those of x.
+        i_all, j_all = int(members[i]), int(members[j])
+        return gap, i_all, j_all, float(at[i] + di - x[i_all]), float(at[j] + dj - x[j_all])
 
     def descending(self, x: Vector, tolerance: float) -> Any:
         """Return the columns with the least slopes if these are negative, because λ is too small to keep them out.

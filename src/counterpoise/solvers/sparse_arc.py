@@ -28,7 +28,6 @@ from counterpoise.terms.smooth import LeastSquares, Quadratic
 # An exchange must gain this fraction of the value; smaller gains are rounding error and could make equal columns cycle.
 TOLERANCE = 1e-10
 # Values of an enumeration that are closer than this, relative to themselves, are equal.
-MARGIN = 1e-12
 # Every exchange of a descent raises the value, so this is only a safeguard.
 MOST_SWAPS = 100_000
 # Exchanges between two checks of the clock, times sn.
@@ -199,7 +198,8 @@ class SparseArc:
 
     def _all_components(self, x: Vector) -> Iterator[int]:
         G = -self._f.Q
-        value = float(x @ G @ x) * (1.0 + MARGIN)
+        # F is minus half of the eigenvalue: components within ``noise`` of it are as good.
+        value = float(x @ G @ x) + self.noise
         for first in range(self.n):
             value, solved = enumeration.components_from(G, first, self.s, value, self.signed, x)
             yield int(solved)

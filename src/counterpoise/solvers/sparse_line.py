@@ -257,7 +257,9 @@ class SparseLine:
 
     def _all_supports(self, x: Vector) -> Iterator[int]:
         value = self._value(x)
-        margin = MARGIN * (abs(value) + abs(self.problem.f.value_at_zero))
+        # Supports that are as good up to rounding are left out; the margin must not exceed the tolerance of a result.
+        rounding = 32.0 * self.problem.value_and_resolution(x)[1]
+        margin = min(MARGIN * (abs(value) + abs(self.problem.f.value_at_zero)), rounding)
         below = self._minorant()
         for first in range(self.problem.n - self.s + 1):
             value, solved = enumeration.supports_from(self.support, *below, first, self.s, value, margin, x)
