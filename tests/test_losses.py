@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 import scipy.sparse as sp
+import scipy.special
 
 import counterpoise as cp
 from conftest import scaled
@@ -549,3 +550,25 @@ def test_methods_that_need_a_quadratic_f_say_so(method, rng):
     problem, _ = problem_of("huber", rng, cp.TopSum(3, 1e3))
     with pytest.raises(ValueError, match=f"method '{method}' needs a quadratic f, which Huber is not"):
         cp.minimize(problem, method=method)
+
+
+def check_optimal(A, labels, low, total):
+    """Compare a convex logistic problem with the minimum of a tangent of F over the box and the sum."""
+    result = cp.minimize(cp.Problem(cp.Logistic(A, labels), cp.Bounds(low, 1), u=cp.Sum(total)))
+    assert result.status is Status.CERTIFIED and result.convex_gap <= result.tolerance
+    z, n = A @ result.x, A.shape[1]
+    value, slope = np.logaddexp(0.0, -labels * z).sum(), A.T @ (-labels * scipy.special.expit(-labels * z))
+    vertex, left = np.full(n, low), total - n * low
+    for i in np.argsort(slope):
+        vertex[i] += min(left, 1.0 - low)
+        left -= vertex[i] - low
+    assert result.objective == pytest.approx(value, rel=1e-9)
+    assert (slope - np.median(slope)) @ (result.x - vertex) <= 2.0 * result.tolerance <= 2e-5 * value
+
+
+@pytest.mark.parametrize("low, total", [(-1.0, 1.0), (-1.0, 0.0)])
+def test_columns_of_different_scale(low, total):
+    """The rounding error of the sum is not given to a small coordinate, whose column is large."""
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((400, 100)) * np.logspace(0.0, 6.0, 100)
+    check_optimal(A, np.where(rng.random(400) < 0.5, 1.0, -1.0), low, total)

@@ -303,13 +303,13 @@ def _next_good_pair(u, problem, x, theta, floor, row):
 
 @implements(repair, Line)
 def _repair(u, h, x):
-    _restore_sum(u.total, u.scale, h, x)
+    _restore_sum(u.total, u.scale, h, x, False)
 
 
 @implements(repair, GroupedLine)
 def _repair_groups(u, h, x):
     """Restore the sum, then limits broken by rounding, by transfers between a group and the rest of its parent."""
-    _restore_sum(u.total, u.scale, h, x)
+    _restore_sum(u.total, u.scale, h, x, True)
     load(u, x)
     for g in range(len(u.sums) - 1):
         missing = smaller(larger(u.sums[g], u.least[g]), u.most[g]) - u.sums[g]
@@ -340,15 +340,18 @@ def _roomiest(u, h, x, group, inside, zeros):
 
 
 @outlined
-def _restore_sum(sum_wanted, scale, h, x):
+def _restore_sum(sum_wanted, scale, h, x, is_grouped):
     """Snap coordinates to bounds, then give the missing sum to the coordinate with the most room on both sides.
 
-    The sum is compensated (Neumaier). ``dust`` is the largest distance from a bound that rounding of n terms explains.
-    If no single coordinate has the room, as many as necessary share the missing sum, zeros last.
+    If only rounding is missing and there are no groups, room counts up to |xᵢ|: to a small coordinate the rounding of
+    large ones would be a large change, and a column of large entries has a small coordinate. The sum is compensated
+    (Neumaier). ``dust`` is the largest distance from a bound that rounding of n terms explains. If no single coordinate
+    has the room, as many as necessary share the missing sum, zeros last.
     """
     lo, hi, floor = h.lo, h.hi, h.floor
     total, lost = 0.0, 0.0
     roomiest, room = -1, 0.0
+    steadiest, steady = -1, 0.0
     dust = ULP * (32 + len(x)) * scale
     for i in range(len(x)):
         if x[i] - lo[i] <= dust:
@@ -366,7 +369,12 @@ def _restore_sum(sum_wanted, scale, h, x):
         slack = smaller(x[i] - floor[i], hi[i] - x[i])
         if slack > room and x[i] != 0.0:
             roomiest, room = i, slack
+        if smaller(slack, abs(x[i])) > steady:
+            steadiest, steady = i, smaller(slack, abs(x[i]))
     missing = (sum_wanted - total) - lost
+    if not is_grouped and 0.0 < abs(missing) <= dust and abs(missing) < steady:
+        x[steadiest] += missing
+        return
     if abs(missing) < room:
         x[roomiest] += missing
         return
