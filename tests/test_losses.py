@@ -563,7 +563,7 @@ def check_optimal(A, labels, low, total):
         vertex[i] += min(left, 1.0 - low)
         left -= vertex[i] - low
     assert result.objective == pytest.approx(value, rel=1e-9)
-    assert (slope - np.median(slope)) @ (result.x - vertex) <= 2.0 * result.tolerance <= 2e-5 * value
+    assert (slope - np.median(slope)) @ (result.x - vertex) <= 2.0 * result.tolerance <= 1e-4 * value
 
 
 @pytest.mark.parametrize("low, total", [(-1.0, 1.0), (-1.0, 0.0)])
@@ -572,3 +572,12 @@ def test_columns_of_different_scale(low, total):
     rng = np.random.default_rng(1)
     A = rng.standard_normal((400, 100)) * np.logspace(0.0, 6.0, 100)
     check_optimal(A, np.where(rng.random(400) < 0.5, 1.0, -1.0), low, total)
+
+
+@pytest.mark.parametrize("low", [0.0, -1.0])
+@pytest.mark.parametrize("size", [1e6, 1e8])
+def test_logistic_with_large_scores(size, low):
+    """Newton's method alone ended 0.02 % to 25 % above the minimum, where most rows are far from their corner."""
+    rng = np.random.default_rng(2)
+    A = rng.standard_normal((400, 100))
+    check_optimal(size * A, np.where(rng.random(400) < 0.5, 1.0, -1.0), low, 1.0)

@@ -15,6 +15,7 @@ the faces may cycle, so the best point found is returned, never one worse than t
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -49,6 +50,10 @@ STREAK, FINER_MIX, FINEST_MIX = 8, 0.01, 1e-12
 NEWTON_STEPS, FORCING, BISECTIONS = 200, 0.01, 60
 # These steps end when STALLED of them do not halve the gap, and rounds when STALLED_ROUNDS do not lower F either.
 STALLED, STALLED_ROUNDS = 10, 12
+# Wider corners of a loss: the factor from one loss to the next, the least factor of the scores, the share of the
+# curvature that they reach there that the first loss must have, and the gap at which the next is taken, as a share of
+# how much F then changes.
+NARROWER, LEAST_STRETCH, CURVED, FOLLOWED = 4.0, 0.25**25, 0.5, 0.1
 
 
 def walk_on_faces(problem: Problem, x: Vector, steps: int, limits: Limits | None = None) -> Vector:
@@ -236,18 +241,66 @@ def _settle_on_models(problem: Problem, x: Vector, target: float, limits: Limits
     gap = slope_gap(problem, x)
     if gap is None:
         _descend_tangents(problem, x, target, limits)
+        return
+    gap = _newton_steps(problem, x, target, gap, limits)
+    members = convex_members(problem, x)
+    if gap is None or gap <= target or members is None or len(members) < problem.n:
+        return
+    _follow_corners(problem, x, target, gap, limits)
+
+
+def _follow_corners(problem: Problem, x: Vector, target: float, gap: float, limits: Limits) -> None:
+    """Lower a convex F in place where few rows are near the corner of a loss, such as the logistic one at large scores.
+
+    There each Newton step ends at the next corner. Losses with wider corners, each minimised from the minimum of the
+    last, lead to the rows that are at their corners in the minimum of F.
+    """
+    stretch, end = _widest(problem.f, x), x.copy()
+    if stretch == 1.0:
+        return
+    wide = _widened(problem, stretch)
+    while stretch < 1.0:
+        stretch *= NARROWER
+        narrower = _widened(problem, stretch) if stretch < 1.0 else problem
+        enough = FOLLOWED * abs(wide.objective(end) - narrower.objective(end))
+        _newton_steps(wide, end, max(enough, target), slope_gap(wide, end), limits)
+        if limits.reached():
+            return
+        wide = narrower
+    rest = _newton_steps(problem, end, target, slope_gap(problem, end), limits)
+    if problem.objective(end) < problem.objective(x) or (rest is not None and rest < gap):
+        x[:] = end
+
+
+def _widened(problem: Problem, stretch: float) -> Problem:
+    """Return the problem with the scores of its loss multiplied by ``stretch``, at the same slopes far away."""
+    f = problem.f.widened(stretch)
+    return Problem(f, problem.h, problem.g, problem.u, problem.constant, problem.name)
+
+
+def _widest(f: Any, x: Vector) -> float:
+    """Return the largest power of 1/NARROWER, as a factor of the scores, that brings half of the rows to a corner."""
+    z, stretch = f.residual(x), 1.0
+    enough = CURVED * float(f.weighted(f.curvature(LEAST_STRETCH * z)).sum())
+    while stretch > LEAST_STRETCH and float(f.weighted(f.curvature(stretch * z)).sum()) < enough:
+        stretch /= NARROWER
+    return stretch
+
+
+def _newton_steps(problem: Problem, x: Vector, target: float, gap: float | None, limits: Limits) -> float | None:
+    """Lower F in place from the given gap; return the gap at the end, None if F is not convex there."""
     before = math.inf
     for k in range(NEWTON_STEPS):
         if gap is None or gap <= target or limits.reached():
-            return
+            return gap
         if k % STALLED == 0:
             # On a nearly singular face of a loss near 0 the gap may close by only a few percent per step.
             if gap > 0.5 * before:
-                return
+                return gap
             before = gap
         whole, model, enough = x.copy(), problem.model(x, 0.0), max(0.5 * target, FORCING * gap)
         settle(model, whole, enough, limits)
-        level, rounding = problem.value_and_resolution(x)
+        level, rounding = problem.value_and_resolution(x, by_models=False)
         if not problem.is_feasible(0.5 * (x + whole)):  # F is not convex between two supports
             if problem.objective(whole) < level - rounding:
                 x[:], gap = whole, slope_gap(problem, whole)
@@ -260,8 +313,9 @@ def _settle_on_models(problem: Problem, x: Vector, target: float, limits: Limits
             # Near the minimum the slope along the step is also rounding error; the whole step may still close the gap.
             end, rest = whole, slope_gap(problem, whole)
             if rest is None or rest >= gap or problem.objective(whole) > level + rounding:
-                return
+                return gap
         x[:], gap = end, rest
+    return gap
 
 
 def _descend_tangents(problem: Problem, x: Vector, target: float, limits: Limits) -> None:

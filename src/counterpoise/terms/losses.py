@@ -79,6 +79,12 @@ class Loss(DataTerm):
         other._seen = None
         return other
 
+    def widened(self, stretch: float) -> Self:
+        """Return f with φ(stretch·z)/stretch for φ: for a stretch below 1 a loss that bends over a wider range."""
+        other = self._anew()
+        other.phi = _Widened(self.phi, stretch)
+        return other
+
     def _residual_of(self, x: Vector) -> Vector:
         """Return Ax − y, cached for the last x."""
         seen = self._seen
@@ -246,6 +252,22 @@ def _called(phi: ScalarLoss, part: str, z: Vector) -> Vector:
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} fails for a vector z ({error}); write it with NumPy functions.") from error
     return vector(values, name, len(z))
+
+
+class _Widened:
+    """φ(sz)/s with an s < 1: the same slopes far away, and a corner that is wider by 1/s."""
+
+    def __init__(self, phi: ScalarLoss, stretch: float) -> None:
+        self.phi, self.stretch, self.bound = phi, stretch, stretch * phi.bound
+
+    def value(self, z: Vector) -> Vector:
+        return self.phi.value(self.stretch * z) / self.stretch
+
+    def slope(self, z: Vector) -> Vector:
+        return self.phi.slope(self.stretch * z)
+
+    def curvature(self, z: Vector) -> Vector:
+        return self.stretch * self.phi.curvature(self.stretch * z)
 
 
 class _HuberLoss:
