@@ -396,3 +396,26 @@ def test_swaps_on_a_sphere_keep_limits_and_penalties(rng):
     for problem in (cp.Problem(f, ball, None, cp.Sphere()), cp.Problem(f, ball, cp.ConcaveQuadratic(1.0), cp.Sphere())):
         with pytest.raises(ValueError, match="method 'swap' takes TopSum and AtMost on Sum or Sphere"):
             cp.minimize(problem, method="swap")
+
+
+def test_exchanges_of_a_swap_are_limited_in_work(rng, monkeypatch):
+    """Without a time limit the proof of many exchanges is given up, and nothing is claimed of them."""
+    n, m, s = 60, 80, 25
+    A = 0.01 * (rng.standard_normal((m, 1)) + rng.standard_normal((m, n)))
+    y = A @ rng.dirichlet(np.ones(n)) + 0.0005 * rng.standard_normal(m)
+    problem = cp.Problem(cp.HuberDownside(A, y, 0.0005, ties=1e-3), cp.Bounds(0, 1), cp.AtMost(s), cp.Sum(1))
+    first, solved, solve = cp.minimize(problem), [], LossLine.solve
+
+    def counted(self, *arguments):
+        found = solve(self, *arguments)
+        solved.append(found.work)
+        return found
+
+    monkeypatch.setattr(LossLine, "solve", counted)
+    for limit in (1e8, 3e8):
+        monkeypatch.setattr(loss_line, "SWAP_WORK", limit)
+        solved.clear()
+        result = cp.minimize(problem, method="swap")
+        assert sum(solved) <= limit + 10.0 * max(solved)
+        assert result.status is Status.CERTIFIED and result.swap_gap is None
+        assert result.objective <= first.objective + first.tolerance

@@ -12,6 +12,8 @@ import counterpoise as cp
 from conftest import parts, scaled
 from counterpoise.kernels import swap_line, tabu_line, walk_line
 from counterpoise.problems import SIT
+from counterpoise.registry import strategy_for
+from counterpoise.solvers import sparse_line
 from counterpoise.solvers.line_walk import new_state, priced, straightened, walk
 from counterpoise.solvers.sparse_line import SparseLine, reduce_to
 
@@ -530,3 +532,22 @@ def test_exact_holds_what_has_to_be_positive(seed):
     result = cp.minimize(problem, method="exact")
     assert result.status is cp.Status.OPTIMAL
     assert (result.x >= lo).all()
+
+
+def test_starts_under_floors_leave_room(rng, monkeypatch):
+    """If all floors fit and s is no limit, a descent from all coordinates would drop most of them one by one."""
+    n, held = 40, []
+    A, y = rng.standard_normal((20, n)), rng.standard_normal(20)
+    problem = cp.Problem(cp.LeastSquares(A, y), cp.Bounds(0, 0.3) + cp.SemiContinuous(0.01), None, cp.Sum(1))
+    strategy, walk = strategy_for(problem)(problem), sparse_line.walk
+    assert strategy.s == n and not strategy.tight
+
+    def seen(support, x, *rest):
+        held.append(np.count_nonzero(x))
+        walk(support, x, *rest)
+
+    monkeypatch.setattr(sparse_line, "walk", seen)
+    points = [strategy.start(k, np.random.default_rng(k)) for k in range(4)]
+    assert max(held) <= n // 4
+    for x in points:
+        assert problem.is_feasible(x) and problem.objective(x) <= cp.minimize(problem).objective * 1.1

@@ -28,7 +28,9 @@ def walk(
 ) -> None:
     """Walk over exchanges from x and write the best point to x; if s > FEW, on a model without knots."""
     n = len(x)
-    steps += max(0, s - int(np.count_nonzero(x)))  # to fill up the support
+    # To fill up the support; where floors decide who is held, a large s is not reached.
+    filled = min(s, (n + 1) // 2) if support.ruled else s
+    steps += max(0, filled - int(np.count_nonzero(x)))
     away_most = max(1, (n - s) // 2)
     stay, away = max(1, min(STAY, math.ceil(STAY_SHARE * s))), min(AWAY, away_most)
     if s > FEW:

@@ -15,11 +15,14 @@ import numpy as np
 
 from counterpoise import exactness
 from counterpoise.checks import Vector
+from counterpoise.kernels import swap_line
+from counterpoise.problem import Problem
 from counterpoise.rules import near_point
 from counterpoise.solvers.line_walk import inverse_with_sum, walk
 from counterpoise.solvers.loss_support import LEAST_CURVATURE, LossSupports, Solved
 from counterpoise.solvers.pool import entering
 from counterpoise.solvers.population import Population
+from counterpoise.solvers.sparse_line import CLAIM_TRIES as CLAIM_EXCHANGES
 from counterpoise.solvers.sparse_line import SparseLine, joined, random_size, reduce_to, short_steps
 from counterpoise.terms.separable import one_sided_slopes, separable_value
 
@@ -29,6 +32,16 @@ SOLVED, CLAIMED = 1e-7, 1e-11
 SEARCH_TRIES, CLAIM_TRIES = 12, 100
 # The most exchanges that a proof verifies one by one.
 PROVED = 4000
+# The most work (see :meth:`LossSupports.work_of`) on exchanges: in a job of a search, at its end, and in a swap, unless
+# there is a time limit. If the proof of a swap would take more than PROOF_WORK, at STEPS Newton steps an exchange, it
+# first makes exchanges on models.
+JOB_WORK, END_WORK, SWAP_WORK, PROOF_WORK, STEPS = 2e8, 5e8, 2.5e9, 2e9, 4
+# The work on walks under floors or groups, in a job; the fewest jobs, and the work of all of them.
+WALK_WORK, LEAST_JOBS, ALL_WORK = 2.5e8, 2, 1.5e9
+# Exchanges on one model at the end of a search.
+EXCHANGED = 4
+# Exchanges that are verified in a descent on an upper bound of f, if each solves a small program.
+BOUND_TRIES = 8
 # The range over which the curvatures of a model are averaged, in units of the root mean square of z.
 RANGE = 1.0
 # The least gain of an exchange, relative to F, in a search.
@@ -45,9 +58,18 @@ class LossLine(LossSupports):
     """Supports of at most s coordinates for a convex f = Σφ(Ax − y), f + h minimised on each."""
 
     plan = Population(first=4, size=6, stale=24, batch=4, work=32)
-    has_supports = takes_losses = works_by_columns = True
+    has_supports = takes_losses = works_by_columns = is_unrefined = True
     threshold = staticmethod(exactness.sparse_on_line)
     refusal, pool_for = staticmethod(SparseLine.refusal), staticmethod(lambda problem: None)
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem)
+        self.worked = 0.0  # on exchanges
+        self.steps = short_steps(self.s, problem.n)
+        each = JOB_WORK * min(1.0, SEARCH_TRIES * STEPS * self.work_of(self.s) / JOB_WORK)
+        if self.ruled:
+            each += min(WALK_WORK, self.steps * self.work_of(self.s))
+        self.plan = self.plan._replace(work=int(np.clip(ALL_WORK // each, LEAST_JOBS, self.plan.work)))
 
     # Exchanges.
 
@@ -155,14 +177,15 @@ class LossLine(LossSupports):
         """
         problem, rng = self.problem, np.random.default_rng(0)
         x = problem.project(np.full(problem.n, problem.u.c / problem.n))
-        for k in range(BOUNDS):
+        for k in range(BOUNDS if self.plan.work > LEAST_JOBS else 1):
             if not problem.f.gram:
                 bounds = np.full(problem.f.m, problem.f.phi.bound)
                 x = self.weighted(self._model_walk(x, self._promising(x), bounds, rng))
                 continue
             line = SparseLine(problem.model(x))
             line.limits = self.limits
-            x = self.weighted(line.start(0, rng) if k == 0 else line.descend(x))
+            tries = BOUND_TRIES if line.ruled else CLAIM_EXCHANGES
+            x = self.weighted(line.start(0, rng) if k == 0 else line.descend(x, tries))
         return x
 
     def child(self, parents: list[Vector], rng: np.random.Generator) -> Vector:
@@ -186,14 +209,30 @@ class LossLine(LossSupports):
         at = self.solve(x, self._held(x), SOLVED)
         if at is None:
             return x
-        while not self.limits.reached():
+        walks = WALK_WORK
+        while not self.limits.reached() and walks > 0:
+            if self.ruled:
+                walks -= self.steps * self.work_of(int(np.count_nonzero(at.x)))
             members = self._promising(at.x) if self.problem.n > MODELLED else np.arange(self.problem.n)
             end = self._model_walk(at.x, members, self._averaged(self.problem.f.residual(at.x)), rng)
             found = self.solve(end, self._held(end), SOLVED, at.value)
             if found is None or found.value >= at.value - TOL * abs(at.value) - self.noise:
                 break
             at = found
-        return self._improved(at, SEARCH_TRIES, MOST_SWAPS, self.noise, TOL)[0].x
+        return self._improved(at, SEARCH_TRIES, MOST_SWAPS, self.noise, TOL, JOB_WORK)[0].x
+
+    def refined(self, x: Vector) -> Vector:
+        """Exchange from the end of a search, with more work than a job may take."""
+        found = self.solve(x, self._held(x), SOLVED)
+        if found is None:
+            return x
+        at, work = found, END_WORK
+        while not self._can_prove(at.x) and work > 0 and not self.limits.reached():
+            # As a swap does.
+            at, made = self._exchanged_on_model(at, EXCHANGED, self.noise)
+            work = work - self._model_work(at.x, made) if made else 0.0
+        at = self._improved(at, CLAIM_TRIES, MOST_SWAPS, self.noise, TOL, max(work, JOB_WORK))[0]
+        return at.x if at.value < found.value else x
 
     def _promising(self, x: Vector) -> Any:
         """Return the coordinates that x holds and those that promise most in an exchange."""
@@ -211,10 +250,15 @@ class LossLine(LossSupports):
     def descend(self, x: Vector) -> Vector:
         """Exchange from x until no proposed exchange gains; return the point."""
         found = self.solve(x, self._held(x), SOLVED)
-        return x if found is None else self._improved(found, CLAIM_TRIES, MOST_SWAPS, self.noise, TOL)[0].x
+        return x if found is None else self._improved(found, CLAIM_TRIES, MOST_SWAPS, self.noise, TOL, SWAP_WORK)[0].x
 
-    def _improved(self, at: Solved, tries: int, most: int, floor: float, tol: float) -> tuple[Solved, int, bool]:
-        """Make at most ``most`` moves that gain; return the end, their number, and whether no proposal was left."""
+    def _improved(
+        self, at: Solved, tries: int, most: int, floor: float, tol: float, work: float = math.inf
+    ) -> tuple[Solved, int, bool]:
+        """Make at most ``most`` moves that gain; return the end, their number, and whether no proposal was left.
+
+        It ends early when it has done the given work.
+        """
         made, before = 0, -1
         while made > before:
             before = made
@@ -228,8 +272,12 @@ class LossLine(LossSupports):
                     continue
                 below = at.value - tol * abs(at.value) - floor
                 found = self.exchanged(at.x, leaves, enters, SOLVED, below)
+                done = self.work_of(int(count)) if found is None else found.work
+                work, self.worked = work - done, self.worked + done
                 if found is not None and found.value < below:
                     at, made = found, made + 1
+                if work <= 0.0:
+                    return at, made, False
         return at, made, True
 
     def _held(self, x: Vector) -> Any:
@@ -253,18 +301,43 @@ class LossLine(LossSupports):
         found, made = self.solve(x, self._held(x), CLAIMED), 0
         if found is None:
             return x, 0, math.nan
+        is_short = math.isinf(self.limits.left())
+        if is_short and self.worked < SWAP_WORK and not self._can_prove(found.x):
+            end, more = self._exchanged_on_model(found, swaps, floor)
+            if more:
+                return end.x, more, math.nan
         while True:
-            found, more, ended = self._improved(found, CLAIM_TRIES, swaps - made, floor, 0.0)
+            left = SWAP_WORK - self.worked if is_short else math.inf
+            found, more, ended = self._improved(found, CLAIM_TRIES, swaps - made, floor, 0.0, left)
             made += more
-            if self.limits.reached() or (ended and self._exchanges(found.x) > PROVED):
+            out_of_work = not ended and made < swaps
+            if self.limits.reached() or out_of_work or (ended and self._exchanges(found.x) > PROVED):
                 return found.x, made, math.inf
             if not ended:
                 return found.x, made, math.nan
             found = self.solve(found.x, self._held(found.x), CLAIMED) or found
-            look = self._verified(found, departures=True)
+            look = self._verified(found, departures=True, work=SWAP_WORK - self.worked if is_short else math.inf)
             if look.gain <= floor or made >= swaps:
                 return found.x, made, look.bound if look.gain <= floor else math.nan
             found, made = look.best, made + 1
+
+    def _exchanged_on_model(self, at: Solved, swaps: int, floor: float) -> tuple[Solved, int]:
+        """Make exchanges on a model of F, of which several take as long as one on F; return the end and their number.
+
+        The number is 0 if they do not lower F.
+        """
+        members = self._promising(at.x) if self.problem.n > MODELLED else np.arange(self.problem.n)
+        model = self._model(members, at.x, self.problem.f.residual(at.x), self._averaged(self.problem.f.residual(at.x)))
+        weights, end = at.x[members], np.zeros(len(at.x))
+        made = int(swap_line.descend(model, weights, self.s, TOL, floor, swaps, SEARCH_TRIES, self._unused)[1])
+        end[members] = weights
+        found = self.solve(end, self._held(end), CLAIMED, at.value - floor) if made else None
+        self.worked += self._model_work(at.x, made)
+        return (found, made) if found is not None and found.value < at.value - floor else (at, 0)
+
+    def _model_work(self, x: Vector, made: int) -> float:
+        """Return the work of exchanges on a model."""
+        return (made + 1) * STEPS * self.work_of(int(np.count_nonzero(x)))
 
     def gap(self, x: Vector) -> tuple[float, float, int, int, float]:
         """Return (own, gain, leaves, enters, bound), as :func:`counterpoise.certificates.swap_gap` does.
@@ -287,13 +360,23 @@ class LossLine(LossSupports):
         own, look = max(value - found.value, 0.0), self._verified(found)
         return own, look.gain, look.leaves, look.enters, own + look.bound
 
+    def _can_prove(self, x: Vector) -> bool:
+        """Return whether all exchanges can probably be verified; a time limit allows more of them."""
+        is_cheap = self._proof_work(x) <= PROOF_WORK or math.isfinite(self.limits.left())
+        return self._exchanges(x) <= PROVED and is_cheap
+
+    def _proof_work(self, x: Vector) -> float:
+        """Return the work of verifying all exchanges."""
+        return self._exchanges(x) * STEPS * self.work_of(int(np.count_nonzero(x)))
+
     def _exchanges(self, x: Vector) -> int:
         return int(self.problem.n - np.count_nonzero(x)) * len(self._leavers(self._held(x)))
 
-    def _verified(self, at: Solved, departures: bool = False) -> _Look:
+    def _verified(self, at: Solved, departures: bool = False, work: float = math.inf) -> _Look:
         """Solve on the support of every exchange far enough to find the one that gains most.
 
-        With ``departures`` this includes members that leave without replacement.
+        With ``departures`` this includes members that leave without replacement. The bound is ∞ if that takes more
+        than the given work.
         """
         held, h = self._held(at.x), self.problem.separable
         floored = h.floor > h.lo
@@ -303,9 +386,11 @@ class LossLine(LossSupports):
             moves += [(j, -1) for j in self._dispensable(held).tolist()]
         look = _Look(0.0, -1, -1, at.gap, at)
         for leaves, enters in moves:
-            if self.limits.reached():
+            if self.limits.reached() or work <= 0.0:
                 return look._replace(bound=math.inf)
             found = self.exchanged(at.x, leaves, enters, CLAIMED, at.value - look.gain)
+            done = self.work_of(len(held)) if found is None else found.work
+            work, self.worked = work - done, self.worked + done
             if found is None:
                 continue
             members = held[held != leaves] if enters < 0 else np.append(held[held != leaves], enters)

@@ -80,7 +80,7 @@ def search(
         An additional start.
     work : int, optional
         Number of starts and children. By default 128; for ``TopSum`` or ``AtMost`` on ``Sum``, where each takes longer,
-        4 to 150, depending on how many may be held; unlimited if ``max_time`` is given. The same work and seed give the
+        2 to 150, depending on how many may be held; unlimited if ``max_time`` is given. The same work and seed give the
         same point for any number of workers.
     n_jobs : int, optional
         Number of workers; -1 for one per core. Threads, or the joblib backend chosen by ``joblib.parallel_config``.
@@ -195,7 +195,7 @@ class _Search:
             warn(f"{self.lost} of {self.done} jobs were lost with their workers; the rest is complete.")
         if self.run.limits.reached() is not None or report.status is Status.STOPPED_BY_CALLBACK:
             return self.run.finish(report)
-        if self.is_rough and self.exact in self.strategies:
+        if getattr(self.exact, "is_unrefined", False) and self.exact in self.strategies:
             # Of exchanges with poor estimates jobs verify only the best few.
             x = self.exact.refined(self.run.kept.x)  # type: ignore[attr-defined]
             self.run.keep(x, self.problem.objective(x))

@@ -51,8 +51,15 @@ FAMILIES, STALE, ALIKE = 60, 12, 0.8
 # Exchanges scored in all jobs of a search without limits, the number of them that small programs count as, over s³, the
 # fewest and most jobs, and the jobs if at most FEW may be held.
 WORK, SOLVED, LEAST_JOBS, MOST_JOBS, JOBS_OF_FEW = 1_750_000_000, 16, 4, 150, 120
-# The fraction of these jobs that is used if every step of a walk solves a small program.
-SLOW_SHARE = 0.58
+# The fraction of these jobs that is used if every step of a walk solves a small program, and the fewest.
+SLOW_SHARE, LEAST_SLOW_JOBS = 0.58, 3
+# If s is above n/2 and there are floors or groups, random sets hold n / ROOMY; if floors are tight, n / ROOMY_TIGHT.
+ROOMY, ROOMY_TIGHT = 4, 2
+# The jobs of a search if floors are tight, which are short.
+TIGHT_JOBS = 8
+# Verified exchanges of a claim under floors or groups, times m³ for m held: in a round, and in a proof, which is left
+# out if it takes more and there is no time limit.
+CLAIM_WORK, PROOF_WORK = 2_000_000_000, 10_000_000_000
 # Floors are tight if fewer than TIGHT·s of them fit into the sum. Then a job is ANNEALED // s² random moves, at most
 # ANNEAL_EACH·n, in slices, at temperatures that fall from HOT to COLD, in units of the mean rise of a move.
 TIGHT, ANNEALED, ANNEAL_EACH, ANNEAL_SLICE, HOT, COLD = 2, 7_000_000, 200, 1024, 0.15, 0.003
@@ -88,7 +95,7 @@ class SparseLine:
         # No more coordinates can be held than floors fit into the sum.
         fits = int((np.cumsum(np.sort(np.maximum(h.floor, h.lo))) <= problem.u.c * (1.0 + MARGIN)).sum())
         self.s = min(int(problem.g.s), problem.n, max(fits, 1))
-        self.tight = is_gapped(h) and fits < TIGHT * self.s
+        self.tight = is_gapped(h) and fits < min(TIGHT * self.s, problem.n)
         Q, b, c = problem.f.Q, problem.f.p + h.weight, problem.u.c
         if h.bend.any():
             Q = Q + np.diag(h.bend)
@@ -104,11 +111,12 @@ class SparseLine:
         slow = not is_plain(straightened(self.support, nothing) if self.s > FEW else self.support)
         # Whether steps take closed forms only, and whether these may be poor estimates of the gains of exchanges.
         self.is_swift, self.is_rough = not slow, slow or len(h.centre) > 0
+        self.is_unrefined = self.is_rough
         self.plan, self.steps = plan_of(self.s, problem.n), (short_steps if slow else steps_of)(self.s, problem.n)
         if slow:
-            self.plan = self.plan._replace(work=max(LEAST_JOBS, int(SLOW_SHARE * self.plan.work)))
+            self.plan = self.plan._replace(work=max(LEAST_SLOW_JOBS, int(SLOW_SHARE * self.plan.work)))
         if self.tight:
-            self.plan = self.plan._replace(work=LEAST_JOBS)
+            self.plan = self.plan._replace(work=TIGHT_JOBS)
             self.steps = max(min(ANNEALED // self.s**2, ANNEAL_EACH * problem.n), ANNEAL_SLICE)
         # The minimiser without a limit on the non-zeros, if a search has found it.
         self.dense: Vector | None = None
@@ -123,7 +131,10 @@ class SparseLine:
             if k == FORWARD_STARTS and self.dense is not None:
                 few = np.flatnonzero(self.dense)
             else:
-                few = np.sort(rng.choice(n, min(n, random_size(self.s)), replace=False)).astype(np.int64)
+                # Where floors decide who is held, rather than s, members enter faster than they leave.
+                few_of = ROOMY_TIGHT if self.tight else ROOMY
+                most = max(n // few_of, 1) if self.ruled and 2 * self.s > n else n
+                few = np.sort(rng.choice(n, min(most, random_size(self.s)), replace=False)).astype(np.int64)
             held = np.flatnonzero(self.problem.separable.lo > 0.0)
             reduce_to(self.support, self.s, np.union1d(few, held), x)
         return self._walked(self._feasible(x) if x.any() else self.problem.start(k), rng)
@@ -187,18 +198,28 @@ class SparseLine:
     def advance(self, x: Vector, swaps: int, floor: float) -> tuple[Vector, int, float]:
         """Make at most ``swaps`` exchanges that gain more than ``floor``.
 
-        Return the point, their number, and the bound that :meth:`gap` proves, NaN if there may be more exchanges.
+        Return the point, their number, and the bound that :meth:`gap` proves, NaN if there may be more exchanges, ∞ if
+        they are too many to be verified one by one, as they must be under floors and groups.
         """
-        at, made, tries = np.array(x), 0, CLAIM_TRIES
+        at, made, tries, each = np.array(x), 0, CLAIM_TRIES, max(int(np.count_nonzero(x)), 1) ** 3
+        is_short = self.ruled and math.isinf(self.limits.left())
+        if is_short:
+            tries = min(max(CLAIM_WORK // each, SEARCH_TRIES), tries)
         while True:
             _, more, gap = swap_line.descend(self.support, at, self.s, 0.0, floor, swaps - made, tries, self._unused)
             made += int(more)
             if math.isnan(gap):
                 return at, made, math.nan
+            if is_short and self._exchanges(at) * each > PROOF_WORK:
+                return at, made, math.inf
             _, gain, _, _, bound = self.gap(at)
             if gain <= floor or tries >= self.s * self.problem.n:
                 return at, made, bound
             tries *= MORE_TRIES
+
+    def _exchanges(self, x: Vector) -> int:
+        held = int(np.count_nonzero(x))
+        return int(self.problem.n - held) * (held + 1)
 
     def tolerance(self, x: Vector, tol: float) -> float:
         """Return the least gain that counts: a fraction of |f + h|, without the terms of λ, plus rounding error."""

@@ -60,7 +60,9 @@ def swap(
         them, or on binary problems, also the pairs before and after. SWAP_OPTIMAL means a proof that no
         exchange gains more than ``tol``·|f + h| plus rounding error, at a point that is also CWS. On ``Sphere()``
         finding the best weights on a support is not a convex problem; if the proof would take too long, the status is
-        CERTIFIED. On ``Sphere(signed=True)`` they are a leading eigenvector, and the proof is fast.
+        CERTIFIED. On ``Sphere(signed=True)`` they are a leading eigenvector, and the proof is fast. On ``Sum`` with a
+        loss, or with floors or group limits, exchanges are verified one by one; without ``max_time`` a run
+        that would need much longer than a few seconds ends CERTIFIED.
     """
     problem = problem.by_columns
     run, strategy = Run(problem, x0, tol, max_iter, max_time, seed, callback), strategy_for(problem)
