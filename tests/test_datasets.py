@@ -60,6 +60,12 @@ def test_returns_have_heavier_tails_than_the_normal():
     assert market.returns.min() > -100.0
 
 
+def test_few_stocks_have_few_sectors():
+    market = simulate_market(5, 2)
+    assert market.returns.shape == (5, 2) and len(set(market.sectors)) == 2
+    assert len(set(simulate_market(5, 30).sectors)) == 10
+
+
 def test_sectors_move_together():
     market = simulate_market(n_days=2000, n_stocks=40, n_sectors=4)
     correlation = np.corrcoef(market.returns.T)

@@ -581,3 +581,41 @@ def test_logistic_with_large_scores(size, low):
     rng = np.random.default_rng(2)
     A = rng.standard_normal((400, 100))
     check_optimal(size * A, np.where(rng.random(400) < 0.5, 1.0, -1.0), low, 1.0)
+
+
+class SoftAbs:
+    """√(1 + z²) − 1, with a curvature that may be wrong by a factor."""
+
+    bound = 1.0
+
+    def __init__(self, factor=1.0, error=None):
+        self.factor, self.error = factor, error
+
+    def value(self, z):
+        return np.sqrt(1.0 + z * z) - 1.0
+
+    def slope(self, z):
+        if self.error is not None:
+            raise self.error
+        return z / np.sqrt(1.0 + z * z)
+
+    def curvature(self, z):
+        return self.factor * (1.0 + z * z) ** -1.5
+
+
+def test_a_curvature_that_is_not_the_derivative_of_the_slope_is_refused(rng):
+    A, y = rng.standard_normal((20, 5)), rng.standard_normal(20)
+    cp.Loss(SoftAbs(), A, y)
+    for factor in (0.0, 0.5, 0.9):
+        with pytest.raises(ValueError, match=r"the curvature of SoftAbs at z = .*; it must be φ″, the derivative"):
+            cp.Loss(SoftAbs(factor), A, y)
+    with pytest.raises(RuntimeError, match=r"SoftAbs\.slope\(z\) raised KeyError: 'key'"):
+        cp.Loss(SoftAbs(error=KeyError("key")), A, y)
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-9, 1.0, 1e6])
+def test_a_curvature_may_jump(size, rng):
+    A, y = rng.standard_normal((20, 5)), size * rng.standard_normal(20)
+    for delta in 10.0 ** np.arange(-9, 9):
+        for f in (cp.Huber(A, y, delta), cp.HuberDownside(A, y, delta, ties=1e-6), cp.Downside(A, y)):
+            assert type(cp.Loss(f.phi, A, y).phi) is type(f.phi)

@@ -164,6 +164,10 @@ def test_bad_values_are_refused_in_one_sentence(make, message):
         ),
         (lambda: cp.Bounds("a"), r"lo has dtype"),
         (lambda: cp.Bounds(0) + 3, r"unsupported operand"),
+        (lambda: cp.AtMost(3) + 3, r"unsupported operand"),
+        (lambda: cp.AtMost(3) + cp.TopSum(3, 1.0), r"a problem takes one g; give AtMost or TopSum\."),
+        (lambda: cp.AtMost(3) + cp.Bounds(0), r"AtMost is g and Bounds a part of h; give Problem both"),
+        (lambda: cp.Bounds(0) + cp.AtMost(3), r"AtMost is g and Bounds a part of h; give Problem both"),
     ],
 )
 def test_bad_types_are_refused_in_one_sentence(make, message):

@@ -341,8 +341,8 @@ def test_a_path_by_default_has_an_elbow_a_table_and_a_picture(rng):
     pyplot.close("all")
     with pytest.raises(ValueError, match="n_nonzero is empty"):
         SparsePCA().path(X, [])
-    with pytest.raises(ValueError, match=r"n_nonzero\[1\] is 13, but X has 12 features"):
-        SparsePCA().path(X, [1, 13])
+    capped = SparsePCA().path(X, [1, 13])  # 13 of 12 loadings mean all
+    assert np.count_nonzero(capped.components[0][0]) == 1 and capped.components[1].shape[1] == 12
     for given in (3, np.array(3)):
         with pytest.raises(
             TypeError, match=r"n_nonzero is .*3\)?; give a list of numbers of loadings, such as \[5, 10\]"
@@ -542,7 +542,6 @@ def test_a_score_in_single_precision_keeps_its_digits(rng):
 @pytest.mark.parametrize(
     ("options", "error", "sentence"),
     [
-        ({"n_nonzero": 9}, ValueError, r"n_nonzero is 9, but covariance has 8 features; it must be between 1 and 8"),
         ({"n_components": 9}, ValueError, r"n_components is 9, but covariance has 8 features; it must be at most 8"),
         ({"deflation": "gram"}, ValueError, r"deflation is 'gram'; it must be one of 'schur', 'hotelling'"),
         ({"nonnegative": "yes"}, TypeError, r"nonnegative is 'yes'; it must be True or False"),
@@ -578,3 +577,9 @@ def test_the_same_seed_gives_the_same_bits(rng):
     X = factors(rng, n=14, rank=5)
     first, again = (SparsePCA(3, 3, backfit=20, random_state=7).fit(X).components_ for _ in range(2))
     np.testing.assert_array_equal(first, again)
+
+
+def test_more_loadings_than_features_mean_all(rng):
+    X = rng.standard_normal((30, 2))
+    capped, all_of_them = SparsePCA(2, n_nonzero=3).fit(X), SparsePCA(2, n_nonzero=2).fit(X)
+    assert np.array_equal(capped.components_, all_of_them.components_) and capped.n_nonzero_.tolist() == [2, 2]

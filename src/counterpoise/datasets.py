@@ -58,7 +58,7 @@ class Market:
     weights: Vector
 
 
-def simulate_market(n_days: int = 252, n_stocks: int = 400, n_sectors: int = 10, seed: int = 0) -> Market:
+def simulate_market(n_days: int = 252, n_stocks: int = 400, n_sectors: int | None = None, seed: int = 0) -> Market:
     """Simulate a market with a heavy-tailed factor model.
 
     A stock's daily log return is β·market + sector + idiosyncratic noise, each an independent Student t variable with 5
@@ -68,8 +68,8 @@ def simulate_market(n_days: int = 252, n_stocks: int = 400, n_sectors: int = 10,
     ----------
     n_days, n_stocks : int
         At least 2.
-    n_sectors : int
-        Every sector has at least one stock.
+    n_sectors : int, optional
+        By default 10, or ``n_stocks`` if that is smaller; every sector has at least one stock.
     seed : int
         The same seed gives the same market.
 
@@ -81,7 +81,7 @@ def simulate_market(n_days: int = 252, n_stocks: int = 400, n_sectors: int = 10,
     """
     n_days = whole_number(n_days, "n_days", 2)
     n_stocks = whole_number(n_stocks, "n_stocks", 2)
-    n_sectors = whole_number(n_sectors, "n_sectors", 1, n_stocks)
+    n_sectors = whole_number(min(10, n_stocks) if n_sectors is None else n_sectors, "n_sectors", 1, n_stocks)
     rng = np.random.default_rng(whole_number(seed, "seed", 0))
 
     sector_of = rng.permutation(np.arange(n_stocks) % n_sectors)

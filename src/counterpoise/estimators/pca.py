@@ -54,7 +54,7 @@ class SparsePCA(CallbackSupport, ClassNamePrefixFeaturesOutMixin, TransformerMix
     n_components : int
         At most min(n_samples, n_features). If fewer components explain all variance, the fit stops with a warning.
     n_nonzero : int, or one per component, optional
-        Maximum number of non-zero loadings. By default 10, or the number of features if that is smaller. If there is
+        Maximum number of non-zero loadings, by default 10; the number of features if that is smaller. If there is
         one number per component, components keep the order of these numbers, unless all are equal.
     nonnegative : bool
         Whether loadings must be non-negative.

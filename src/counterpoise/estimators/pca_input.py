@@ -268,13 +268,8 @@ def sizes_of(estimator: Any, data: Source) -> list[int]:
 
 
 def size_of(value: Any, name: str, data: Source) -> int:
-    """Check that a number of loadings is between 1 and the number of features, and return it."""
-    size = whole_number(value, name, 1)
-    if size > data.n:
-        raise ValueError(
-            f"{name} is {size}, but {data.name} has {_features(data.n)}; it must be between 1 and {data.n}."
-        )
-    return size
+    """Check a number of loadings, and return it, or the number of features if that is smaller."""
+    return min(whole_number(value, name, 1), data.n)
 
 
 def _features(count: int) -> str:

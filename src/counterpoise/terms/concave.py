@@ -17,6 +17,7 @@ import numpy as np
 from counterpoise.checks import LARGEST_SQUARE, Vector, number, whole_number
 from counterpoise.kernels import concave as kernels
 from counterpoise.terms.required import require
+from counterpoise.terms.separable import SeparableTerm
 
 
 class ConcaveTerm(Protocol):
@@ -36,7 +37,24 @@ class ConcaveTerm(Protocol):
         """Return g for kernels, with its own state."""
 
 
-class TopSum:
+class _OneTerm:
+    """A g that says what to do instead of adding it to another term."""
+
+    def __add__(self, other: Any) -> Any:
+        """Refuse a sum."""
+        name, others = type(self).__name__, type(other).__name__
+        if isinstance(other, _OneTerm):
+            raise TypeError(f"{name} + {others} is not possible: a problem takes one g; give {name} or {others}.")
+        if isinstance(other, SeparableTerm):
+            raise TypeError(
+                f"{name} is g and {others} a part of h; give Problem both, as g={name}(…) and h={others}(…)."
+            )
+        return NotImplemented
+
+    __radd__ = __add__
+
+
+class TopSum(_OneTerm):
     """g(x) = −λ‖x‖_[s], ‖x‖_[s] the sum of the s largest |xᵢ|: it favours points with at most s non-zeros."""
 
     is_known = True
@@ -71,7 +89,7 @@ class TopSum:
         return kernels.TopSum(_checked(self.s, n), self.lam, signed, order, rank, key=np.empty(n))
 
 
-class AtMost:
+class AtMost(_OneTerm):
     """g(x) = 0 if at most s coordinates are non-zero, else ∞: a constraint on the number of non-zeros.
 
     It is the limit of :class:`TopSum` with h = λ‖x‖₁ as λ → ∞, without a λ to choose.
@@ -125,7 +143,7 @@ def _checked(s: int, n: int) -> int:
     return s
 
 
-class Norm2:
+class Norm2(_OneTerm):
     """g(x) = −λ‖x‖₂."""
 
     is_known = states_are_vertices = True
@@ -152,7 +170,7 @@ class Norm2:
         return kernels.Norm2(self.lam, np.zeros(1))
 
 
-class ConcaveQuadratic:
+class ConcaveQuadratic(_OneTerm):
     """g(x) = −λ‖x‖²."""
 
     is_known = True

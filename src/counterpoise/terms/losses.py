@@ -28,6 +28,10 @@ SMALLEST_MIX = 1e-10
 # The points at which a loss is tested and the steps from them, in multiples of a unit.
 TESTED = np.array([-30.0, -3.0, -1.0, -0.3, -0.01, 0.0, 0.01, 0.3, 1.0, 3.0, 30.0])
 TEST_STEPS = -10.0, -0.1, 0.1, 10.0
+# The curvature must lie between the difference quotients of the slope to the left and to the right, over one of these
+# steps: a fraction of the unit, or of the distance over which the slope can rise to its size. What may be off is a
+# share of the quotients plus one of the bound.
+NEAR_UNIT, NEAR_SLOPES, OFF_QUOTIENT, OFF_BOUND = 1e-5, (1e-3, 1e-6), 1e-2, 1e-3
 
 
 class ScalarLoss(Protocol):
@@ -205,7 +209,7 @@ def _ends(values: Any) -> Vector:
 
 
 def _check_loss(phi: ScalarLoss, y: Vector) -> None:
-    """Refuse a loss that is not convex, or whose slope or bound is wrong, at a sample of z.
+    """Refuse a loss that is not convex, or whose slope, curvature or bound is wrong, at a sample of z.
 
     0 ≤ φ(z + e) − φ(z) − φ′(z)e ≤ ½Le² for all z and e means both convexity and the upper bound.
     """
@@ -218,7 +222,7 @@ def _check_loss(phi: ScalarLoss, y: Vector) -> None:
     for unit, first in itertools.product(units, range(0, len(TESTED), len(y))):
         z = unit * np.resize(np.roll(TESTED, -first), len(y))
         value, slope, curvature = (_called(phi, part, z) for part in ("value", "slope", "curvature"))
-        _bounded(phi, curvature)
+        curvature = _bounded(phi, curvature)
         for step in TEST_STEPS:
             e = unit * step
             ahead = _called(phi, "value", z + e)
@@ -231,6 +235,30 @@ def _check_loss(phi: ScalarLoss, y: Vector) -> None:
                     f"value, slope and bound of {name} do not fit: φ(z + e) − φ(z) − φ′(z)e must lie between 0 and "
                     f"½·{bound:g}·e², but at z = {z[t]:g}, e = {e:g} it is {excess[t]:g}."
                 )
+        _check_curvature(phi, z, slope, curvature, unit)
+
+
+def _check_curvature(phi: ScalarLoss, z: Vector, slope: Vector, curvature: Vector, unit: float) -> None:
+    """Refuse a curvature that is not the derivative of the slope; where that jumps, it may be on either side."""
+    size, bound = float(np.abs(slope).max()), phi.bound
+    off, rate = np.full(len(z), np.inf), curvature
+    for step in (NEAR_UNIT * unit, *(near * size / bound for near in NEAR_SLOPES if size > 0.0)):
+        ends = z - step, z + step
+        moved = (ends[0] < z) & (z < ends[1])
+        left = (slope - _called(phi, "slope", ends[0])) / np.where(moved, z - ends[0], np.inf)
+        right = (_called(phi, "slope", ends[1]) - slope) / np.where(moved, ends[1] - z, np.inf)
+        low, high = np.minimum(left, right), np.maximum(left, right)
+        room = OFF_QUOTIENT * high + OFF_BOUND * bound + 1e-12 * size / step
+        beyond = np.where(moved, np.maximum(low - curvature, curvature - high) - room, np.inf)
+        rate = np.where(beyond < off, np.clip(curvature, low, high), rate)
+        off = np.minimum(off, beyond)
+    wrong = np.flatnonzero((off > 0.0) & np.isfinite(off))
+    if len(wrong):
+        t = int(wrong[0])
+        raise ValueError(
+            f"the curvature of {type(phi).__name__} at z = {z[t]:g} is {curvature[t]:g}, but its slope rises there at "
+            f"a rate of {rate[t]:.3g}; it must be φ″, the derivative of the slope."
+        )
 
 
 def _bounded(phi: ScalarLoss, curvature: Vector) -> Vector:
@@ -251,6 +279,8 @@ def _called(phi: ScalarLoss, part: str, z: Vector) -> Vector:
         values = getattr(phi, part)(z)
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} fails for a vector z ({error}); write it with NumPy functions.") from error
+    except Exception as error:
+        raise RuntimeError(f"{name} raised {type(error).__name__}: {error}") from error
     return vector(values, name, len(z))
 
 
