@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 import pytest
 import scipy.optimize
@@ -619,3 +621,35 @@ def test_a_curvature_may_jump(size, rng):
     for delta in 10.0 ** np.arange(-9, 9):
         for f in (cp.Huber(A, y, delta), cp.HuberDownside(A, y, delta, ties=1e-6), cp.Downside(A, y)):
             assert type(cp.Loss(f.phi, A, y).phi) is type(f.phi)
+
+
+class Late(NamedTuple):
+    """½z², whose slope fails once ``after`` slopes have been computed: an error of a run, not of the construction."""
+
+    count: list
+    after: float = np.inf
+    bound = 1.0
+
+    def value(self, z):
+        return 0.5 * z * z
+
+    def slope(self, z):
+        self.count.append(1)
+        if len(self.count) > self.after:
+            raise KeyError("rate")
+        return z
+
+    def curvature(self, z):
+        return np.ones_like(z)
+
+
+@pytest.mark.parametrize("method", ["bcd-g", "swap", "search", "bcd-l"])
+def test_an_error_in_a_loss_during_a_run_names_it(rng, method):
+    A, y, seen = rng.standard_normal((12, 6)), rng.standard_normal(12), []
+    cp.Loss(Late(seen), A, y)
+    built = len(seen)
+    for later in (1, 3):
+        f = cp.Loss(Late([], built + later), A, y)
+        problem = cp.Problem(f, cp.Bounds(0, 1), cp.AtMost(3), cp.Sum(1))
+        with pytest.raises(RuntimeError, match=r"Late.slope\(z\) raised KeyError: 'rate'"):
+            cp.minimize(problem, method=method)

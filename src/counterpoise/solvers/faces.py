@@ -274,8 +274,7 @@ def _follow_corners(problem: Problem, x: Vector, target: float, gap: float, limi
 
 def _widened(problem: Problem, stretch: float) -> Problem:
     """Return the problem with the scores of its loss multiplied by ``stretch``, at the same slopes far away."""
-    f = problem.f.widened(stretch)
-    return Problem(f, problem.h, problem.g, problem.u, problem.constant, problem.name)
+    return problem.derived(f=problem.f.widened(stretch))
 
 
 def _widest(f: Any, x: Vector) -> float:

@@ -73,8 +73,8 @@ class Loss(DataTerm):
 
     def __init__(self, phi: ScalarLoss, A: Any, y: Any = 0.0, weights: Any = None, gram: bool | None = None) -> None:
         self._take_data(A, y, weights, gram)
-        self.phi = phi
         _check_loss(phi, self.y)
+        self.phi: ScalarLoss = phi if isinstance(phi, _HuberLoss | _LogisticLoss) else _Own(phi)
         self.refuse_extreme_squares(phi.bound, f"the bound of {type(phi).__name__}")
         self._seen: tuple[Vector, Vector] | None = None
 
@@ -263,10 +263,10 @@ def _check_curvature(phi: ScalarLoss, z: Vector, slope: Vector, curvature: Vecto
 
 def _bounded(phi: ScalarLoss, curvature: Vector) -> Vector:
     """Return curvatures within [0, L]; refuse those that are outside by more than rounding."""
-    bound = phi.bound
+    bound, name = phi.bound, type(getattr(phi, "own", phi)).__name__
     if not (curvature.min() >= -1e-12 * bound and curvature.max() <= (1.0 + 1e-12) * bound):
         raise ValueError(
-            f"the curvature of {type(phi).__name__} reaches from {curvature.min():g} to {curvature.max():g}; "
+            f"the curvature of {name} reaches from {curvature.min():g} to {curvature.max():g}; "
             f"it must lie between 0 and its bound, {bound:g}."
         )
     return np.clip(curvature, 0.0, bound)
@@ -280,8 +280,38 @@ def _called(phi: ScalarLoss, part: str, z: Vector) -> Vector:
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name} fails for a vector z ({error}); write it with NumPy functions.") from error
     except Exception as error:
-        raise RuntimeError(f"{name} raised {type(error).__name__}: {error}") from error
+        raise _raised(phi, part, error) from error
     return vector(values, name, len(z))
+
+
+def _raised(phi: ScalarLoss, part: str, error: Exception) -> RuntimeError:
+    """Return an error that names the function of a user's loss that has raised one."""
+    return RuntimeError(f"{type(phi).__name__}.{part}(z) raised {type(error).__name__}: {error}")
+
+
+class _Own:
+    """A loss of the user's own, whose exceptions name it."""
+
+    def __init__(self, own: ScalarLoss) -> None:
+        self.own, self.bound = own, own.bound
+        self.is_nonnegative = bool(getattr(own, "is_nonnegative", False))
+        self.takes_rows = bool(getattr(own, "takes_rows", False))
+
+    def _of(self, part: str, z: Vector) -> Vector:
+        try:
+            values: Vector = getattr(self.own, part)(z)
+        except Exception as error:
+            raise _raised(self.own, part, error) from error
+        return values
+
+    def value(self, z: Vector) -> Vector:
+        return self._of("value", z)
+
+    def slope(self, z: Vector) -> Vector:
+        return self._of("slope", z)
+
+    def curvature(self, z: Vector) -> Vector:
+        return self._of("curvature", z)
 
 
 class _Widened:
