@@ -366,15 +366,20 @@ def least_on_line(G, lo, hi, c):
     return z
 
 
-def concave_slope(case, x):
-    """An element of ∂g; among equal |xᵢ| the top sum counts those of the largest slope of f + h."""
+def concave_slope(case, x, slope, ties="index"):
+    """An element of ∂g for x ≥ 0; among equal xᵢ the top sum counts the first, or those of the smallest slope."""
     if case.g == "square":
         return -2 * case.lam * x
     if case.g == "norm":
         return -case.lam * x / np.sqrt(np.sum(x**2))
-    slope, result = case.Q @ x + case.p + case.w, np.zeros(len(x))
-    for i in sorted(range(len(x)), key=lambda i: (-abs(x[i]), -slope[i]))[: case.s]:
-        result[i] = -case.lam if x[i] >= 0 else case.lam
+    result, left = np.zeros(len(x)), list(range(len(x)))
+    for _ in range(case.s):
+        best = left[0]
+        for i in left[1:]:
+            if x[i] > x[best] or (x[i] == x[best] and ties == "slope" and slope[i] < slope[best]):
+                best = i
+        result[best] = -case.lam
+        left.remove(best)
     return result
 
 
@@ -385,37 +390,41 @@ def first_order_step(case, x, G, L, c=None):
     return project_line(x - G / L, case.lo, case.hi, c) if L > 0 else least_on_line(G, case.lo, case.hi, c)
 
 
-def psg_points(case, x, step, count, c=None):
+def psg_points(case, x, step, count, c=None, ties="index"):
     """The iterates of the projected subgradient method."""
     points = [x]
     for t in range(1, count + 1):
-        G = case.Q @ x + case.p + case.w + concave_slope(case, x)
+        slope = case.Q @ x + case.p + case.w
+        G = slope + concave_slope(case, x, slope, ties)
         x = first_order_step(case, x, G, np.sqrt(t) / step, c)
         points.append(x)
     return points
 
 
-def mscr_points(case, x, L, count, stages, c=None):
+def mscr_points(case, x, L, count, stages, c=None, ties="index"):
     """The iterates of multi-stage convex relaxation, every stage some steps with the slope of g fixed."""
     points = [x]
     for _ in range(count):
-        fixed = concave_slope(case, x)
+        fixed = concave_slope(case, x, case.Q @ x + case.p + case.w, ties)
         for _ in range(stages):
             x = first_order_step(case, x, case.Q @ x + case.p + case.w + fixed, L, c)
         points.append(x)
     return points
 
 
-def pdca_points(case, x, L, count, c=None, extrapolate=False):
-    """The iterates of the proximal DC algorithm; extrapolated with θ ← (1 + √(1 + 4θ²))/2, β = (θ₋ − 1)/θ."""
+def pdca_points(case, x, L, count, c=None, extrapolate=False, ties="index", most=None):
+    """The iterates of the proximal DC algorithm; extrapolated with θ ← (1 + √(1 + 4θ²))/2, β = (θ₋ − 1)/θ.
+
+    θ returns to 1 when a step turns against the extrapolation and every 200 steps, or only when it reaches ``most``.
+    """
     points, before, theta_before, age = [x], x, 1.0, 0
     for _ in range(count):
         theta = (1 + np.sqrt(1 + 4 * theta_before**2)) / 2
         z = x + (theta_before - 1) / theta * (x - before) if extrapolate else x
         slope = case.Q @ z + case.p + case.w
-        new = first_order_step(case, z, slope + concave_slope(case, x), L, c)
+        new = first_order_step(case, z, slope + concave_slope(case, x, slope, ties), L, c)
         age += 1
-        restart = age == 200 or np.dot(z - new, new - x) > 0
+        restart = theta >= most if most else age == 200 or np.dot(z - new, new - x) > 0
         theta_before, age = (1.0, 0) if restart else (theta, age)
         x, before = new, x
         points.append(x)

@@ -32,8 +32,12 @@ PAPER_STEP, PAPER_STAGES = 0.01, 10
 # Stronger settings: PSG tries each of these steps; MSCR solves to this optimality residual, relative to max|G|.
 STEP_GRID = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)
 INNER_TOL, INNER_LIMIT = 1e-10, 20_000
-# pDCAe restarts its momentum at the latest after this many iterations (Wen, Chen and Pong 2018).
-RESTART_PERIOD = 200
+# pDCAe restarts its momentum at the latest after this many iterations (Wen, Chen and Pong 2018), or when its weight t
+# reaches a limit.
+RESTART_PERIOD, RESTART_WEIGHT = 200, 40.0
+RESTARTS = ("adaptive", "weight")
+# The rules by which −λ is given to some of several equal |xᵢ|.
+TIES = ("index", "slope")
 # Default iteration limits of a call without limits: PSG has no natural stop, the others nearly always have.
 PSG_MAX_ITER, MAX_ITER = 10_000, 100_000
 # PSG ends after this many steps in a row without a move; points are scored that often, or more often if steps are slow.
@@ -50,6 +54,7 @@ def psg(
     x0: Any = None,
     *,
     step: Any = PAPER_STEP,
+    ties: str | None = None,
     tol: float = 1e-9,
     max_iter: int | None = None,
     max_time: float | None = None,
@@ -68,20 +73,24 @@ def psg(
         Several steps are tried one after another from the same start and the best point is kept. Each gets an even
         share of the limits. The largest come first, because they end soonest and leave time for the others. "grid"
         means ``STEP_GRID``.
+    ties : {"index", "slope", "all"}, optional
+        Which of several equal entries belong to the s largest, where g is ``TopSum``: the first ("index", the default),
+        as a stable sort has it; or those along which F falls most ("slope"), which often ends lower.
+        "all" tries both, as several steps are tried. For ``Norm2`` the rule matters at x = 0 only.
     tol : float
         The run ends when 16 steps in a row move no coordinate by more than ``tol``·max|x|. Steps shrink, so this is
         weaker than stationarity: certify the point.
     max_iter : int, optional
-        By default 10 000 per step size if there is no time limit.
+        By default 10 000 per step size and rule for ties if there is no time limit.
     callback : callable, optional
         It gets the best of the points scored since its last call; F is not monotone.
     x0, max_time, seed
         As in :func:`counterpoise.solvers.bcd.bcd_g`.
     """
-    steps = _steps(step)
-    run = Run(problem, x0, tol, _limit(max_iter, max_time, PSG_MAX_ITER * len(steps)), max_time, seed, callback)
+    tried = list(itertools.product(_steps(step), _ties(problem, ties)))
+    run = Run(problem, x0, tol, _limit(max_iter, max_time, PSG_MAX_ITER * len(tried)), max_time, seed, callback)
     model = Model(problem)
-    rules = [_rule(model, _growing_weights(size)) for size in steps]
+    rules = [_rule(model, _growing_weights(size), rule) for size, rule in tried]
     return run.loop(Drive(run, rules, patience=WINDOW, stride=model.stride, unit=0.0).epoch)
 
 
@@ -92,6 +101,7 @@ def mscr(
     *,
     inner: str = "paper",
     split: str = "paper",
+    ties: str | None = None,
     tol: float = 1e-9,
     max_iter: int | None = None,
     max_time: float | None = None,
@@ -116,6 +126,8 @@ def mscr(
         "exact" means an optimality residual of 1e-10 relative to max|G|, or 20 000 steps.
     split : {"paper", "convex"}
         The split of f + g if g = −λ‖x‖².
+    ties : {"index", "slope", "all"}, optional
+        As in :func:`psg`.
     tol : float
         The run ends when ‖x⁺ − x‖∞ ≤ ``tol``·max(1, ‖x‖∞).
     max_iter : int, optional
@@ -127,11 +139,13 @@ def mscr(
     choice(split, "split", ("paper", "convex"))
     run = Run(problem, x0, tol, _limit(max_iter, max_time, MAX_ITER), max_time, seed, callback)
     model = Model(problem)
-    if split == "paper" and model.bend_of_g and model.is_concave(with_g=True):
-        rule = _rule(model, itertools.repeat(0.0))
-    else:
-        rule = _relaxation_rule(model, exact=inner == "exact", expired=lambda: run.limits.reached() is not None)
-    return run.loop(Drive(run, [rule]).epoch)
+    rules: list[Update] = []
+    for rule in _ties(problem, ties):
+        if split == "paper" and model.bend_of_g and model.is_concave(with_g=True):
+            rules.append(_rule(model, itertools.repeat(0.0), rule))
+        else:
+            rules.append(_relaxation_rule(model, inner == "exact", lambda: run.limits.reached() is not None, rule))
+    return run.loop(Drive(run, rules).epoch)
 
 
 @supervised
@@ -140,7 +154,9 @@ def pdca(
     x0: Any = None,
     *,
     extrapolate: bool = False,
+    restart: str = "adaptive",
     lipschitz: float | None = None,
+    ties: str | None = None,
     tol: float = 1e-9,
     max_iter: int | None = None,
     max_time: float | None = None,
@@ -150,16 +166,21 @@ def pdca(
     """Proximal DC algorithm: x⁺ = P(x − G/L), L = ‖A‖².
 
     The paper's setting is the default; F never rises. ``extrapolate=True`` is pDCAe: ∇f is taken at
-    x + β(x − x₋), with Nesterov's β, restarted when the step turns against it and every 200 iterations. It may
-    end at another critical point, better or worse.
+    x + β(x − x₋), with Nesterov's β = (t₋ − 1)/t, t = ½ + √(¼ + t₋²). It may end at another critical point, better or
+    worse.
 
     Parameters
     ----------
     extrapolate : bool
+    restart : {"adaptive", "weight", "all"}
+        When the extrapolation begins anew with t = 1: whenever a step turns against it and every 200 iterations, or
+        when t reaches 40. "all" tries both, each with half of the limits, and keeps the best point.
     lipschitz : float, optional
         L, by default the largest eigenvalue of |Q|. Any L for which ½L‖x‖² − f is convex keeps F from rising; a
         smaller one may cycle. For the concave f of NNSPCA 0 is valid; x⁺ is then the projection of −G, which needs
         less than half the iterations.
+    ties : {"index", "slope", "all"}, optional
+        As in :func:`psg`.
     tol : float
         The run ends when ‖x⁺ − x‖∞ ≤ ``tol``·max(1, ‖x‖∞), twice in a row if extrapolated.
     max_iter : int, optional
@@ -174,8 +195,15 @@ def pdca(
         bound = model.norm
     elif bound == 0.0 and not model.is_concave(with_g=True):
         raise ValueError("lipschitz is 0, but f is not concave; give at least its largest curvature, or None for ‖Q‖.")
-    rule = _rule(model, itertools.repeat(bound), Momentum(RESTART_PERIOD) if extrapolate else None)
-    return run.loop(Drive(run, [rule], patience=1 + bool(extrapolate), stride=model.stride).epoch)
+    choice(restart, "restart", (*RESTARTS, "all"))
+    if restart != "adaptive" and not extrapolate:
+        raise ValueError(f"restart is {restart!r}, but there is no extrapolation; give extrapolate=True as well.")
+    restarts: tuple[Any, ...] = (RESTARTS if restart == "all" else (restart,)) if extrapolate else (None,)
+    rules = [
+        _rule(model, itertools.repeat(bound), rule, None if how is None else Momentum.restarted(how))
+        for rule, how in itertools.product(_ties(problem, ties), restarts)
+    ]
+    return run.loop(Drive(run, rules, patience=1 + bool(extrapolate), stride=model.stride).epoch)
 
 
 class Model:
@@ -248,10 +276,14 @@ def cheapest_point(G: Vector, h: Separable, u: Any, x: Vector) -> Vector:
 
 
 class Momentum:
-    """Nesterov's extrapolation with restarts (O'Donoghue and Candès 2015), for one sequence of points."""
+    """Nesterov's extrapolation with restarts, for one sequence of points.
 
-    def __init__(self, period: float = math.inf) -> None:
-        self.period = period
+    It restarts when a step points against it (O'Donoghue and Candès 2015) and after ``period`` steps; or, if ``most``
+    is given, only when t reaches that number.
+    """
+
+    def __init__(self, period: float = math.inf, most: float | None = None) -> None:
+        self.period, self.most = period, most
         self.weight, self.age = 1.0, 0
         self.previous: Vector | None = None
 
@@ -262,12 +294,19 @@ class Momentum:
         return x + (self.weight - 1.0) / _next_weight(self.weight) * (x - self.previous)
 
     def judge(self, x: Vector, ahead: Vector, new: Vector) -> None:
-        """Record the step x → new; restart if it points against the extrapolation, or after ``period`` steps."""
+        """Record the step x → new, and restart if it is time."""
         self.previous, self.age = x, self.age + 1
-        if self.age >= self.period or (ahead - new) @ (new - x) > 0.0:
-            self.weight, self.age = 1.0, 0
+        following = _next_weight(self.weight)
+        if self.most is None:
+            restarts = self.age >= self.period or bool((ahead - new) @ (new - x) > 0.0)
         else:
-            self.weight = _next_weight(self.weight)
+            restarts = following >= self.most
+        self.weight, self.age = (1.0, 0) if restarts else (following, self.age)
+
+    @classmethod
+    def restarted(cls, how: str) -> Momentum:
+        """Return the extrapolation with a rule of ``RESTARTS``."""
+        return cls(RESTART_PERIOD) if how == "adaptive" else cls(most=RESTART_WEIGHT)
 
 
 def _next_weight(weight: float) -> float:
@@ -279,17 +318,36 @@ def _growing_weights(step: float) -> Iterator[float]:
     return (math.sqrt(t) / step for t in itertools.count(1))
 
 
-def _rule(model: Model, weights: Iterator[float], momentum: Momentum | None = None) -> Update:
+def _ties(problem: Problem, ties: str | None) -> tuple[str | None, ...]:
+    """Return the rules for ties to be tried; None for a g with one subgradient at every point, or of the user's own."""
+    if ties is not None:
+        choice(ties, "ties", (*TIES, "all"))
+    if hasattr(problem.g, "tied_subgradient"):
+        return TIES if ties == "all" else (ties or "index",)
+    if ties not in (None, "all"):
+        name = type(problem.g).__name__
+        raise ValueError(f"ties is {ties!r}, but {name} has no tied subgradients to choose from; leave ties out.")
+    return (None,)
+
+
+def _subgradient(model: Model, x: Vector, slope: Vector, ties: str | None) -> Vector:
+    """Return an element of ∂g(x), chosen by a rule for ties if g has several."""
+    g = model.problem.g
+    if ties is None:
+        return np.asarray(g.subgradient(x, slope))
+    return np.asarray(g.tied_subgradient(x, slope, ties, model.problem.u.signed))
+
+
+def _rule(model: Model, weights: Iterator[float], ties: str | None, momentum: Momentum | None = None) -> Update:
     """Return the update x → argmin ⟨G, z⟩ + ½L‖z − x‖², which takes the next weight L at each call.
 
     With momentum (pDCAe), ∇f and the proximal term are taken at the extrapolated point, ∂g at x.
     """
-    g = model.problem.g
 
     def update(x: Vector) -> Vector:
         ahead = x if momentum is None else momentum.ahead(x)
         slope = model.slope(ahead)
-        new = model.argmin(ahead, slope + g.subgradient(x, slope), next(weights))
+        new = model.argmin(ahead, slope + _subgradient(model, x, slope, ties), next(weights))
         if momentum is not None:
             momentum.judge(x, ahead, new)
         return new
@@ -297,7 +355,7 @@ def _rule(model: Model, weights: Iterator[float], momentum: Momentum | None = No
     return update
 
 
-def _relaxation_rule(model: Model, exact: bool, expired: Callable[[], bool]) -> Update:
+def _relaxation_rule(model: Model, exact: bool, expired: Callable[[], bool], ties: str | None) -> Update:
     """Return MSCR's update x → (nearly) argmin f(z) + h(z) + ⟨z, g′(x)⟩."""
     L = 0.0 if model.is_concave() else model.norm
     accelerate = exact and model.problem.u.is_line and model.f.is_convex
@@ -305,7 +363,7 @@ def _relaxation_rule(model: Model, exact: bool, expired: Callable[[], bool]) -> 
 
     def update(x: Vector) -> Vector:
         slope = model.slope(x)
-        tilt = model.problem.g.subgradient(x, slope)
+        tilt = _subgradient(model, x, slope, ties)
         momentum, ahead = Momentum(), x
         for stage in range(limit):
             G = slope + tilt

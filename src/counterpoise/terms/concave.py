@@ -76,10 +76,30 @@ class TopSum(_OneTerm):
         return TopSum(min(self.s, n), self.lam)
 
     def subgradient(self, x: Vector, slope: Vector) -> Vector:
-        """Return −λ sign(x) on the s largest |xᵢ|; ties go to the largest slope in |xᵢ|."""
+        """Return −λ sign(x) on the s largest |xᵢ|; ties go to the largest slope in |xᵢ|.
+
+        A certificate needs this rule: where any choice proves that x is critical, this one does. A method that steps
+        along −λ gives it away to coordinates that cannot use it; see :meth:`tied_subgradient`.
+        """
         top = np.lexsort((np.where(x < 0, slope, -slope), -np.abs(x)))[: self.s]
         result = np.zeros(len(x))
         result[top] = np.where(x[top] < 0, self.lam, -self.lam)
+        return result
+
+    def tied_subgradient(self, x: Vector, slope: Vector, ties: str, signed: bool = False) -> Vector:
+        """Return −λ sign(x) on the s largest |xᵢ|, chosen among equal ones by a rule for methods that step along it.
+
+        "index" takes the first, as a stable sort does. "slope" takes those along which F falls most if |xᵢ| grows;
+        with ``signed``, a coordinate at 0 may grow either way.
+        """
+        signs = np.sign(x) if signed else np.ones(len(x))
+        order: tuple[Vector, ...] = (-np.abs(x),)
+        if ties == "slope":
+            signs = np.where(signs == 0.0, -np.sign(slope), signs)
+            order = signs * slope, *order
+        top = np.lexsort(order)[: self.s]
+        result = np.zeros(len(x))
+        result[top] = -self.lam * signs[top]
         return result
 
     def kernel(self, lo: Vector, hi: Vector) -> kernels.TopSum:
@@ -164,6 +184,17 @@ class Norm2(_OneTerm):
         """Return −λx/‖x‖₂, and 0 at x = 0."""
         norm = float(np.linalg.norm(x))
         return -self.lam * x / norm if norm > 0 else np.zeros_like(x)
+
+    def tied_subgradient(self, x: Vector, slope: Vector, ties: str, signed: bool = False) -> Vector:
+        """Return −λx/‖x‖₂; at x = 0, where any −λw with ‖w‖₂ ≤ 1 will do, 0 ("index") or the w of "slope".
+
+        "slope" takes the direction with the sum 0 in which F falls most.
+        """
+        if ties == "index" or x.any():
+            return self.subgradient(x, slope)
+        centred = slope - slope.mean()
+        length = float(np.linalg.norm(centred))
+        return self.lam * centred / length if length > 0.0 else np.zeros_like(x)
 
     def kernel(self, lo: Vector, hi: Vector) -> kernels.Norm2:
         """Return the term with space for ‖x‖²."""
