@@ -12,7 +12,7 @@ from conftest import make_problem, scaled
 from counterpoise.certificates import exactness_threshold
 from counterpoise.kernels import block as kernels
 from counterpoise.kernels import programs, sweep
-from counterpoise.problems import DCPB2, SIT
+from counterpoise.problems import DCPB2, NNSPCA, SIT
 from counterpoise.solvers import faces
 from counterpoise.supervision import Limits
 from naive import Case, best_on_block, case_of, largest_gap, least_on_box_and_sum
@@ -337,6 +337,68 @@ def test_bcd_l_ends_at_points_without_a_better_pair(name, working_set, k, rng):
     assert (np.diff(result.history[:, 2]) <= 1e-9 * case.size(result.x)).all()
     on = "arc" if name == "NNSPCA" else "line"
     assert largest_gap(case, result.x, on) <= result.tolerance + 1e-9 * case.size(result.x)
+
+
+@pytest.mark.parametrize(("g", "lam"), [("top", 0.05), ("top", 0.5), ("top", 5.0), ("top", 500.0), ("count", 0.0)])
+def test_one_block_of_all_coordinates_with_every_state_is_the_optimum(g, lam, rng):
+    """−λ‖x‖_[s] is the least of −λΣ_{i∈S} xᵢ over |S| ≤ s, so the best state of a block of all is the minimum."""
+    for _ in range(scaled(25, 2)):
+        n, s = int(rng.integers(2, 6)), 2
+        A, y = rng.standard_normal((n + 2, n)), rng.standard_normal(n + 2)
+        Q, p = A.T @ A, -A.T @ y
+        least = np.inf
+        for S in itertools.chain.from_iterable(itertools.combinations(range(n), m) for m in range(s + 1)):
+            held = list(S) if g == "count" else list(range(n))
+            tilt = np.zeros(n)
+            tilt[list(S)] = -lam if g == "top" else 0.0
+            if not held:
+                continue
+            part = Q[np.ix_(held, held)], (p + tilt)[held], np.zeros(len(held)), np.ones(len(held))
+            least = min(least, least_on_box_and_sum(*part, 1.0)[0])
+        term = cp.TopSum(s, lam) if g == "top" else cp.AtMost(s)
+        problem = cp.Problem(cp.LeastSquares(A, y), cp.Bounds(0, 1), term, cp.Sum(1))
+        result = cp.minimize(problem, method="bcd-l", k=n, subproblem="states", working_set="random", seed=1)
+        assert result.objective == pytest.approx(least + 0.5 * float(y @ y), abs=1e-9)
+        assert result.status is cp.Status.STATIONARY and (np.diff(result.history[:, 2]) <= 0.0).all()
+
+
+@pytest.mark.compiled
+def test_more_blocks_and_larger_ones_with_every_state_end_lower(rng):
+    """The trend of table 2, which our linearised blocks do not have: F falls with k at equal numbers of blocks."""
+    market = cp.datasets.simulate_market(n_days=120, n_stocks=60, seed=3)
+    problem = SIT(market.returns, market.index, 8, 1e3)
+    mean = {
+        (k, count): np.mean(
+            [
+                cp.minimize(
+                    problem, problem.start(seed), "bcd-l", k=k, subproblem="states", working_set="random",
+                    max_iter=count, seed=seed,
+                ).objective
+                for seed in range(4)
+            ]
+        )
+        for k in (2, 3, 5, 8, 15) for count in (150, 600)
+    }  # fmt: skip
+    for k in (2, 3, 5, 8, 15):
+        assert mean[k, 600] <= mean[k, 150]
+    assert mean[2, 150] > mean[3, 150] > mean[5, 150] > mean[8, 150]
+
+
+def test_states_are_refused_where_there_are_none_or_too_many(rng):
+    A, y = rng.standard_normal((9, 12)), rng.standard_normal(9)
+    for problem in (
+        DCPB2(A, y, 0, 1.0),
+        NNSPCA(A, 2, 1.0),
+        cp.Problem(cp.LeastSquares(A, y), cp.Bounds(-1, 1), cp.TopSum(2, 1.0), cp.Sum(1)),
+        cp.Problem(cp.Quadratic(np.diag(np.arange(-3.0, 9.0))), cp.Bounds(0, 1), cp.AtMost(2), cp.Sum(1)),
+    ):
+        with pytest.raises(ValueError, match='subproblem "states" needs TopSum or AtMost on Sum, a convex f and x ≥ 0'):
+            cp.minimize(problem, method="bcd-l", k=3, subproblem="states")
+    problem = SIT(A, y, 3, 1.0)
+    with pytest.raises(
+        ValueError, match=r"a block of 10 coordinates has 1,024 states, about 0.004 s .* max_time is 0.001"
+    ):
+        cp.minimize(problem, method="bcd-l", k=10, subproblem="states", max_time=0.001)
 
 
 @pytest.mark.parametrize("name", NAMES)

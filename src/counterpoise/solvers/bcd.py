@@ -22,6 +22,7 @@ from counterpoise.solvers.descent import descend, has_large_faces, is_convex
 from counterpoise.solvers.pooled import pooled
 from counterpoise.solvers.run import Epoch, Progress, Run
 from counterpoise.supervision import supervised
+from counterpoise.terms.separable import is_gapped
 
 RULES = {
     "hybrid": select.HYBRID,
@@ -34,7 +35,9 @@ RULES = {
 # unless there are so few rows that a minimiser holds few coordinates.
 SMALL, FEW_ROWS = 1000, 500
 IDLE_BLOCKS = 10
-SUBPROBLEMS = {"nested": block.NESTED, "linearised": block.LINEARISED}
+SUBPROBLEMS = {"nested": block.NESTED, "linearised": block.LINEARISED, "states": block.ENUMERATED}
+# The largest blocks of which every state is tried, and about how long one state takes.
+MOST_STATES, STATE_SECONDS = 10, 4e-6
 
 
 class _FunctionRule(NamedTuple):
@@ -159,17 +162,22 @@ def bcd_l(
     x0 : array of length n, optional
     k : int, optional
         Block size, 2 … n; 10 by default, or n if that is less. Blocks of 10 to 50 are worth their cost.
-    subproblem : {"nested", "linearised"}
+    subproblem : {"nested", "states", "linearised"}
         "linearised" is the paper's N_B, eq. (plb:subproblemlocal): g is replaced by its tangent. "nested" solves the
         block without g, ranks the result, and tries the states "the first p of the ranking are among the s largest"
         for every p, and the current state: at most k + 2 convex programs. For binary problems the sum leaves only one
         such state. Both are monotone, because every candidate is scored by the true model.
+
+        "states" is the paper's section on local solutions for SIT: each coordinate of the block either belongs to the s
+        largest or does not, the convex program of each of these 2ᵏ states is solved (exactly, where the paper takes
+        projected subgradients), and the lowest F wins. For k > 10, where 2ᵏ states cannot be tried, it tries those of
+        "nested". For ``TopSum`` and ``AtMost`` on ``Sum`` with a convex f and x ≥ 0.
     working_set : {"support", "random"}, optional
         "support" (default) draws a random share of a block from the coordinates above their lower bound, sometimes all
         of them, and half of the rest by least slopes; "random" draws uniformly.
     theta, tol, max_iter, max_time, seed, callback
         As in :func:`bcd_g`; an iteration is a block. "nested" ends as CERTIFIED, by scans of all pairs, whose best pair
-        is taken as a step while it gains; "linearised" ends as STATIONARY.
+        is taken as a step while it gains; "states" and "linearised" take no other steps and end as STATIONARY.
     idle_blocks : int
         The number of blocks per coordinate that must bring nothing, in a row, before all pairs are scanned or the run
         ends; more take longer and find better points.
@@ -177,13 +185,35 @@ def bcd_l(
     k = whole_number(min(10, problem.n) if k is None else k, "k", 2, problem.n)
     kind = SUBPROBLEMS[choice(subproblem, "subproblem", SUBPROBLEMS)]
     check_blocks(problem)
+    if subproblem == "states":
+        _check_states(problem, k, max_time)
+        kind = block.ENUMERATED if k <= MOST_STATES else block.NESTED
     run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
     theta = number(theta, "theta", 0.0)
     idle_blocks = whole_number(idle_blocks, "idle_blocks", 1)
-    return _descend_by_blocks(run, theta, k, kind, working_set, idle_blocks)
+    return _descend_by_blocks(run, theta, k, kind, working_set, idle_blocks, subproblem == "nested")
 
 
-def _descend_by_blocks(run: Run, theta: float, k: int, kind: int, working_set: str | None, idle_blocks: int) -> Result:
+def _check_states(problem: Problem, k: int, max_time: float | None) -> None:
+    """Refuse problems whose blocks do not have the paper's states, and blocks with more than there is time for."""
+    h = problem.separable
+    fits = problem.free is not None and problem.u.is_line and problem.f.is_convex and not (h.lo < 0.0).any()
+    if not fits or (is_gapped(h) and problem.g.lam != math.inf):
+        raise ValueError(
+            'subproblem "states" needs TopSum or AtMost on Sum, a convex f and x ≥ 0, where each state of a block is a '
+            'convex program; subproblem "nested" takes other problems.'
+        )
+    count = 2**k if k <= MOST_STATES else k + 2
+    if max_time is not None and count * STATE_SECONDS > number(max_time, "max_time", 0.0):
+        raise ValueError(
+            f"a block of {k} coordinates has {count:,} states, about {count * STATE_SECONDS:.1g} s of work, but "
+            f"max_time is {max_time:g}; give a smaller k or more time."
+        )
+
+
+def _descend_by_blocks(
+    run: Run, theta: float, k: int, kind: int, working_set: str | None, idle_blocks: int, certified: bool = True
+) -> Result:
     if working_set not in (None, "support", "random"):
         raise ValueError(f'working_set is {working_set!r}; for blocks it must be "support" or "random".')
     how, patience = block.UNIFORM if working_set == "random" else block.SUPPORT, idle_blocks * run.problem.n
@@ -193,8 +223,8 @@ def _descend_by_blocks(run: Run, theta: float, k: int, kind: int, working_set: s
         where = terms, run.start, chosen, z, how, kind, theta
         return block.block_epoch(*where, tol, level, trials, patience, run.rng, age)[:3]
 
-    by_faces = None if kind == block.LINEARISED or theta > 0.0 else False
-    return run.finish(*descend(run, run.start, theta, advance, kind != block.LINEARISED, by_faces))
+    by_faces = False if certified and theta == 0.0 else None
+    return run.finish(*descend(run, run.start, theta, advance, certified, by_faces))
 
 
 def make_rule(working_set: Any, n: int) -> tuple[Any, int]:
