@@ -14,6 +14,7 @@ import counterpoise as cp
 from conftest import make_problem, scaled
 from counterpoise.kernels.pair import is_live
 from counterpoise.kernels.violating_line import _least_below
+from counterpoise.solvers import faces
 from counterpoise.solvers.bcd import RULES
 from counterpoise.solvers.run import Progress
 from naive import case_of, dcpb1, dcpb2, largest_gap, nnspca, sit
@@ -177,6 +178,34 @@ def test_what_theta_leaves_is_reported_and_not_certified(rng, name, factor):
     gain = largest_gap(case, result.x, kind)
     assert result.cws_gap == pytest.approx(gain, abs=rounding)
     assert result.status is (cp.Status.CERTIFIED if result.cws_gap <= result.tolerance else cp.Status.STATIONARY)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("name", ["SIT", "NNSPCA", "DCPB1", "DCPB2"])
+def test_algorithm_1_alone_ends_where_no_pair_gains(rng, name, rule, monkeypatch):
+    def refuse(*arguments):
+        raise AssertionError("a Newton step was taken")
+
+    for step in ("settle", "turn", "descend_face", "settle_from_vertex"):
+        monkeypatch.setattr(faces, step, refuse)
+    problem, case, _ = build(name, rng, n=scaled(14, 6))
+    result = cp.minimize(problem, working_set=rule, newton=False, seed=3)
+    assert result.status is cp.Status.CERTIFIED
+    on = "arc" if name == "NNSPCA" else "line"
+    assert largest_gap(case, result.x, on) <= result.tolerance + 1e-9 * case.size(result.x)
+
+
+def test_algorithm_1_alone_says_how_far_a_convex_f_could_still_fall(rng):
+    """Near-duplicate columns: pairs end early, and the bound that a run with Newton steps closes stays open."""
+    A = np.cumsum(rng.standard_normal((30, 25)), axis=1)
+    y = A @ rng.dirichlet(np.ones(25)) + rng.standard_normal(30)
+    problem = cp.Problem(cp.LeastSquares(A, y), cp.Bounds(0, 1), u=cp.Sum(1))
+    least = cp.minimize(problem, tol=1e-12)
+    assert least.convex_gap <= least.tolerance
+    for rule in RULES:
+        result = cp.minimize(problem, working_set=rule, newton=False, tol=1e-4)
+        assert result.status is cp.Status.CERTIFIED and result.cws_gap <= result.tolerance
+        assert result.objective - least.objective <= result.convex_gap + 1e-12
 
 
 class TestBadInput:

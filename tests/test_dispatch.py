@@ -194,6 +194,19 @@ def test_the_examples_own_pieces_are_its_formula(rng):
     assert result.objective <= best.fun + 1e-8
 
 
+def test_rules_and_options_that_do_not_fit_are_refused(rng):
+    ellipsoid = load_example("own_constraint", "Ellipsoid")(np.ones(6))
+    f = cp.LeastSquares(rng.standard_normal((8, 6)), np.ones(8))
+    problem = cp.Problem(f, cp.Bounds(0, np.inf), u=ellipsoid)
+    for rule in ("semi-greedy", "violating"):
+        with pytest.raises(ValueError, match=f"working_set is '{rule}'.*but Ellipsoid has no measure of that"):
+            cp.minimize(problem, working_set=rule)
+    assert cp.minimize(problem, working_set="cyclic").success
+    problem = cp.Problem(f, cp.Bounds(0, 1), u=cp.Sum(1))
+    with pytest.raises(ValueError, match="newton is False, which is for pairs, but k is 3"):
+        cp.minimize(problem, newton=False, k=3)
+
+
 @pytest.mark.compiled
 def test_the_examples_own_constraint_is_solved_globally_over_pairs(rng):
     Ellipsoid = load_example("own_constraint", "Ellipsoid")

@@ -27,7 +27,7 @@ def test_sufficient_decrease_on_every_step(name, rule, theta, rng):
     x = problem.start(1)
     terms = problem.terms()
     sweep.start(terms, x)
-    chosen, _ = make_rule(rule, problem.n)
+    chosen, _ = make_rule(rule, problem)
     age, value, moves = new_age(10**9), case.value(x), 0
     for _ in range(scaled(400, 40)):
         before = x.copy()

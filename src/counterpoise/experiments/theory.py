@@ -149,7 +149,7 @@ class Walk:
         self.problem, self.x, self.theta, self.noise = problem, start.copy(), theta, noise
         self.terms = problem.terms()
         sweep.start(self.terms, self.x)
-        self.rule, _ = make_rule("random", problem.n)
+        self.rule, _ = make_rule("random", problem)
         self.rng, self.age = np.random.default_rng(seed), new_age(max(1000, 4 * problem.n))
         self.last = np.empty(5)
 

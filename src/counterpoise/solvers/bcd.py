@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from counterpoise.certificates import check_blocks, check_enumeration
-from counterpoise.checks import Vector, choice, number, whole_number
+from counterpoise.checks import Vector, choice, flag, number, whole_number
 from counterpoise.kernels import block, select, sweep
 from counterpoise.kernels.dispatch import allocating, has_body, implements
-from counterpoise.kernels.pair import Terms
+from counterpoise.kernels.pair import Terms, violating_pair
 from counterpoise.problem import Problem, Result, Status
 from counterpoise.registry import pool_for
 from counterpoise.solvers import faces
@@ -30,6 +30,7 @@ RULES = {
     "random": select.RANDOM,
     "greedy": select.GREEDY,
     "semi-greedy": select.SEMI_GREEDY,
+    "violating": select.VIOLATING,
 }
 # Up to this many coordinates a convex problem begins with Newton steps on faces; with more, pairs find the face sooner,
 # unless there are so few rows that a minimiser holds few coordinates.
@@ -51,6 +52,7 @@ def bcd_g(
     k: int = 2,
     working_set: Any = None,
     theta: float = 0.0,
+    newton: bool = True,
     tol: float = 1e-9,
     max_iter: int | None = None,
     max_time: float | None = None,
@@ -76,7 +78,8 @@ def bcd_g(
         Block size. 2 solves pairs. 3 to 6 enumerate every state of a block (2ᵏ convex programs for TopSum and AtMost,
         3ᵏ faces for the binary problems), for Sum only.
     working_set : str or rule, optional
-        For k = 2 "hybrid" (default), "cyclic", "random", "greedy", "semi-greedy", or a rule of your own: a NamedTuple
+        For k = 2 "hybrid" (default): the pair that violates optimality most while it gains, then the best of all pairs;
+        "violating": the former alone; "cyclic", "random", "greedy", "semi-greedy"; or a rule of your own: a NamedTuple
         with a body of :func:`counterpoise.kernels.select.select`, or a function ``rule(problem, x, theta, floor, rng)``
         that returns a pair (i, j), which is compiled. For larger k "support" (default) or "random".
     theta : float
@@ -84,6 +87,10 @@ def bcd_g(
         which pairs may still lower F: the run ends as CERTIFIED only if no pair gains without that term either, and
         otherwise as STATIONARY, with ``cws_gap`` the largest decrease of F itself. The default 0 needs no proximal
         term: a step is accepted only if it lowers F by more than the tolerance.
+    newton : bool
+        Whether to take the Newton steps described above; False is Algorithm 1 of the paper alone, for pairs. It then
+        ends as CERTIFIED when no pair gains, even if a convex F could still fall: ``convex_gap`` and ``support_gap``
+        say by how much at most.
     tol : float
         A point is certified if no pair decreases F by more than ``tol``·|F| plus rounding error. Smaller steps are not
         taken.
@@ -100,20 +107,23 @@ def bcd_g(
     if k > 2:
         check_enumeration(problem, k)
     run = Run(problem, x0, tol, max_iter, max_time, seed, callback)
-    theta = number(theta, "theta", 0.0)
+    theta, newton = number(theta, "theta", 0.0), flag(newton, "newton")
     if k > 2:
+        if not newton:
+            raise ValueError(f"newton is False, which is for pairs, but k is {k}; blocks are enumerated without it.")
         return _descend_by_blocks(run, theta, k, block.ENUMERATED, working_set, IDLE_BLOCKS)
     columns = pool_for(problem) if working_set is None and theta == 0.0 else None
     if columns is not None:
 
         def on_pool(small: Problem, x: Vector, seconds: float | None) -> Result:
-            return bcd_g(small, x, tol=run.tol, max_time=seconds, seed=seed)
+            return bcd_g(small, x, newton=newton, tol=run.tol, max_time=seconds, seed=seed)
 
         return pooled(run, columns, on_pool, x0 is not None, Status.CERTIFIED)
-    begins = x0 is None and working_set is None and theta == 0.0 and max_iter is None
+    run.ended = not newton  # no further descent, which would take these steps
+    begins = newton and x0 is None and working_set is None and theta == 0.0 and max_iter is None
     if begins and (problem.n <= SMALL or _holds_few(problem)) and is_convex(problem):
         faces.settle_from_vertex(problem, run.start, run.tol, run.limits)
-    return run.finish(*pair_stage(run, run.start, theta, "hybrid" if working_set is None else working_set))
+    return run.finish(*pair_stage(run, run.start, theta, "hybrid" if working_set is None else working_set, newton))
 
 
 def _holds_few(problem: Problem) -> bool:
@@ -122,10 +132,12 @@ def _holds_few(problem: Problem) -> bool:
     return bool(f.gram and getattr(f, "m", math.inf) <= FEW_ROWS and not h.bend.any() and not h.curve.any())
 
 
-def pair_stage(run: Run, x: Vector, theta: float = 0.0, working_set: Any = "hybrid") -> tuple[Epoch, dict[str, Any]]:
+def pair_stage(
+    run: Run, x: Vector, theta: float = 0.0, working_set: Any = "hybrid", newton: bool = True
+) -> tuple[Epoch, dict[str, Any]]:
     """Descend from x, in place, by pairs until none gains; return the last report and further claims."""
-    rule, patience = make_rule(working_set, run.problem.n)
-    by_faces = has_large_faces(run.problem) if working_set == "hybrid" and theta == 0.0 else None
+    rule, patience = make_rule(working_set, run.problem)
+    by_faces = has_large_faces(run.problem) if working_set == "hybrid" and theta == 0.0 and newton else None
     if by_faces:
         rule = rule._replace(code=select.VIOLATING)
     last = np.empty(5)
@@ -133,7 +145,7 @@ def pair_stage(run: Run, x: Vector, theta: float = 0.0, working_set: Any = "hybr
     def advance(terms: Terms, tol: float, level: Vector, trials: int, age: Any) -> Any:
         return sweep.epoch(rule, terms, x, theta, tol, level, trials, patience, run.rng, age, 0.0, last)
 
-    return descend(run, x, theta, advance, by_faces=by_faces)
+    return descend(run, x, theta, advance, by_faces=by_faces, newton=newton)
 
 
 @supervised
@@ -227,12 +239,20 @@ def _descend_by_blocks(
     return run.finish(*descend(run, run.start, theta, advance, certified, by_faces))
 
 
-def make_rule(working_set: Any, n: int) -> tuple[Any, int]:
+def make_rule(working_set: Any, problem: Problem) -> tuple[Any, int]:
     """Return a rule for kernels, and the number of idle iterations before a scan."""
+    n = problem.n
     if isinstance(working_set, str):
         if working_set not in RULES:
             known = ", ".join(map(repr, RULES))
             raise ValueError(f"working_set is {working_set!r}; it must be one of {known}, or a rule.")
+        u = problem.u.kernel(problem.separable)
+        if working_set in ("violating", "semi-greedy") and not has_body(violating_pair, type(u)):
+            raise ValueError(
+                f"working_set is {working_set!r}, which takes the pair that violates optimality most, but "
+                f'{type(problem.u).__name__} has no measure of that; use "hybrid", "cyclic", "random" or "greedy", or '
+                f"register a body of `violating_pair` for {type(u).__name__}."
+            )
         patience = n * (n - 1) // 2 if working_set == "cyclic" else n
         return select.Rule(RULES[working_set], np.array([0, 1, 0])), patience
     if has_body(select.select, type(working_set)):

@@ -23,6 +23,7 @@ SETTLINGS, VAIN = 8, 3
 # While a convex F is not at its minimum, the tolerance of pair steps is multiplied by FINER, down to FINEST times the
 # original. At most IDLE_TURNS steps on a face in a row may gain only rounding; a step without gain counts as NOTHING.
 FINER, FINEST, IDLE_TURNS, NOTHING = 0.01, 1e-6, 16, 8
+NEVER = 2**62
 # How many scans in a row may find a decrease without a lower F.
 IDLE_SCANS = 20
 # The fraction of the tolerance to which steps on a face close the gap.
@@ -43,15 +44,23 @@ FEWEST, LOOK, RENEWAL = 128, 2, 0.1
 
 
 def descend(
-    run: Run, x: Vector, theta: float, advance: Advance, certified: bool = True, by_faces: bool | None = None
+    run: Run,
+    x: Vector,
+    theta: float,
+    advance: Advance,
+    certified: bool = True,
+    by_faces: bool | None = None,
+    newton: bool = True,
 ) -> tuple[Epoch, dict[str, Any]]:
     """Descend from x, in place, until no pair gains; return the last report and further claims about its point.
 
     If ``by_faces``, Newton steps on the face are taken whenever ``advance`` settles; if it is False, from time to time;
-    if it is None, when no pair gains any more or after very many iterations.
+    if it is None, when no pair gains any more or after very many iterations. Without ``newton`` none are taken.
     """
     kind = DescentOnModels if run.problem.f.quadratic is None else Descent
     way = kind(run, x, theta, advance, certified, by_faces)
+    if not newton:
+        way.newton, way.turn_after = False, NEVER
     report = run.stage(way.epoch)
     known = report.status in (Status.CERTIFIED, Status.STATIONARY)
     return report, named_gap(run.problem, way.rest if known else None)
@@ -83,6 +92,7 @@ class Descent:
     def __init__(self, run: Run, x: Vector, theta: float, advance: Advance, certified: bool, by_faces: bool | None):
         self.run, self.x, self.theta, self.advance, self.certified = run, x, theta, advance, certified
         self.rest: float | None = None
+        self.newton = True
         self.tol = run.tol
         self.by_faces, self.faced = bool(by_faces), False
         self.settlings = self.idle_scans = self.idle_turns = self.turned = 0
@@ -184,6 +194,9 @@ class Descent:
         """Return the status of a point at which no pair gains; None if the descent goes on."""
         run, x = self.run, self.x
         objective, noise = self.level
+        if not self.newton:
+            self.rest = convex_gap(run.problem, x)
+            return Status.CERTIFIED
         if self.refines(tolerance):
             return None
         if self.rest is None or self.rest <= tolerance:
@@ -308,7 +321,7 @@ class DescentOnModels(Descent):
         else:
             self.x[:], self.is_current = before, False
             self.look = max(self.look // 2, min(FEWEST, most))
-            if self.trust.mix >= 1.0:
+            if self.newton and self.trust.mix >= 1.0:
                 # Steps on the upper bound may be tiny and many; on a face on which F is convex there are better ones.
                 self.settle(0.5 * (self.run.tol * abs(objective) + float(self.level[1])), objective)
                 self.start_look()
