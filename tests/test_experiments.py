@@ -34,6 +34,7 @@ from counterpoise.experiments import (
 from counterpoise.experiments.hierarchy import FINDERS, Hierarchy
 from counterpoise.experiments.store import Record, Store
 from counterpoise.figures.drawing import draw_grid
+from counterpoise.solvers.bcd import RULES
 
 TINY = """
 title = "A tiny target"
@@ -121,10 +122,12 @@ def test_the_targets_have_the_papers_grids():
     assert by_name["fig-c"].grids[1].values == tuple(range(10, 110, 10))
     assert {g.problem for g in by_name["fig-hybrid"].grids} == {"SIT", "NNSPCA", "DCPB1", "DCPB2"}
     blocks = [m for m in by_name["table-2"].methods if m.name.startswith("BCD-l")]
-    assert [m.stages[0]["k"] for m in blocks if not m.name.endswith("*")] == [2, 3, 5, 10, 20, 50]
-    assert all(m.stages[0]["subproblem"] == "linearised" for m in blocks if not m.name.endswith("*"))
+    assert [m.stages[0]["k"] for m in blocks if not m.name.endswith("*")] == [2, 3, 5, 10, 15, 20, 50]
+    assert all(m.stages[0]["subproblem"] == "states" for m in blocks if not m.name.endswith("*"))
+    rules = {m.stages[0].get("working_set") for m in by_name["fig-rules"].methods}
+    assert rules == {None, *RULES}
     starred = [m for m in by_name["table-3"].methods if m.name.endswith("*")]
-    assert len(starred) == 3 and all("strongest" in m.setting for m in starred)
+    assert len(starred) == 3 and all(m.stages[0]["ties"] == "all" for m in starred)
 
 
 def test_absent_sets_are_named_and_left_out(tiny, folder):
@@ -498,7 +501,7 @@ def test_the_page_gathers_all_targets_and_adds_up_their_counts(tmp_path):
     )
     assert pages.write_index(tmp_path).read_text("utf-8") == page
     headlines = {label: (value, note) for label, value, note in _report(tmp_path).headlines}
-    assert headlines["targets"] == ("1 of 10", "and 1 of your own")
+    assert headlines["targets"] == (f"1 of {len(plan.TARGETS)}", "and 1 of your own")
     assert headlines["runs"] == ("8", "of 10")
     assert headlines["cells that BCD-g loses"] == ("2", "to one of them; all are listed")
     assert headlines["certified"] == ("2", "of 4 runs of BCD-g")

@@ -20,7 +20,7 @@ DIGITS = 6
 
 
 def styles(methods: Sequence[Method]) -> dict[str, Style]:
-    """Return the style of each method; strongest settings are thin, block sizes are shades of one colour."""
+    """Return the style of each method; columns with a star are thin, block sizes are shades of one colour."""
     found = {}
     blocks = list(dict.fromkeys(m.name.rstrip("*") for m in methods if m.stages[0]["method"] == "bcd-l"))
     for method in methods:
@@ -76,7 +76,7 @@ def _history_panel(problem: str, records: list[Record], drawn: dict[str, Style])
 
 
 def _series(name: str, along: Vector, levels: Sequence[Vector], look: Style) -> Series:
-    """Return a line with its band; on a page, strongest settings and hybrids are dashed and share a colour."""
+    """Return a line with its band; on a page, columns with a star and hybrids are dashed and share a colour."""
     low, middle, high = levels
     family = name.rstrip("*").split("+")[0]
     line = Series(name, along, middle, style="" if name == family else "dashed", family=family, look=look)

@@ -1,4 +1,4 @@
-"""The paper's three baselines: PSG, MSCR and PDCA, in its settings and in the strongest we know.
+"""The paper's three baselines, PSG, MSCR and PDCA, in its settings and in stronger ones.
 
 All three repeat one step, :meth:`Model.argmin`: a minimiser over the feasible set of ⟨G, z⟩ + ½L‖z − x‖², where
 G = ∇f(x) + ∇h + g′ and g′ ∈ ∂g(x). They differ in L, and in how often and in which part G is updated. As printed,
