@@ -383,6 +383,43 @@ def concave_slope(case, x, slope, ties="index"):
     return result
 
 
+def below_tangent(case, x, z):
+    """g(x) + ⟨s, z − x⟩ − g(z) ≥ 0, s in ∂g(x): how far g lies below its tangent."""
+    alone = dataclasses.replace(case, Q=0 * case.Q, p=0 * case.p, w=0 * case.w)
+    return alone.value(x) + concave_slope(case, x, 0 * x) @ (z - x) - alone.value(z)
+
+
+def blocks_of(n, k):
+    """All blocks of k of n coordinates."""
+    return [list(block) for block in itertools.combinations(range(n), k)]
+
+
+def largest_block_norm(Q, k):
+    """max ‖Q_BB‖ over the blocks of k coordinates."""
+    return max(np.linalg.norm(Q[np.ix_(block, block)], 2) for block in blocks_of(len(Q), k))
+
+
+def tangent_step(case, x, block, theta):
+    """The step of BCD-l-k on a block of the line: the minimiser of N_B, with g replaced by its tangent."""
+    slope = case.Q @ x + case.p + case.w
+    H = case.Q[np.ix_(block, block)] + theta * np.eye(len(block))
+    b = (slope + concave_slope(case, x, slope))[block]
+    d = np.zeros(len(x))
+    d[block] = least_on_box_and_sum(H, b, (case.lo - x)[block], (case.hi - x)[block], 0.0)[1]
+    return d
+
+
+def pair_step(case, x, i, j, theta, grid=4001):
+    """The step of BCD-g on a pair of the line: the minimiser of M_B, by a grid refined five times."""
+    low, high = max(case.lo[i] - x[i], x[j] - case.hi[j]), min(case.hi[i] - x[i], x[j] - case.lo[j])
+    for _ in range(5):
+        eta = np.append(np.linspace(low, high, grid), 0.0)
+        points = pair_points(x, i, j, eta, "line")
+        best = eta[np.argmin(case.values(points) + theta * eta**2)]
+        low, high = max(low, best - (high - low) / 40), min(high, best + (high - low) / 40)
+    return pair_points(x, i, j, np.array([best]), "line")[0] - x
+
+
 def first_order_step(case, x, G, L, c=None):
     """argmin ⟨G, z⟩ + ½L‖z − x‖² on the line with the sum c, or on the arc."""
     if c is None:

@@ -14,7 +14,22 @@ from counterpoise.kernels import sweep
 from counterpoise.kernels.pair import new_age
 from counterpoise.problems import DCPB1, DCPB2, NNSPCA, SIT
 from counterpoise.solvers.bcd import RULES, make_rule
-from naive import binary_optimum, case_of, sparse_pca_optimum, sparse_tracking_optimum
+from naive import (
+    Case,
+    below_tangent,
+    best_on_block,
+    binary_optimum,
+    blocks_of,
+    case_of,
+    concave_slope,
+    largest_block_norm,
+    largest_gap,
+    pair_step,
+    sparse_pca_optimum,
+    sparse_tracking_optimum,
+    tangent_step,
+    top_sum,
+)
 from test_bcd import NAMES, build
 
 
@@ -165,3 +180,321 @@ def test_adjacent_windows_stall(rng):
             sweep.start(terms, x)
         stalled += cp.certify(problem, x).cws_gap > 1e-3
     assert stalled >= 5
+
+
+# Quadratic growth, (theo:descent), and its lemmas.
+
+
+def line_case(Q, p, lo, hi, g="top", lam=0.0, s=1):
+    """½xᵀQx + pᵀx + g(x) with bounds, on the line."""
+    n, none = len(p), np.zeros((0, len(p)))
+    p, lo, hi = np.array(p, dtype=float), np.full(n, float(lo)), np.full(n, float(hi))
+    return Case(np.array(Q, dtype=float), p, lo, hi, np.zeros(n), none, none, g, lam, s)
+
+
+def nonconvexity(case, x):
+    """The least ρ with g(x) + ⟨s, z − x⟩ − g(z) ≤ ½ρ‖z − x‖² for all z, if s is unique."""
+    if case.g == "square":
+        return 2 * case.lam
+    if case.g == "norm":
+        return case.lam / np.linalg.norm(x)
+    ranked = np.sort(x)[::-1]
+    return case.lam / (ranked[case.s - 1] - ranked[case.s])
+
+
+@pytest.mark.parametrize("g", ["top", "square", "norm"])
+def test_g_is_locally_bounded_nonconvex(g, rng):
+    """Lemma (lemma:rhobounded) with ρ = λ/(x_[s] − x_[s+1]), 2λ and λ/‖x‖; no smaller ρ will do."""
+    largest = 0.0
+    for _ in range(300):
+        case = line_case(np.zeros((6, 6)), np.zeros(6), 0, 1, g, lam=3.0, s=int(rng.integers(1, 6)))
+        x = rng.random(6)
+        order = np.argsort(-x)
+        swapped = x.copy()
+        swapped[order[[case.s - 1, case.s]]] = x[order[[case.s, case.s - 1]]]
+        for z in (rng.random(6), x + 0.1 * rng.standard_normal(6) * x.min(), swapped):
+            bound = 0.5 * nonconvexity(case, x) * np.sum((z - x) ** 2)
+            assert below_tangent(case, x, z) <= bound + 1e-12
+            largest = max(largest, below_tangent(case, x, z) / bound)
+    assert largest == pytest.approx(1.0)
+
+
+def test_no_rho_is_finite_with_fewer_than_s_non_zeros():
+    """Counterexample to (lemma:rhobounded): e₁ is CWS, and every tangent is λ/2 off on a line."""
+    x, t = np.array([1.0, 0.0, 0.0]), 1e-6
+    assert cp.certify(SIT(np.eye(3), [5.0, 0.0, 0.0], 2, 1.0), x).cws_gap == 0.0
+    for share in np.linspace(0.0, 1.0, 11):
+        tangent = np.array([1.0, share, 1.0 - share])
+        steps = [t * np.array([-1.0, 1.0, 0.0]), t * np.array([-1.0, 0.0, 1.0])]
+        off = max(top_sum(x + d, 2) - top_sum(x, 2) - tangent @ d for d in steps)
+        assert off >= 0.499 * t > 0.5 * 1e5 * np.sum(steps[0] ** 2)
+
+
+@pytest.mark.parametrize(("factor", "holds"), [(1.0, True), (0.5, False)])
+def test_lipschitz_functions_are_globally_bounded_nonconvex(factor, holds, rng):
+    """Lemma (lemma:globallybounded): ρ = 2C²/ε for any ε; −C|x| just right of 0 needs all of it."""
+    worst = -np.inf
+    for g, s in (("top", 1), ("top", 3), ("norm", 1)):
+        case = line_case(np.zeros((5, 5)), np.zeros(5), 0, 1, g, lam=2.0, s=s)
+        C = 2.0 * np.sqrt(s)
+        for epsilon in (0.01, 0.1, 1.0, 10.0):
+            x, near = rng.random(5), 1e-9 * np.eye(5)[0]
+            ends = rng.random(5), rng.standard_normal(5), -epsilon / C * np.eye(5)[0]
+            for start, z in zip((x, x, near), ends, strict=True):
+                bound = factor * C**2 / epsilon * np.sum((z - start) ** 2) + epsilon
+                worst = max(worst, below_tangent(case, start, z) - bound)
+    assert bool(worst <= 1e-7) is holds
+
+
+def growth_bound(case, name, x, z):
+    """½ρ‖z − x‖²; on the sphere ½(‖G‖ − xᵀGx + λ(1ᵀx − ‖x‖_[s]) + ρ)‖z − x‖²."""
+    rho = nonconvexity(case, x)
+    if name == "NNSPCA":
+        rho += np.linalg.norm(case.Q, 2) + x @ case.Q @ x
+        rho += case.lam * (x.sum() - top_sum(x, case.s))
+    return 0.5 * rho * np.sum((z - x) ** 2)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("theta", [0.0, 20.0])
+def test_no_point_is_lower_than_quadratic_growth_allows(name, theta, rng):
+    """Theorem (theo:descent), F(ẍ) ≤ F(z) + ½ρ‖z − ẍ‖²: without the paper's ‖Q‖ + θ."""
+    used = 0
+    for seed in range(scaled(30, 4)):
+        problem, case, _ = build(name, rng, n=6, lam=20.0, s=2)
+        x = cp.minimize(problem, theta=theta, seed=seed, tol=1e-14).x
+        if np.count_nonzero(x) < case.s:
+            continue
+        used += 1
+        others = [problem.start(k) for k in range(20)]
+        others += [cp.minimize(problem, theta=theta, seed=k).x for k in range(5)]
+        for z in [*others, *(problem.project(x + 0.1 * (z - x)) for z in others)]:
+            slack = 1e-7 * case.size(x)
+            assert case.value(x) <= case.value(z) + growth_bound(case, name, x, z) + slack
+    assert used > 0
+
+
+@pytest.mark.parametrize(
+    ("case", "x", "z"),
+    [
+        (line_case(np.zeros((2, 2)), [0, -6], 0, 1, "top", 6.0), [0.7, 0.3], [0.3, 0.7]),
+        (line_case(np.zeros((2, 2)), [0, 0], -1, 1, "square", 2.0), [0.0, 0.0], [1.0, -1.0]),
+        (line_case(np.zeros((2, 2)), [3, 0], -1, 1, "norm", 3.0), [1.0, 0.0], [0.0, 1.0]),
+    ],
+)
+def test_growth_needs_all_of_its_constant(case, x, z):
+    """f is linear and x CWS by a large θ: F(x) = F(z) + ½ρ‖z − x‖², so ρ cannot be smaller."""
+    x, z = np.array(x), np.array(z)
+    assert largest_gap(case, x, "line", theta=2 * nonconvexity(case, x)) <= 1e-12
+    assert case.value(x) - case.value(z) == pytest.approx(growth_bound(case, "", x, z))
+
+
+# Means over all blocks.
+
+
+def test_expected_norms_of_a_block(rng):
+    """Erratum: (lemma:iequality) is false for a block and in expectation, true with λ_min(Q_BB)."""
+    failed = np.zeros(3, dtype=int)
+    for _ in range(2000):
+        n, theta = int(rng.integers(3, 8)), 0.1
+        k = int(rng.integers(2, n))
+        root, x = rng.standard_normal((1, n)), rng.standard_normal(n)
+        Q, blocks = root.T @ root, blocks_of(n, k)
+        forms = np.array([x[b] @ Q[np.ix_(b, b)] @ x[b] + theta * x @ x for b in blocks]) / (x @ x)
+        norms = [np.linalg.eigvalsh(Q[np.ix_(b, b)])[[0, -1]] for b in blocks]
+        tops = [top for _, top in norms]
+        low, high = k / n * min(tops) + theta, k / n * max(tops) + theta
+        failed += [forms.min() < low or forms.max() > high, forms.mean() < low, forms.mean() > high]
+        assert k / n * min(least for least, _ in norms) + theta <= forms.mean() + 1e-12
+    assert failed[0] > 1500 and failed[1] > 100 and failed[2] == 0
+
+
+@pytest.mark.parametrize(("share", "holds"), [(1.0, True), (0.5, False)])
+def test_means_over_blocks(share, holds, rng):
+    """Lemma (lemma:bound:4), i to vii, with k/n: one d for all blocks, and x + d_B anywhere."""
+    off = np.zeros(6)
+    for trial in range(50):
+        n, k, epsilon = 5, 1 + trial % 5, 0.5
+        part, x, d = share * k / n, rng.random(n), 0.1 * rng.standard_normal(n)
+        steps = d * np.array([np.isin(np.arange(n), block) for block in blocks_of(n, k)])
+        root, p = rng.standard_normal((4, n)), rng.standard_normal(n)
+        Q, each = root.T @ root, x + steps
+        f, g = line_case(Q, p, 0, 1), line_case(0 * Q, 0 * p, 0, 1, "top", 2.0, s=2)
+        curved = 0.5 * np.einsum("bi,ij,bj->b", steps, Q, steps).mean()
+        pairs = [
+            (steps @ x, part * x @ d),
+            (steps @ d, part * d @ d),
+            ((each**2).sum(axis=1), (1 - part) * x @ x + part * np.sum((x + d) ** 2)),
+            (f.values(each), f.value(x) + part * d @ (Q @ x + p) + curved),
+            (np.abs(each).sum(axis=1), (1 - part) * x.sum() + part * np.abs(x + d).sum()),
+            (g.values(each), g.value(x) + part * concave_slope(g, x, x) @ d),
+        ]
+        gaps = np.array([left.mean() - right for left, right in pairs])
+        off = np.maximum(off, np.append(np.abs(gaps[:5]), gaps[5]))
+        below = g.value(x) - g.value(x + d) - 0.5 * 2 * (2.0**2 * 2) / epsilon * d @ d - epsilon
+        assert g.values(each).mean() <= g.value(x) - part * below + 1e-12
+    assert (off <= 1e-9).all() if holds else (off > 1e-3).all()
+
+
+# Complexity and rate of BCD-g and BCD-l-k: the paper's assumption is a convex set, here the line.
+
+
+def steps_of(case, x, k, theta, method):
+    """The step of every block."""
+    if method == "g":
+        return [pair_step(case, x, i, j, theta) for i, j in blocks_of(len(x), 2)]
+    return [tangent_step(case, x, block, theta) for block in blocks_of(len(x), k)]
+
+
+def line_problem(name, rng, n, lam=2.0):
+    """A small problem on the line as a case, with feasible points."""
+    problem, case, _ = build(name, rng, n=n, m=n + 1, lam=lam, s=2)
+    return case, [problem.start(seed) for seed in range(4)]
+
+
+@pytest.mark.parametrize("subproblem", ["states", "linearised", "nested"])
+@pytest.mark.parametrize("name", NAMES)
+def test_sufficient_decrease_of_blocks(name, subproblem, rng):
+    """Theorem (theo:global), i, for BCD-l-k; twice as much where N_B is convex: on the line."""
+    if subproblem == "states" and name != "SIT":
+        pytest.skip("states are those of the top-s norm")
+    twice = 2.0 if subproblem == "linearised" and name != "NNSPCA" else 1.0
+    problem, case, _ = build(name, rng, n=8, lam=3.0, s=3)
+    x, theta, least = problem.start(0), 300.0, np.inf
+    options = {"subproblem": subproblem, "working_set": "random", "theta": theta, "k": 3}
+    for seed in range(scaled(60, 8)):
+        new = cp.minimize(problem, x0=x, method="bcd-l", max_iter=1, seed=seed, **options).x
+        length = np.sum((new - x) ** 2)
+        if length > 1e-10:
+            least = min(least, (case.value(x) - case.value(new)) / (0.5 * theta * length))
+        x = new
+    assert twice - 1e-4 <= least < 2.5
+
+
+@pytest.mark.parametrize("method", ["g", "l"])
+@pytest.mark.parametrize(("factor", "holds"), [(1.0, True), (0.5, False)])
+def test_complexity(method, factor, holds, rng):
+    """Theorem (theo:global), ii and iii: the expectation of ‖d_B‖² over every sequence of blocks.
+
+    2·drop/(θT) for BCD-g, half of it for BCD-l-k; a nearly flat pair and a linear f need it.
+    """
+    flat = line_case(np.zeros((2, 2)), [1e-3, 0], -1, 1, "square", 1.0)
+    slope = line_case(np.zeros((2, 2)), [1.0, 0], -1, 1)
+    cases = [(flat, np.zeros(2), 2.0) if method == "g" else (slope, np.zeros(2), 2.0)]
+    for name in ("SIT", "DCPB1", "DCPB2"):
+        case, starts = line_problem(name, rng, 3)
+        cases += [(case, x, theta) for x in starts[:2] for theta in (0.5, 10.0)]
+    violated = False
+    for case, start, theta in cases:
+        points, total, T = [start], 0.0, 4
+        for _ in range(T):
+            moves = [(x, d) for x in points for d in steps_of(case, x, 2, theta, method)]
+            total += np.mean([d @ d for _, d in moves])
+            points = [x + d for x, d in moves]
+        drop = case.value(start) - np.mean([case.value(x) for x in points])
+        bound = factor * (2.0 if method == "g" else 1.0) * drop / (theta * T)
+        violated |= total / T > bound + 1e-9
+    assert bool(violated) is not holds
+
+
+def promised_decrease(case, x, z, k, theta, share=1.0, factor=1.0):
+    """A lower bound on the mean of F(x) − F(x⁺) − ½θ‖d_B‖² over all blocks, for feasible z."""
+    part = share * k * (k - 1) / (len(x) * (len(x) - 1))
+    curvature = 0.5 * (largest_block_norm(case.Q, k) + theta) * np.sum((z - x) ** 2)
+    return part * (case.value(x) - case.value(z) - factor * (curvature + below_tangent(case, x, z)))
+
+
+def mean_decrease(case, x, k, theta, method):
+    """The mean of F(x) − F(x⁺) − ½θ‖d_B‖² over all blocks of k."""
+    if method == "g" and k > 2:
+        return np.mean([best_on_block(case, x, block, theta) for block in blocks_of(len(x), k)])
+    steps = steps_of(case, x, k, theta, method)
+    return np.mean([case.value(x) - case.value(x + d) - 0.5 * theta * d @ d for d in steps])
+
+
+@pytest.mark.parametrize("k", [2, 3])
+@pytest.mark.parametrize("method", ["g", "l"])
+def test_expected_decrease(method, k, rng):
+    """Theorems (theo:dec:x:f) and (theo:dec:x:f2), i: k(k − 1)/(n(n − 1)) in place of k/n."""
+    for name in ("SIT", "DCPB1", "DCPB2"):
+        if (method, k, name) == ("g", 3, "DCPB2"):
+            continue
+        case, points = line_problem(name, rng, 4)
+        for x, z, theta in itertools.product(points, points, (0.01, 1.0)):
+            for target in (z, 0.9 * x + 0.1 * z):
+                least = promised_decrease(case, x, target, k, theta)
+                assert mean_decrease(case, x, k, theta, method) >= least - 1e-9 * case.size(x)
+
+
+# A linear f on a simplex where only the pair (1, 2) gains, and a pair that θ stops at z.
+ONE_PAIR = line_case(np.zeros((3, 3)), [0, -1, 0], 0, 1), np.eye(3)[0], np.eye(3)[1], 0.01
+ONE_STEP = line_case(np.zeros((2, 2)), [1, 0], 0, 1), np.eye(2)[0], np.array([0.5, 0.5]), 1.0
+
+
+@pytest.mark.parametrize("method", ["g", "l"])
+def test_expected_decrease_needs_all_of_its_constants(method):
+    for (case, x, z, theta), share, factor in ((ONE_PAIR, 1.05, 1.0), (ONE_STEP, 1.0, 0.5)):
+        found = mean_decrease(case, x, 2, theta, method)
+        assert found >= promised_decrease(case, x, z, 2, theta) - 1e-9
+        assert found < promised_decrease(case, x, z, 2, theta, share, factor) - 1e-3
+
+
+@pytest.mark.parametrize("method", ["g", "l"])
+@pytest.mark.parametrize("name", ["SIT", "DCPB1", "DCPB2"])
+def test_rate_constants(name, method, rng):
+    """The same theorems, ii: E q⁺ ≤ (1 − 1/κ)q + ε/κ, κ = 1/p + (max‖Q_BB‖ + θ)δ²/θ.
+
+    For BCD-l-k δ² counts half. On the way δ is the largest ‖x − ẍ‖ over the mean of ‖d_B‖, and ε
+    what g lies below its tangents.
+    """
+    case, starts = line_problem(name, rng, 4, lam=0.5)
+    theta, p = 1.0, 2 * 1 / (4 * 3)
+    limit = starts[0]
+    path = [limit]
+    for _ in range(scaled(200, 40)):
+        for i, j in blocks_of(4, 2):
+            limit = limit + (
+                pair_step(case, limit, i, j, theta, grid=201)
+                if method == "g"
+                else tangent_step(case, limit, [i, j], theta)
+            )
+        path.append(limit)
+    seen = []
+    for x in path:
+        q, steps = case.value(x) - case.value(limit), steps_of(case, x, 2, theta, method)
+        if q > 1e-6:
+            after = np.mean([case.value(x + d) for d in steps]) - case.value(limit)
+            residual = np.mean([np.linalg.norm(d) for d in steps])
+            ratio = np.linalg.norm(x - limit) / residual
+            seen.append((q, after, ratio, below_tangent(case, x, limit)))
+    q, after, ratios, tangents = np.array(seen).T
+    weight = (1.0 if method == "g" else 0.5) * (largest_block_norm(case.Q, 2) + theta) / theta
+    kappa = 1 / p + weight * ratios.max() ** 2
+    assert len(q) > 2
+    assert (after <= (1 - 1 / kappa) * q + max(tangents) / kappa + 1e-9).all()
+
+
+def test_the_error_bound():
+    """(lemma:luo) on a pair: δ = 1 + 2θ/α, but no δ for f = ¼Σxᵢ⁴ with Q = 3I."""
+    alpha, theta, along = 3.0, 0.5, np.array([1.0, -1.0])
+    case = line_case(np.diag([1.0, 2.0]), [0, 0], -1, 1)
+    for e in (1e-1, 1e-3):
+        d = tangent_step(case, e * along, [0, 1], theta)
+        ratio = np.linalg.norm(e * along) / np.linalg.norm(d)
+        assert ratio == pytest.approx(1 + 2 * theta / alpha)
+    for e in (1e-1, 1e-2, 1e-3):
+        quartic = line_case(3 * np.eye(2), (e**3 - 3 * e) * along, -1, 1)
+        d = tangent_step(quartic, e * along, [0, 1], theta)
+        assert e / d[1] == pytest.approx((3.0 + theta) / e**2)
+
+
+def test_lemmas_of_the_binary_theorems(rng):
+    """Lemmas (lemma:pmbounded), for the lower of its two signs only, (lemma:xi) and (lemma:xu)."""
+    a, b, x, u = np.abs(rng.standard_normal((4, 2000)))
+    signs, xi = np.array([[-1.0], [1.0]]), rng.uniform(-1, 1, 2000)
+    left, right = -0.5 * a * (x + signs) ** 2 + b * (x + signs), -0.5 * a + 0.5 * b**2 / a
+    assert (left.min(axis=0) <= right + 1e-9 * (1 + b**2 / a)).all()
+    assert (left.max(axis=0) > right + 0.01).sum() > 500
+    left = 0.5 * a * (xi + signs) ** 2 + b * (xi + signs)
+    assert (left.min(axis=0) <= 0.5 * a * (1 - xi**2) + 1e-12).all()
+    assert (np.sqrt(x) - np.sqrt(x + u) <= -0.5 * u / np.sqrt(x + u) + 1e-12).all()
