@@ -528,6 +528,7 @@ def test_the_theory_has_a_panel_a_problem(tmp_path):
             for name in ("SIT", "DCPB1")
             for ratio in (0.01, 1.5)
         ),
+        constants=(),
         complexities=(theory.Complexity("SIT", 4, 2, 1.0, 1.0, np.array([1, 9]), np.array([1e-3, 1e-5])),),
         decreases=(),
         exactness=(

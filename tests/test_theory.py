@@ -17,11 +17,19 @@ from counterpoise.experiments.theory import (
     THETAS,
     Findings,
     measure_complexity,
+    measure_constants,
     measure_decrease,
     measure_exactness,
     measure_rate,
 )
-from naive import binary_optimum, sparse_pca_optimum, sparse_tracking_optimum
+from naive import (
+    binary_optimum,
+    case_of,
+    largest_block_norm,
+    pair_step,
+    sparse_pca_optimum,
+    sparse_tracking_optimum,
+)
 
 
 def landscape_of(name, n=6, s=2, seed=3):
@@ -169,6 +177,33 @@ def test_the_measure_is_the_mean_over_all_pairs():
     assert theory.mean_squared_step(walk) == pytest.approx(np.mean([2 * step**2 for step in steps]))
 
 
+@pytest.mark.parametrize("name", theory.CONVEX)
+def test_constants_of_the_rate(name):
+    """The corrected bound holds at every point recorded; the printed recursion fails, by a reference of its own."""
+    instance = draw_instance(name, 6, 2, 0)
+    found = measure_constants(instance, theory.BELOW, scaled(60, 20), 0)
+    assert found.points > 3
+    assert 0.0 < found.slowest <= 1.0 - 1.0 / found.kappa
+    assert found.norm == pytest.approx(largest_block_norm(instance.A.T @ instance.A, 2))
+    assert found.kappa > 15
+    lam = theory.BELOW * instance.threshold()
+    assert found.rho <= 2.0 * lam * (1.0 + 1e-9) or name != "DCPB1"
+    assert found.printed > 0 or name == "SIT"
+
+
+@pytest.mark.parametrize("name", theory.CONVEX)
+def test_steps_of_all_pairs_are_those_of_a_grid(name):
+    instance = draw_instance(name, 5, 2, 1)
+    problem = instance.problem(theory.BELOW * instance.threshold())
+    walk = theory.Walk(problem, problem.start(0), 5.0, 0, 1.0)
+    case = case_of(name, instance.A, instance.y, problem.g.lam, instance.s)
+    for (i, j), step, gain in zip(*theory.pair_steps(walk), strict=True):
+        expected = pair_step(case, walk.x, i, j, 5.0)
+        np.testing.assert_allclose(step, expected[[i, j]], atol=1e-5)
+        left = case.value(walk.x) - case.value(walk.x + expected) - 2.5 * expected @ expected
+        assert gain == pytest.approx(left, abs=1e-9 * case.size(walk.x))
+
+
 def test_the_violation_is_the_penalty_without_its_weight():
     """With λ → 0 the optimum of ½‖x − y‖² is y itself, of which one coordinate of three is free of the penalty."""
     instance = hierarchy.Instance("SIT", np.eye(3), np.array([0.5, 0.3, 0.2]), 1, 0)
@@ -195,15 +230,17 @@ def test_tables_and_figures_show_every_number(recwarn):
     large = {name: draw_instance(name, 6, 2, 0) for name in NAMES}
     findings = Findings(
         tuple(measure_rate(large[name], ratio, 200, 0) for name in NAMES for ratio in (theory.BELOW, theory.ABOVE)),
+        tuple(measure_constants(large[name], theory.BELOW, 20, 0) for name in theory.CONVEX),
         tuple(measure_complexity(large[name], theory.BELOW, 40, 1, 0) for name in NAMES),
         tuple(measure_decrease(large[name], 1.0, 40, 0) for name in NAMES),
         tuple(measure_exactness(large[name], np.array([0.1, 1.2]), 1, 0) for name in NAMES),
         tuple(measure_hierarchy([draw_instance(name, 5, 2, 1)], 2) for name in NAMES),
     )
-    rate, complexity, decrease, exactness, hierarchy = theory_pages.tables(findings)
-    assert [len(table.rows) for table in (rate, decrease, exactness, hierarchy)] == [8, 4, 4, 4 * (1 + len(FINDERS))]
+    rate, constants, complexity, decrease, exactness, hierarchy = theory_pages.tables(findings)
+    counts = [len(table.rows) for table in (rate, constants, decrease, exactness, hierarchy)]
+    assert counts == [8, 3, 4, 4, 4 * (1 + len(FINDERS))]
     assert {row[0] for row in complexity.rows} <= set(NAMES)
-    for table in (rate, complexity, decrease, exactness, hierarchy):
+    for table in (rate, constants, complexity, decrease, exactness, hierarchy):
         assert all(len(row) == len(table.head) for row in table.rows)
         assert "nan" not in table.markdown() and table.latex()
     for one in findings.hierarchy:

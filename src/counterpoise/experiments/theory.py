@@ -25,6 +25,7 @@ from counterpoise.solvers import minimize
 from counterpoise.solvers.bcd import make_rule
 
 NAMES = tuple(LETTERS)
+CONVEX = ("SIT", "DCPB1", "DCPB2")  # the problems with a convex feasible set
 BELOW, ABOVE = 0.01, 1.5  # λ as a multiple of the exactness threshold: far below it, and above
 NEVER = 10**9
 # A run whose last step gains at least this share of the total descent ended after finitely many steps.
@@ -74,6 +75,32 @@ class Complexity(NamedTuple):
         return math.ceil(2.0 * self.drop / (self.theta * epsilon))
 
 
+class Constants(NamedTuple):
+    """The constants of Theorem (theo:dec:x:f), corrected, along one run, and what they bound.
+
+    ``norm`` is max‖Q_BB‖ over pairs; ρ, the nonconvexity of g, and δ, the distance to ẍ over the
+    mean of ‖d_B‖, are the largest of the points recorded. With q = F(x) − F(ẍ) the theorem says
+    E q⁺ ≤ (1 − 1/κ)q, κ = n(n − 1)/2 + (norm + θ + ρ)δ²/θ. ``slowest`` is the largest E q⁺/q.
+    ``printed`` counts the points at which the recursion is false as the paper prints it.
+    """
+
+    name: str
+    n: int
+    theta: float
+    norm: float
+    rho: float
+    delta: float
+    slowest: float
+    printed: int
+    points: int
+
+    @property
+    def kappa(self) -> float:
+        """Return κ."""
+        weight = (self.norm + self.theta + self.rho) / self.theta
+        return math.comb(self.n, 2) + weight * self.delta**2
+
+
 class Decrease(NamedTuple):
     """(F(xᵗ) − F(xᵗ⁺¹)) / (½θ‖xᵗ⁺¹ − xᵗ‖²) over the accepted steps, θ = ``theta``·L."""
 
@@ -109,6 +136,7 @@ class Findings(NamedTuple):
     """All measurements shown in the tables and figures."""
 
     rates: tuple[Rate, ...]
+    constants: tuple[Constants, ...]
     complexities: tuple[Complexity, ...]
     decreases: tuple[Decrease, ...]
     exactness: tuple[Exactness, ...]
@@ -116,13 +144,15 @@ class Findings(NamedTuple):
 
 
 def measure(quick: bool = False, seed: int = 0, progress: Callable[[str], None] | None = None) -> Findings:
-    """Measure all five statements on simulated data, less of it if ``quick``; the same seed gives the same numbers."""
+    """Measure all statements on simulated data, less of it if ``quick``; the same seed gives the same numbers."""
     say = progress or (lambda line: None)
     n, s, runs, pairs = (30, 4, 5, 1500) if quick else (60, 6, 10, 10_000)
     small, held, instances, starts = (12, 3, 3, 12) if quick else (14, 4, 10, 40)
     large = {name: draw_instance(name, n, s, seed) for name in NAMES}
     say("rate of convergence")
     rates = [measure_rate(large[name], ratio, 4000, seed) for name in NAMES for ratio in (BELOW, ABOVE)]
+    convex = [large[name] for name in CONVEX if name in large]
+    constants = [measure_constants(instance, BELOW, 1000, seed) for instance in convex]
     say("iterations until ε")
     horizon = 200 * n if quick else 1000 * n
     complexities = [measure_complexity(large[name], BELOW, horizon, runs, seed) for name in NAMES]
@@ -136,7 +166,14 @@ def measure(quick: bool = False, seed: int = 0, progress: Callable[[str], None] 
         say(f"hierarchy, {name}")
         drawn = [draw_instance(name, small, held, seed + 1 + k) for k in range(instances)]
         hierarchy.append(measure_hierarchy(drawn, starts))
-    return Findings(tuple(rates), tuple(complexities), tuple(decreases), tuple(exactness), tuple(hierarchy))
+    return Findings(
+        tuple(rates),
+        tuple(constants),
+        tuple(complexities),
+        tuple(decreases),
+        tuple(exactness),
+        tuple(hierarchy),
+    )
 
 
 class Walk:
@@ -193,15 +230,79 @@ def fit_tail(gap: Vector, floor: float) -> tuple[float, float, float, tuple[int,
     return float(fit.slope), float(fit.intercept), float(fit.rvalue) ** 2, (int(inside[0]), int(inside[-1]))
 
 
-def mean_squared_step(walk: Walk) -> float:
-    """Return the mean of ‖d_B‖² over all pairs B, where d_B is the exact step: the measure of Theorem (theo:global)."""
-    x, n, total = walk.x, walk.problem.n, 0.0
+def pair_steps(walk: Walk) -> tuple[Counts, Vector, Vector]:
+    """Return all pairs, their exact steps, one row each, and the decreases of F + ½θ‖d_B‖²."""
+    x = walk.x
+    pairs = np.array(list(itertools.combinations(range(walk.problem.n), 2)))
+    steps, gains = np.zeros(pairs.shape), np.zeros(len(pairs))
     sweep.start(walk.terms, x)
-    for i, j in itertools.combinations(range(n), 2):
+    for k, (i, j) in enumerate(pairs.tolist()):
         new_i, new_j, gain = sweep.step(walk.terms, x, i, j, walk.theta)
         if gain > 0.0:
-            total += (new_i - x[i]) ** 2 + (new_j - x[j]) ** 2
-    return total / math.comb(n, 2)
+            steps[k], gains[k] = (new_i - x[i], new_j - x[j]), gain
+    return pairs, steps, gains
+
+
+def mean_squared_step(walk: Walk) -> float:
+    """Return the mean of ‖d_B‖² over all pairs B, where d_B is the exact step: the measure of Theorem (theo:global)."""
+    return float((pair_steps(walk)[1] ** 2).sum(axis=1).mean())
+
+
+def recursion_terms(walk: Walk, limit: Vector) -> tuple[float, ...]:
+    """Return q, E q⁺, r, E r⁺, ρ and δ, the terms of Theorem (theo:dec:x:f), where a walk is.
+
+    ẍ is ``limit``. r is the mean over all pairs B of ½‖x − ẍ‖² in the norm of
+    H₊ = U_B Q_BB U_Bᵀ + θI, and r⁺ that of x⁺.
+    """
+    problem, x, theta = walk.problem, walk.x, walk.theta
+    pairs, d, gains = pair_steps(walk)
+    blocks = problem.f.Q[pairs[:, :, None], pairs[:, None, :]]
+    squares, away = (d**2).sum(axis=1), x - limit
+    distance, q = float(away @ away), problem.objective(x) - problem.objective(limit)
+    tangent = problem.g.value(x) - problem.g.subgradient(x, problem.f.gradient(x)) @ away
+    parts = away[pairs], away[pairs] + d
+    before, after = (float(np.einsum("bi,bij,bj->b", z, blocks, z).mean()) for z in parts)
+    moved = float((2.0 * (away[pairs] * d).sum(axis=1) + squares).mean())
+    return (
+        q,
+        q - float(gains.mean()) - 0.5 * theta * float(squares.mean()),
+        0.5 * (before + theta * distance),
+        0.5 * (after + theta * (distance + moved)),
+        2.0 * (tangent - problem.g.value(limit)) / distance,
+        math.sqrt(distance) / float(np.sqrt(squares).mean()),
+    )
+
+
+def measure_constants(instance: Instance, ratio: float, epochs: int, seed: int) -> Constants:
+    """Record the constants of the rate at some epochs of a run; θ is L = max Q_ii.
+
+    The set must be convex; ẍ is the last point of the run. With ε = 0 the printed recursion is
+    β₁ E r⁺ + γ E q⁺ ≤ β₂ r + (γ − 2/n)q.
+    """
+    problem, n = instance.problem(ratio * instance.threshold()), instance.A.shape[1]
+    theta = float(np.abs(problem.f.diagonal).max())
+    walk = Walk(problem, problem.start(seed), theta, seed, noise=1.0)
+    kept, points = np.logspace(0.0, math.log10(epochs), 30).astype(np.int64), [walk.x.copy()]
+    for epoch in range(epochs):
+        walk.advance(n)
+        if epoch in kept:
+            points.append(walk.x.copy())
+    limit, (least, resolution) = walk.x, problem.value_and_resolution(walk.x)
+    rows = []
+    for walk.x in points:
+        # Nearer to the last point, its own distance from ẍ would count.
+        if problem.objective(walk.x) - least > TAIL_FLOOR * TAIL_SPAN * resolution:
+            rows.append(recursion_terms(walk, limit))
+    q, after, r, r_after, rho, delta = np.array(rows).T
+    pairs = list(itertools.combinations(range(n), 2))
+    norms = [float(np.linalg.norm(problem.f.Q[np.ix_(pair, pair)], 2)) for pair in pairs]
+    low, high = 2.0 / n * min(norms) + theta, 2.0 / n * max(norms) + theta
+    largest = float(rho.max())
+    gamma = 1.0 + 2.0 * largest / theta
+    left = (1.0 - largest / low) * r_after + gamma * after
+    right = (1.0 - largest / high * (1.0 - 2.0 / n)) * r + (gamma - 2.0 / n) * q
+    found = largest, float(delta.max()), float((after / q).max()), int((left > right).sum()), len(q)
+    return Constants(instance.name, n, theta, max(norms), *found)
 
 
 def measure_complexity(instance: Instance, ratio: float, horizon: int, runs: int, seed: int) -> Complexity:

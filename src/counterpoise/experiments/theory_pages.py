@@ -25,7 +25,14 @@ SIZE = 3.2, 2.5
 
 def tables(findings: Findings) -> list[Table]:
     """Return one table per statement."""
-    builders = _rate_table, _complexity_table, _decrease_table, _exactness_table, _hierarchy_table
+    builders = (
+        _rate_table,
+        _constants_table,
+        _complexity_table,
+        _decrease_table,
+        _exactness_table,
+        _hierarchy_table,
+    )
     return [build(findings) for build in builders]
 
 
@@ -49,6 +56,24 @@ def _rate_table(findings: Findings) -> Table:
         "run, as shown, an epoch may bring nothing."
     )
     return Table("theory-rate", "Q-linear decrease of F − F(CWS point reached)", head, rows, notes=[note])
+
+
+def _constants_table(findings: Findings) -> Table:
+    rows: list[list[Cell]] = []
+    for one in findings.constants:
+        factors: list[Cell] = [(1.0 - 1.0 / one.kappa) ** one.n, one.slowest**one.n]
+        failed = f"{one.printed} of {one.points}"
+        rows.append([one.name, one.theta, one.norm, one.rho, one.delta, one.kappa, *factors, failed])
+    head = ("problem", "θ", "max‖Q_BB‖", "ρ", "δ", "κ", "bound per epoch", "slowest epoch", "printed fails")
+    n = findings.constants[0].n if findings.constants else 0
+    note = (
+        f"One run with random pairs, n = {n}, θ = max Q_ii, λ = {BELOW:g}·threshold, ẍ its last point. ρ is how far g "
+        "lies below its tangents in units of ½‖ẍ − x‖², δ is ‖x − ẍ‖ over the mean of ‖d_B‖, each the largest over "
+        "the points recorded. Corrected theorem (theo:dec:x:f): E q⁺ ≤ (1 − 1/κ)q with q = F(x) − F(ẍ) and "
+        "κ = ½n(n − 1) + (max‖Q_BB‖ + θ + ρ)δ²/θ; the largest E q⁺/q, a mean over all pairs, is the slowest epoch. "
+        "The last column counts points at which the printed recursion (i), with the printed β and γ, is false."
+    )
+    return Table("theory-constants", "The constants of the rate", head, rows, notes=[note])
 
 
 def _complexity_table(findings: Findings) -> Table:
