@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -498,3 +500,21 @@ def test_lemmas_of_the_binary_theorems(rng):
     left = 0.5 * a * (xi + signs) ** 2 + b * (xi + signs)
     assert (left.min(axis=0) <= 0.5 * a * (1 - xi**2) + 1e-12).all()
     assert (np.sqrt(x) - np.sqrt(x + u) <= -0.5 * u / np.sqrt(x + u) + 1e-12).all()
+
+
+LABELS = (
+    "defition:cws defition:rho lemma:rhobounded theo:descent theo:optimality theo:global "
+    "lemma:globallybounded lemma:iequality lemma:bound:4 lemma:luo theo:dec:x:f theo:dec:x:f2 "
+    "lemma:boundedterm theo:excat:index theo:extreme:bin lemma:pmbounded theo:exact:bin lemma:xi "
+    "lemma:xu"
+).split()
+
+
+def test_the_page_has_a_line_for_every_statement_and_its_checks_exist():
+    page = (Path(__file__).parent.parent / "docs" / "theory.rst").read_text("utf-8")
+    table = page.partition("Every statement of the paper")[2]
+    lines = re.findall(r"^   \* - (.*)$", table, re.M)
+    shown = {label for line in lines for label in line.split(", ")}
+    assert shown >= {*LABELS, "Critical point", "Globally ρ-ε bounded", "theo: greedy2"}
+    named = re.findall(r"``(test_\w+)``", table)
+    assert len(named) > 15 and set(named) <= set(globals())
