@@ -93,6 +93,9 @@ def no_step(
         cws_gap=gap,
         tolerance=math.nan,
         seed=seed,
+        convex_gap=None,
+        support_gap=None,
+        swap_gap=None,
     )
 
 

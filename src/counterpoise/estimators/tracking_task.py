@@ -110,7 +110,7 @@ class Task(NamedTuple):
         history = np.array([[0.0, 0.0, objective]])
         return Result(
             x=np.ones(1), objective=objective, status=status, success=True, message=status.value, history=history,
-            seed=self.options.seed, convex_gap=0.0, swap_gap=None, **fields,
+            seed=self.options.seed, convex_gap=0.0, support_gap=None, swap_gap=None, **fields,
         )  # fmt: skip
 
     def batches(self, size: int) -> int | None:
