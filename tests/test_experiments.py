@@ -558,9 +558,12 @@ def test_the_theory_has_a_panel_a_problem(tmp_path):
 def test_certificates_do_not_claim_what_is_not_known():
     records = [record("PDCA", 0, 2.0), record("BCD-g", 0, 2.0)]
     records[0] = dataclasses.replace(records[0], cws_gap=math.nan, violation=0.5, status="ITERATION_LIMIT")
-    records[1] = dataclasses.replace(records[1], cws_gap=1e-3, status="TIME_LIMIT")
-    rows = compare.certificates("t", records, METHODS).rows
-    assert rows == [["PDCA", 1, 0, None, 0.5], ["BCD-g", 1, 0, 5e-4, 0.0]]
+    records[1] = dataclasses.replace(records[1], cws_gap=1e-3, status="TIME_LIMIT", nit=30, seconds=0.5)
+    other = dataclasses.replace(records[1], start=1, nit=50, seconds=1.5, status="CERTIFIED", cws_gap=0.0)
+    rows = compare.certificates("t", [*records, other], METHODS).rows
+    first, second = ([*row] for row in rows)
+    assert first[:6] == ["PDCA", 1, 0, 1, None, 0.5]
+    assert second == ["BCD-g", 2, 1, 1, 5e-4, 0.0, 40.0, 1.0]
     said = "0 of 1 runs of BCD-g ended with a proof. That no other point is better is not proved."
     assert compare.claims(records) == [said]
     assert compare.claims(records[:1]) == []

@@ -202,7 +202,7 @@ def interval(logs: Vector) -> tuple[float, float, float]:
 
 
 def certificates(name: str, records: Sequence[Record], methods: Sequence[Method]) -> Table:
-    """Summarise the final points of each method: certified runs, largest cws_gap/|F|, largest violation."""
+    """Summarise the ends of each method's runs: certified, at a limit, cws_gap/|F|, violation, iterations, seconds."""
     rows: list[list[Text]] = []
     for method in methods:
         runs = [record for record in records if record.method == method.name]
@@ -210,14 +210,17 @@ def certificates(name: str, records: Sequence[Record], methods: Sequence[Method]
             worst = max(_relative_gap(record) for record in runs)
             violation = max(record.violation for record in runs)
             gap = None if math.isinf(worst) else worst
-            rows.append([method.name, len(runs), sum(map(is_certified, runs)), gap, violation])
+            limited = sum(record.status.endswith("_LIMIT") for record in runs)
+            took = [float(np.median([getattr(record, name) for record in runs])) for name in ("nit", "seconds")]
+            rows.append([method.name, len(runs), sum(map(is_certified, runs)), limited, gap, violation, *took])
     note = (
         "Certified: the run ended because no change of any two coordinates lowers the objective by more than its "
         "tolerance. The gap is the most that such a change would still bring at a final point, every pair tried, "
-        "relative to |F|; no number means that a point was too far off the constraints to have one."
+        "relative to |F|; no number means that a point was too far off the constraints to have one. Iterations are pairs "
+        "tried, blocks, steps or subproblems; they and the seconds are medians."
     )
-    caption = "What is proved about the points at which the runs ended"
-    head = ("method", "runs", "certified", "largest gap", "largest violation")
+    caption = "How the runs ended, and what is proved about their last points"
+    head = ("method", "runs", "certified", "at a limit", "largest gap", "largest violation", "iterations", "seconds")
     return Table(f"{name}-certificates", caption, head, rows, notes=[note])
 
 
