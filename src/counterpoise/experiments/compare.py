@@ -216,8 +216,8 @@ def certificates(name: str, records: Sequence[Record], methods: Sequence[Method]
     note = (
         "Certified: the run ended because no change of any two coordinates lowers the objective by more than its "
         "tolerance. The gap is the most that such a change would still bring at a final point, every pair tried, "
-        "relative to |F|; no number means that a point was too far off the constraints to have one. Iterations are pairs "
-        "tried, blocks, steps or subproblems; they and the seconds are medians."
+        "relative to |F|; no number means that a point was too far off the constraints to have one. Iterations are "
+        "pairs tried, blocks, steps or subproblems; they and the seconds are medians."
     )
     caption = "How the runs ended, and what is proved about their last points"
     head = ("method", "runs", "certified", "at a limit", "largest gap", "largest violation", "iterations", "seconds")
