@@ -877,3 +877,56 @@ def test_the_tolerance_under_weights_of_different_size_is_rounding(rng):
         result = cp.minimize(cp.Problem(cp.LeastSquares(A, y), cp.Bounds(0, 5), cp.AtMost(3), u), x0)
         size = 0.5 * (np.linalg.norm(A, axis=0) @ np.abs(result.x) + np.linalg.norm(y)) ** 2
         assert result.tolerance <= 2e-9 * result.objective + 2.0 * 64.0 * np.finfo(float).eps * size
+
+
+def test_a_start_off_by_rounding_keeps_its_zeros_under_limits_of_groups(rng):
+    """Restoring a limit of a group used zeros, which are not to be moved: four non-zeros, and no pair could move."""
+    for _ in range(scaled(60, 3)):
+        n, s = 12, 2
+        A = rng.standard_normal((20, n))
+        y = rng.standard_normal(20)
+        u = cp.Sum(1).within([k % 2 for k in range(n)], {0: (0.4, 0.4), 1: (0.6, 0.6)})
+        problem = cp.Problem(cp.LeastSquares(A, y), cp.Bounds(-1, 1), cp.AtMost(s), u)
+        x = np.zeros(n)
+        x[[0, 1]] = 0.4, 0.6
+        near = x * (1.0 + 1e-13)
+        assert problem.is_feasible(near)
+        from_here, from_near = cp.minimize(problem, x), cp.minimize(problem, near)
+        assert np.count_nonzero(from_near.x) <= s
+        assert from_near.objective == pytest.approx(from_here.objective, rel=1e-9)
+        one, two = cp.certify(problem, x), cp.certify(problem, near)
+        assert two.cws_gap == pytest.approx(one.cws_gap, rel=1e-6, abs=1e-12)
+
+
+def test_the_tolerance_of_a_matrix_with_entries_of_different_size_is_rounding(rng):
+    for _ in range(scaled(30, 3)):
+        n = 40
+        A = rng.standard_normal((60, n)) * 10.0 ** rng.uniform(-5, 5, n)
+        small = np.argsort(np.linalg.norm(A, axis=0))[:3]
+        x0 = np.zeros(n)
+        x0[small] = 0.5, 0.3, 0.2
+        Q = A.T @ A
+        p = -Q @ x0 - 1e-6 * rng.standard_normal(n) * np.sqrt(np.diag(Q))
+        problem = cp.Problem(cp.Quadratic(Q, p), cp.Bounds(0, 1), cp.AtMost(3), cp.Sum(1))
+        result = cp.minimize(problem, x0)
+        x = np.abs(result.x)
+        size = 0.5 * float(x @ np.abs(Q) @ x) + float(np.abs(p) @ x)
+        assert result.tolerance <= 2e-9 * abs(result.objective) + 2.0 * 64.0 * np.finfo(float).eps * size
+
+
+@pytest.mark.parametrize("unit", [1e-11, 1e-6, 1e-3])
+def test_bounds_under_small_weights_are_those_of_x(rng, unit):
+    A, a = rng.standard_normal((20, 12)), np.ones(12)
+    a[5] = unit
+    problem = cp.Problem(cp.LeastSquares(A, A[:, 0]), cp.Bounds(0, 1), None, cp.Sum(1, weights=a))
+    x = np.zeros(12)
+    x[[0, 1]] = 0.5
+    assert problem.is_feasible(x)
+    for beyond, message in ((1e-3, "0.001"), (99.0, "99")):
+        off = x.copy()
+        off[5] = 1.0 + beyond
+        off[0] -= unit * off[5]
+        assert not problem.is_feasible(off)
+        with pytest.raises(ValueError, match=f"x violates its bounds by {message}"):
+            cp.certify(problem, off)
+        assert problem.is_feasible(problem.project(off))

@@ -16,7 +16,14 @@ from counterpoise.kernels.pair import Terms
 from counterpoise.problem import Problem
 from counterpoise.registry import pool_for, serving, strategy_for
 from counterpoise.supervision import supervised
-from counterpoise.terms.separable import is_gapped, nearest_admitted, one_sided_slopes, smooth_slopes, take
+from counterpoise.terms.separable import (
+    distance_to_bounds,
+    is_gapped,
+    nearest_admitted,
+    one_sided_slopes,
+    smooth_slopes,
+    take,
+)
 
 MOST_ENUMERATED = 6
 
@@ -128,6 +135,9 @@ def certify(
     n_blocks = whole_number(n_blocks, "n_blocks", 1)
     if problem.u.weights is not None:
         a = problem.u.weights
+        beyond = distance_to_bounds(problem.separable, x)
+        if beyond > 1e-6 * float(np.abs(x).max()):
+            raise ValueError(f"x violates its bounds by {beyond:g}; certify problem.project(x) instead.")
         inner = certify(problem.unweighted, a * x, theta, scan, k, n_blocks, seed, level)
         pair, step = list(inner.worst_pair or ()), None
         if inner.worst_step is not None:

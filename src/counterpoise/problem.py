@@ -192,14 +192,14 @@ class Problem:
     def _least_size(self, x: Vector) -> float:
         """Change of f due to rounding x, over 64 ε: 2·Q_ii·d², if restoring u(x) = 0 moves xᵢ by up to d.
 
-        On the line this is the coordinate with the most room on both sides, if one has enough; otherwise, and under
-        limits of groups, any.
+        On the line this is the coordinate with the most room on both sides and towards 0, if one has enough; otherwise,
+        and under limits of groups, any.
         """
         bends, moved = self._bends, ROUNDED * (32 + self.n) * self.scale
         bend = float(bends.max())
         if self.u.is_line and not self.u.groups:
             h = self.separable
-            room = np.where(x == 0.0, 0.0, np.minimum(x - np.maximum(h.lo, h.floor), h.hi - x))
+            room = np.minimum(np.minimum(x - h.floor, h.hi - x), np.abs(x))
             roomiest = int(np.argmax(room))
             bend = float(bends[roomiest]) if room[roomiest] > moved else bend
         change = math.sqrt(bend) * moved
@@ -219,8 +219,10 @@ class Problem:
 
     def is_feasible(self, x: Vector) -> bool:
         """Return whether x is within its bounds and u(x) = 0, up to the rounding error of a sum of n terms."""
-        if self.u.weights is not None:  # in the unit of the sum
-            return self.unweighted.is_feasible(self.u.weights * x)
+        if self.u.weights is not None:  # the sum and the number of non-zeros, in the unit of the sum
+            beyond = separable.distance_to_bounds(self.separable, x)
+            is_within = beyond <= FEASIBLE * float(np.abs(x).max())
+            return is_within and self.unweighted.is_feasible(self.u.weights * x)
         # Coordinates that must be 0 are exactly 0, not small.
         if np.count_nonzero(x) > self.most_nonzeros or not separable.keeps_floors(self.separable, x):
             return False

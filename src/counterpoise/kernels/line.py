@@ -314,29 +314,34 @@ def _repair_groups(u, h, x):
     for g in range(len(u.sums) - 1):
         missing = smaller(larger(u.sums[g], u.least[g]), u.most[g]) - u.sums[g]
         if missing != 0.0:
-            # Do not use a zero to correct rounding: it may have to stay 0.
             zeros = abs(missing) > ULP * (32 + len(x)) * u.scale
-            inside, outside = _roomiest(u, h, x, g, True, zeros), _roomiest(u, h, x, g, False, zeros)
+            inside = _roomiest(u, h, x, g, True, zeros, abs(missing))
+            outside = _roomiest(u, h, x, g, False, zeros, abs(missing))
             if inside >= 0 and outside >= 0:
                 x[inside] += missing
                 x[outside] -= missing
 
 
 @outlined
-def _roomiest(u, h, x, group, inside, zeros):
+def _roomiest(u, h, x, group, inside, zeros, wanted):
     """Return the coordinate with the most room on both sides in a group, or in its parent outside it; −1 for none.
 
-    Coordinates that are 0 count only if ``zeros``.
+    Coordinates that are 0 may have to stay 0: they count only if ``zeros``, and if no other has the ``wanted`` room.
     """
     best, room = -1, 0.0
+    zero, spare = -1, 0.0
     for i in range(len(x)):
         g = u.leaf[i]
         while g >= 0 and g != group and g != u.parent[group]:
             g = u.parent[g]
         slack = smaller(x[i] - larger(h.lo[i], h.floor[i]), h.hi[i] - x[i])
-        if g >= 0 and (g == group) == inside and slack > room and (zeros or x[i] != 0.0):
+        if g < 0 or (g == group) != inside:
+            continue
+        if x[i] != 0.0 and slack > room:
             best, room = i, slack
-    return best
+        elif x[i] == 0.0 and slack > spare:
+            zero, spare = i, slack
+    return zero if zeros and room < wanted and spare > room else best
 
 
 @outlined

@@ -36,6 +36,8 @@ from counterpoise.terms.columns import DataTerm
 SPARSE_GRAM_LIMIT = 20_000_000
 # Entries that are counted at a time.
 COUNTED = 1_000_000
+# Up to this many non-zeros the magnitudes of all terms of xᵀQx are added up.
+FEW = 300
 # From this many coordinates on, the last product with a given Q is cached.
 REMEMBERED = 200
 # A matrix counts as semidefinite if its eigenvalues are above minus this fraction of its norm.
@@ -372,9 +374,13 @@ class Quadratic(QuadraticTerm):
         return roots
 
     def size(self, x: Vector) -> float:
-        """Return a bound on the sum of the magnitudes of the terms of f(x)."""
+        """Return a bound on the sum of the magnitudes of the terms of f(x): that sum, if few coordinates are not 0."""
+        linear, held = float(np.abs(self.p) @ np.abs(x)), np.flatnonzero(x)
+        if len(held) <= FEW:
+            z = np.abs(x[held])
+            return 0.5 * float(z @ (np.abs(self.Q[np.ix_(held, held)]) @ z)) + linear
         along = float(self.reach @ np.abs(x))
-        return 0.5 * along * along + float(np.abs(self.p) @ np.abs(x))
+        return 0.5 * along * along + linear
 
     @property
     def square(self) -> tuple[Callable[[Any], Any], int]:
