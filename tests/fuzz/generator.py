@@ -53,7 +53,7 @@ def curvature(f):
     if f["kind"] == "quad":
         return float(np.abs(f["Q"]).max()) or 1.0
     A = np.asarray(f["A"])
-    return float(abs(f["scale"]) * (A * A).sum(axis=0).max()) or 1.0
+    return float(abs(f.get("scale", 1.0)) * (A * A).sum(axis=0).max()) or 1.0
 
 
 def _size(rng, sizes):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fuzz import generator
+from fuzz import further, generator
 from fuzz.claims import CLAIMS, Examiner, Status
 
 OTHERS = (
@@ -26,6 +26,8 @@ def examine(seed, index, plain=False, rich=True):
     one = Examiner(spec, brute=False)
     if one.problem is None:
         return one
+    if rich:
+        further.examine(one, np.random.default_rng([seed, index, 3]))
     first = one.run("bcd-g")
     for k in rng.choice(len(OTHERS), 2, replace=False):
         one.run(OTHERS[k][0], **OTHERS[k][1])
@@ -80,9 +82,7 @@ def _same(one, first, spec, turn, scale, what):
                     f"gap {certificate.cws_gap:.4g}, allowed {allowed:.4g}",
                 )
         other.run("bcd-g")
-    one.findings += [(check, f"{what}: {run}", detail) for check, run, detail in other.findings]
-    for check, count in other.counts.items():
-        one.counts[check] = one.counts.get(check, 0) + count
+    one.include(other, what)
 
 
 def _scaled(spec, t):
@@ -165,6 +165,4 @@ def _more_columns(one, x, rng):
     larger = Examiner(generator.plainly(other), brute=False)
     if larger.problem is not None:
         larger.run("search", x0=np.concatenate([x, np.zeros(more)]), work=4)
-    one.findings += [(check, f"{more} more columns: {run}", detail) for check, run, detail in larger.findings]
-    for check, count in larger.counts.items():
-        one.counts[check] = one.counts.get(check, 0) + count
+    one.include(larger, f"{more} more columns")

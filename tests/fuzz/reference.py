@@ -110,6 +110,16 @@ class Case:
         """Whether g changes nothing anywhere."""
         return self.g is None or (self.g != "at most" and self.lam == 0.0) or (self.g == "at most" and self.s >= self.n)
 
+    @property
+    def is_convex(self):
+        """Whether F and the feasible set are convex, up to rounding; Q is looked at on steps that keep the sum."""
+        g = self.free or (self.g == "top" and self.s >= self.n and (self.lo >= 0.0).all())
+        if not g or not self.on_line or self.gapped.any():
+            return False
+        keeps = np.eye(self.n) - 1.0 / self.n
+        size = max(float(self.abs_Q.max()), np.finfo(float).tiny)
+        return float(np.linalg.eigvalsh(keeps @ (self.Q / size) @ keeps)[0]) >= -1e-9 * self.n
+
     def values(self, points):
         """F at every row, in double precision."""
         points = np.asarray(points, dtype=float)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fuzz import generator
+from fuzz import further, generator
 from fuzz.claims import CLAIMS, Examiner, Status
 
 RULES = ("cyclic", "random", "greedy", "semi-greedy")
@@ -49,6 +49,8 @@ def examine(seed, index, plain=False, rich=True):
     _certificates(one, last, rng)
     if last is not None and last.status in CLAIMS:
         _warm(one, last)
+    if rich:
+        further.examine(one, np.random.default_rng([seed, index, 3]))
     return one
 
 
