@@ -235,7 +235,7 @@ def test_exchanges_agree_with_the_other_reference(rng):
         (lambda r: r.update(tolerance=1.0), "tolerance"),
         (lambda r: r.update(status=Status.TIME_LIMIT), "ends"),
         (lambda r: r.update(history=np.vstack([r.history, [1e6, 1e6, r.objective + 1.0]])), "history falls"),
-        (lambda r: r.update(history=r.history + [0.0, 0.0, 1e-14]), "history ends"),
+        (lambda r: r.update(history=r.history + np.array([0.0, 0.0, 1e-14])), "history ends"),
         (lambda r: r.update(x=np.full(4, 0.25), objective=None, cws_gap=0.0), "cws_gap not less"),
         (lambda r: r.update(cws_gap=1.0), "cws_gap not more"),
         (lambda r: r.update(convex_gap=1.0), "convex"),

@@ -122,7 +122,7 @@ def refined(case, x):
         step = np.linalg.lstsq(system, np.append((nu * z - total) * scale, 0.0), rcond=None)[0][:-1] * scale
         moved = x.copy()
         moved[held] = z + step if case.signed else np.maximum(z + step, 0.0)
-        moved /= np.sqrt(moved @ moved)
+        moved /= np.sqrt(moved @ moved) or np.nan  # nothing is left of it
         if not np.isfinite(moved).all() or not case.value(moved) < best:
             break
         best, x = case.value(moved), moved

@@ -323,9 +323,9 @@ class Examiner:
             if name == "convex_gap":
                 self.made("convex", case.is_convex, label, f"convex_gap {bound:.6g}, but F is not convex")
             else:
-                # Coordinates with floors stay 0, or at or above them.
-                loose = case.gapped.any() and case.free
-                held = np.flatnonzero(~case.gapped | (x != 0.0)) if loose else np.flatnonzero(x)
+                # Coordinates with floors stay 0, or at or above them. What projecting leaves of a 0 is 0.
+                loose, away = case.gapped.any() and case.free, np.abs(x) > (32 + case.n) * EPS * case.extent
+                held = np.flatnonzero(~case.gapped | away) if loose else np.flatnonzero(away)
                 fits = loose or (case.sparse and len(held) <= case.s)
                 self.made("support", fits, label, f"support_gap {bound:.6g} with {len(held)} non-zeros")
                 best, point = (np.inf, None) if self.least is None or not fits else self.least(held)
