@@ -860,9 +860,17 @@ def test_derived_problems_are_checked(rng):
         ({"h": cp.Linear(1.0)}, "the feasible set is unbounded"),
         ({"g": cp.AtMost(13)}, "s is 13, but there are 12 coordinates"),
         ({"members": [0, 1]}, "members is given without f"),
+        ({"members": [0, 12]}, "members must hold different whole numbers from 0 to 11"),
+        ({"members": [1, 1]}, "members must hold different whole numbers"),
+        ({"members": [0.5, 1]}, "members must hold different whole numbers"),
     ):
         with pytest.raises(ValueError, match=message):
             plain.derived(**parts)
+    weighted = cp.Problem(plain.f, cp.Bounds(0, 1), None, cp.Sum(1, weights=np.linspace(1, 2, 12)))
+    with pytest.raises(ValueError, match="members is given, but u has weights or limits of groups"):
+        weighted.derived(members=[0, 1], f=cp.LeastSquares(A[:, :2], A[:, 0]))
+    last = plain.derived(members=[10, 11], f=cp.LeastSquares(A[:, 10:], A[:, 0]), h=cp.Bounds(0, [0.3, 0.9]))
+    np.testing.assert_allclose(last.project([1.0, 0.0]), [0.3, 0.7], atol=1e-12)
 
 
 def test_the_tolerance_under_weights_of_different_size_is_rounding(rng):

@@ -177,7 +177,7 @@ def test_what_looks_like_a_mistake_is_told_by_name_and_date():
     assert (found.exit_code, found.stdout) == (0, "")
     fell = 100.0 * (1.0 - frame.loc[DAYS[20], "KO"] / frame.loc[DAYS[19], "KO"])
     assert found.stderr.splitlines() == [
-        "Warning: held.csv holds 2 names without prices, ZZZ, LEH: 50.00 % of the portfolio, which are treated as sold.",
+        "Warning: held.csv holds 2 names without enough prices, ZZZ, LEH: 50.00 % of the portfolio, which are treated as sold.",
         f"Warning: KO fell by {fell:.3g} % on {DAYS[20].date()}, which looks like a split of 4 for 1 that prices are not adjusted "
         "for.",
         f"Warning: T has the same price in 16 rows, from {DAYS[30].date()} to {DAYS[45].date()}; it may be stale.",
@@ -399,7 +399,7 @@ def test_delisted_names_are_not_bought_and_short_gaps_are_carried():
         "Took the last price once where one was missing.",
     ]
     assert found.stderr == (
-        "Warning: 3 of 14 stocks are left out because of missing prices, 21.4 %; the others may be no fair sample of "
+        "Warning: 3 of 14 stocks are left out because of missing prices, 21.4 %; the others may not be a fair sample of "
         "the index.\n"
     )
     longer = run("track", "listed.csv", *TRACK, "--assets", "12", "--carry-days", "9")
@@ -412,6 +412,16 @@ def test_delisted_names_are_not_bought_and_short_gaps_are_carried():
         refused.exit_code == 2
         and "choose a rule with --missing: drop-stocks, drop-days, carry-forward." in refused.stderr
     )
+    # A name that is left out may be excluded as well, but not included.
+    assert run("track", "listed.csv", *TRACK).exit_code == 0
+    plain = weights()
+    assert run("track", "listed.csv", *TRACK, "--exclude", "N1,N3").exit_code == 0 and weights() == plain
+    for more in ((), ("--backtest", "20/10"), ("--train-until", str(DAYS[40].date()))):
+        refused = run("track", "listed.csv", *TRACK, "--include", "N0", *more)
+        assert refused.exit_code == 2 and refused.stderr.splitlines()[-1] == (
+            "--include lists 'N0', which is left out because of missing prices; take it from --include, or choose "
+            "another rule with --missing or --carry-days."
+        )
     wrong = run("track", "listed.csv", *TRACK, "--carry-days", "-1")
     assert (wrong.exit_code, wrong.stderr) == (2, "--carry-days is -1; it must be at least 0.\n")
 
@@ -430,7 +440,7 @@ def test_a_backtest_takes_names_that_come_and_go_and_starts_from_cash():
     from_cash = "The backtest starts from cash; --previous is where the portfolio fitted on all rows starts."
     sold = f"1 holding was sold at the last price, because no more followed: N1 ({DAYS[44].date()})."
     assert from_cash in said["notes"] and sold in said["notes"]
-    assert any(note.startswith("held.csv holds 1 name without prices, N1: 20.00 % of") for note in said["notes"])
+    assert any(note.startswith("held.csv holds 1 name without enough prices, N1: 20.00 % of") for note in said["notes"])
     plain = json.loads(run("track", "listed.csv", *TRACK, *options).stdout)
     assert from_cash not in plain["notes"] and plain["backtest"] == said["backtest"]
     assert plain["weights"] != said["weights"]
@@ -457,7 +467,7 @@ def test_names_that_end_after_the_fit_are_held_until_then():
     assert weights()["N1"] > 0.1
     assert f"1 holding was sold at the last price, because no more followed: N1 ({DAYS[44].date()})." in found.stdout
     late = run("track", "listed.csv", *TRACK, "--train-until", until, "--include", "N0")
-    assert late.exit_code == 2 and late.stderr.startswith("--include: 'N0' is not a column of returns; ")
+    assert late.exit_code == 2 and late.stderr.startswith("--include lists 'N0', which is left out because")
     assert "Left out 1 stock without a price on the first day: N0." in found.stdout
 
 

@@ -359,14 +359,18 @@ def test_the_first_column_of_different_numbers_is_taken_or_asked_about(folder):
         (
             "patient",
             [*(f"P{k}" for k in range(299)), ""],
-            "but has empty cells; keep one row per unit, or give --ignore patient",
+            "but has empty cells; fill them in, or give --ignore patient",
         ),
         (
             "clinic_id",
             [1 + k % 7 for k in range(300)],
             "but holds '1' more than once; give --ignore clinic_id, or --cat",
         ),
-        ("group", [f"P{k}" for k in range(300)], "The units are called 'group', as a column of the draws is; rename"),
+        (
+            "group",
+            [f"P{k}" for k in range(300)],
+            "names of the units is called 'group', like a column of the file of draws; rename it.",
+        ),
     ],
 )
 def test_doubtful_names_are_asked_about(folder, name, ids, sentence):

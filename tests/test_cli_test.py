@@ -289,3 +289,8 @@ def test_spaces_at_the_ends_of_names(folder):
     name = frame.loc[3, "patient"]
     assert found.exit_code == 2
     assert f"is {name!r}, but draws.csv has {name.strip()!r}; write names with the same spaces" in found.stderr
+    # The same if the draws have the spaces.
+    Path("spaced.csv").write_text(Path("draws.csv").read_text().replace("\nP07,", "\nP07 ,"))
+    found = run("spaced.csv", "outcomes.csv", "--outcome", "pain", "--missing", "drop-units")
+    assert found.exit_code == 2
+    assert "is 'P07', but spaced.csv has 'P07 '; write names with the same spaces" in found.stderr

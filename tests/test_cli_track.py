@@ -142,7 +142,7 @@ def test_rules_come_from_files(folder):
         *("--include", "DDD", "--exclude", "BBB"),
     )
     assert found.exit_code == 0, found.output
-    assert "Left out 1 name of g.csv without prices: ZZZ." in found.output
+    assert "Left out 1 name of g.csv without enough prices: ZZZ." in found.output
     rows = rows_of(folder / "counterpoise-track" / "weights.csv")
     weights = {row["name"]: float(row["weight"]) for row in rows}
     assert {"DDD", "OLD"} <= set(weights)

@@ -203,7 +203,7 @@ def test_rules_and_options_that_do_not_fit_are_refused(rng):
             cp.minimize(problem, working_set=rule)
     assert cp.minimize(problem, working_set="cyclic").success
     problem = cp.Problem(f, cp.Bounds(0, 1), u=cp.Sum(1))
-    with pytest.raises(ValueError, match="newton is False, which is for pairs, but k is 3"):
+    with pytest.raises(ValueError, match="newton is False, but k is 3; newton is an option for k = 2"):
         cp.minimize(problem, newton=False, k=3)
 
 

@@ -465,7 +465,9 @@ def test_numbers_that_name_units_come_back(rng, tmp_path, names):
 def test_units_called_like_a_column_of_draws_are_refused(rng):
     for name in ("group", "seed", "draw 1"):
         table = pandas.DataFrame({"age": rng.standard_normal(4)}, index=pandas.Index(list("abcd"), name=name))
-        with pytest.raises(ValueError, match=f"The units are called '{name}', as a column of the draws is"):
+        with pytest.raises(
+            ValueError, match=f"names of the units is called '{name}', like a column of the file of draws"
+        ):
             balanced_split(table, 2, n_draws=2, random_state=0).to_csv()
 
 

@@ -62,9 +62,10 @@ class Certificate:
         f is convex, u is ``Sum``, there is no ``SemiContinuous``, and g is absent or leaves all coordinates free.
     support_gap : float or None
         An upper bound on what other weights on the support of x can gain: F(x) minus the least F over feasible points
-        whose non-zeros are among those of x. Points with another support may be much better. With ``AtMost``, or
-        ``TopSum`` and bounds of at least 0, if x has at most s non-zeros. With ``SemiContinuous`` and no other g,
-        semicontinuous coordinates at 0 stay 0, and others stay at or above their floors. None otherwise.
+        whose non-zeros are among those of x. Points with another support may be much better. It is given for a convex f
+        on ``Sum`` with ``AtMost``, or with ``TopSum`` and bounds of at least 0, if x has at most s non-zeros; and with
+        ``SemiContinuous`` and no g, where semicontinuous coordinates at 0 stay 0 and others stay at or above their
+        floors. None otherwise.
     swap_gap : float or None
         With ``level="swap"``: the largest decrease of f + h that was found, by better weights on the support of x
         followed by the exchange of one held coordinate for one outside. On ``Sphere`` it comes from eigenvalues and is
@@ -147,7 +148,13 @@ def certify(
         return dataclasses.replace(inner, worst_step=step, violation=problem.violation(x))
     violation = problem.violation(x)
     if violation > 1e-6 * max(problem.scale, 1e-300):
-        raise ValueError(f"x violates the constraints by {violation:g}; certify problem.project(x) instead.")
+        count, most = np.count_nonzero(x), problem.most_nonzeros
+        why = (
+            f"violates the constraints by {violation:g}"
+            if count <= most
+            else f"has {count} non-zeros, more than {most}"
+        )
+        raise ValueError(f"x {why}; certify problem.project(x) instead.")
     at = nearest_admitted(problem.separable, x)
     if np.count_nonzero(at) > problem.most_nonzeros:
         # Moves are examined from a point that g allows: a coordinate that is 1e-12 instead of 0 would block them.

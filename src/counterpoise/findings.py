@@ -161,7 +161,7 @@ def split_claims(split: Split) -> list[str]:
         better = "none at all"
     sentences = [
         f"The largest standardised difference between groups is {largest if largest > 1e-12 else 0.0:.2g}: {better}.",
-        "The search improves splits by exchanges of two units; that no other split is better is not proved.",
+        "The search improves splits by exchanges of two units; it is not proved that no other split is better.",
     ]
     count = len(split.reference)
     if len(split.draws) > 1:

@@ -251,13 +251,15 @@ class Problem:
         Parameters
         ----------
         f, h, g : optional
-            Other terms.
+            Other terms; with ``members``, of the coordinates that are kept.
         members : array of int, optional
-            The coordinates that are kept, in order; not with weights of the sum or limits of groups. ``f`` is then
-            required, as a function of these coordinates.
+            The coordinates that are kept, in order, each once. ``f`` is then required. Not possible with weights of the
+            sum or limits of groups.
         constant : float, optional
             Another constant.
         """
+        if members is not None:
+            members = self._kept(members)
         other = copy.copy(self)
         for name in [name for name in vars(self) if isinstance(getattr(type(self), name, None), cached_property)]:
             del other.__dict__[name]
@@ -272,7 +274,7 @@ class Problem:
         if h is not None:
             other.h = h
             other.separable, other._separable_constant = separable.compile_separable(h, other.n)
-        if members is not None:
+        elif members is not None:
             other.separable = separable.take(other.separable, members)
             other.h = as_term(other.separable)
         if g is not None:
@@ -284,6 +286,18 @@ class Problem:
         if h is not None or g is not None or members is not None:
             other._check()
         return other
+
+    def _kept(self, members: Any) -> Any:
+        """Return the positions of coordinates to be kept; refuse others."""
+        if self.u.weights is not None or getattr(self.u, "groups", None):
+            raise ValueError("members is given, but u has weights or limits of groups; make a new Problem instead.")
+        members = np.asarray(members)
+        fits = members.ndim == 1 and members.dtype.kind in "iu" and bool(((members >= 0) & (members < self.n)).all())
+        if not fits or len(np.unique(members)) < len(members):
+            raise ValueError(
+                f"members must hold different whole numbers from 0 to {self.n - 1}, the coordinates to keep."
+            )
+        return members
 
     def _other_g(self, changes: dict[str, float]) -> ConcaveTerm:
         if changes and not self._has_g:
@@ -330,7 +344,7 @@ class Status(enum.Enum):
     CERTIFIED = "a scan of every pair that can move found no decrease above the tolerance"
     SWAP_OPTIMAL = "no exchange of a held coordinate for another lowers the objective, nor does any pair"
     OPTIMAL = "no feasible point is better: all others were enumerated or bounded"
-    STATIONARY = "the iterates no longer move; nothing is claimed over pairs, certify the point or start BCD-g from it"
+    STATIONARY = "the iterates no longer move, but a pair may still lower F; certify the point, or start BCD-g from it"
     ITERATION_LIMIT = "the iteration limit was reached; the best point so far is returned"
     TIME_LIMIT = "the time limit was reached; the best point so far is returned"
     INTERRUPTED = "the run was interrupted; the best point so far is returned"
@@ -364,12 +378,14 @@ class Result(dict[str, Any]):
     tolerance : float
         The value that ``cws_gap`` was compared with.
     convex_gap : float or None
-        An upper bound on F(x) − F*, as in :class:`counterpoise.Certificate`; None unless F is convex on the whole
-        feasible set, or if the run has no such bound.
+        An upper bound on F(x) − F*, as in :class:`counterpoise.Certificate`; None if F is not convex on the whole
+        feasible set, or if the run computed no bound.
     support_gap : float or None
-        An upper bound on what other weights on the support of x can gain, as in :class:`counterpoise.Certificate`.
-    swap_gap : float
-        If the status is SWAP_OPTIMAL: a proved bound on the gain of any exchange. Absent with pools of many columns.
+        An upper bound on what other weights on the support of x can gain, as in :class:`counterpoise.Certificate`; None
+        if the run computed no bound.
+    swap_gap : float or None
+        If the status is SWAP_OPTIMAL: a proved bound on the gain of any exchange. None otherwise, and with pools of
+        many columns.
     seed : int or None
     """
 

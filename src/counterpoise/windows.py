@@ -333,7 +333,7 @@ def _fit(tracker: Any, data: Data, split: Split, previous: Any = None) -> Any:
 
 
 def among(tracker: Any, names: Any, n: int, columns: Rows) -> dict[str, Any]:
-    """Return a tracker's parameters that speak of names, for a fit on some of the n columns only."""
+    """Return a tracker's parameters that refer to names, for a fit on some of the n columns only."""
     labels = list(range(n)) if names is None else list(names)
     new = {label: place if names is None else label for place, label in enumerate(labels[k] for k in columns)}
     positions = {int(k): place for place, k in enumerate(columns)}

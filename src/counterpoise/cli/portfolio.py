@@ -18,7 +18,8 @@ class Data(NamedTuple):
     """Returns of names and index on the same rows, with notes.
 
     ``listed`` holds the returns of all names, NaN without a price; ``returns`` those of names that can be fitted on all
-    rows and bought on the last one. ``carry_days`` is None for a table of returns.
+    rows and bought on the last one; ``offered`` are the names of all columns of the file. ``carry_days`` is None for a
+    table of returns.
     """
 
     listed: Any
@@ -28,6 +29,20 @@ class Data(NamedTuple):
     dated: bool
     carry_days: int | None
     notes: list[str]
+    offered: list[str]
+
+    def chosen(self, texts: list[str] | None, option: str) -> list[str] | None:
+        """Return the names in --include or --exclude; names left out because of missing prices cannot be included."""
+        names = names_in(texts, self.offered)
+        absent = [name for name in names if name in self.offered and name not in self.listed]
+        if option == "--include":
+            absent += [name for name in names if name in self.listed and name not in self.returns]
+            if absent:
+                raise ValueError(
+                    f"--include lists {absent[0]!r}, which is left out because of missing prices; take it from "
+                    "--include, or choose another rule with --missing or --carry-days."
+                )
+        return [name for name in names if name not in absent] or None
 
     def until(self, split: int | None) -> tuple[Data, list[str]]:
         """Return the data with the names that can be fitted on the rows before ``split``, and warnings.
@@ -74,7 +89,8 @@ def read_data(
     name = of_index if isinstance(of_index, str) else str(of_index.name)
     if name.strip().lower() in tables.PRICE_NAMES:
         name = Path(index).stem
-    return Data(found, found, series, name, table.dated, None if returns else carry_days, [*notes, *more])
+    days = None if returns else carry_days
+    return Data(found, found, series, name, table.dated, days, [*notes, *more], list(map(str, table.frame.columns)))
 
 
 class Rules(NamedTuple):
@@ -114,7 +130,7 @@ def read_rules(data: Data, files: dict[str, Path | None], weights: dict[str, str
         strange = {name: weight for name, weight in held.items() if name not in data.returns and weight}
         if strange:
             warned.append(
-                f"{previous} holds {counted(len(strange), 'name')} without prices, {some(strange)}: "
+                f"{previous} holds {counted(len(strange), 'name')} without enough prices, {some(strange)}: "
                 f"{percent(sum(strange.values()), 2)} of the portfolio, which {'is' if len(strange) == 1 else 'are'} "
                 "treated as sold."
             )
@@ -152,5 +168,5 @@ def _known(given: dict[str, Any], known: set[Any], path: Path, option: str, note
     if not found:
         raise ValueError(f"{option} is {path}, but none of its names has prices; it has {some(given)}.")
     if strange:
-        notes.append(f"Left out {counted(len(strange), 'name')} of {path} without prices: {some(strange)}.")
+        notes.append(f"Left out {counted(len(strange), 'name')} of {path} without enough prices: {some(strange)}.")
     return found

@@ -239,7 +239,7 @@ def _read(
 
 
 def _doubts(sheet: Sheet, columns: list[str], identity: str | None) -> list[str]:
-    """Refuse covariates that look like names of units or codes; return notes on those that may be."""
+    """Refuse covariates that are called like names of units or codes; return notes on those that may hold names."""
     notes = []
     for name in columns:
         words, is_number = sheet.as_written(name), name not in sheet.words
@@ -248,7 +248,8 @@ def _doubts(sheet: Sheet, columns: list[str], identity: str | None) -> list[str]
             twice, trouble = options.repeated(words), f"{identity!r} holds their names; give"
             if twice is not None:
                 trouble = f"holds {twice!r} more than once; " if twice else "has empty cells; "
-                trouble += "keep one row per unit, or give" if many else "give"
+                right = "keep one row per unit, or " if twice else "fill them in, or "
+                trouble += f"{right if many else ''}give"
             raise ValueError(
                 f"Column {name!r} of {sheet.path} is called like names of units or codes, but {trouble} --ignore "
                 f"{name}, or --categorical {name} or --weights {name}=1 to balance it."

@@ -35,7 +35,9 @@ def test(
     draws: Annotated[Path, "The draws.csv that counterpoise split --draws wrote."],
     outcomes: Annotated[Path, "One row per unit, with its outcome: .csv, .parquet or .xlsx."],
     outcome: Annotated[list[str], "The column of the outcome, repeatable.", "COL", "--outcome"],
-    identity: options.Identity = None,
+    identity: Annotated[
+        str | None, "Column with the names of the units; by default the one named as in the draws.", "COL", "--id"
+    ] = None,
     alternative: Annotated[
         str, f"Alternative hypothesis: {', '.join(ALTERNATIVES)}.", "NAME", ALTERNATIVES
     ] = "two-sided",
@@ -113,13 +115,15 @@ def _rows(
     others = [unit for unit in places if unit not in known]
     if len(others) == len(places):
         raise ValueError(
-            f"{sheet.path} and {draws} share no unit: {_some_names(places)} and {_some_names(units)}; check --id."
+            f"{sheet.path} and {draws} share no unit: the first has {_some_names(places)}, the second "
+            f"{_some_names(units)}; check --id."
         )
-    alike = next((unit for unit in others if unit.strip() in known and unit.strip() not in places), None)
+    absent = {unit.strip(): unit for unit in units if unit not in places}
+    alike = next((unit for unit in others if unit.strip() in absent), None)
     if alike is not None:
         raise ValueError(
-            f"{sheet.place(places[alike], column)} is {alike!r}, but {draws} has {alike.strip()!r}; write names with "
-            "the same spaces in both."
+            f"{sheet.place(places[alike], column)} is {alike!r}, but {draws} has {absent[alike.strip()]!r}; write "
+            "names with the same spaces in both."
         )
     if others:
         which = f"{counted(len(others), 'row')} of units that {draws} does not have"
@@ -187,7 +191,8 @@ def _values(split: Split, sheet: Sheet, name: str, rows: list[int | None], missi
         which = f"{len(gaps)} of {counted(len(y), 'unit')} {'lacks' if len(gaps) == 1 else 'lack'} {name!r}"
         if missing == "refuse":
             raise ValueError(
-                f"{which}, such as {split.index[gaps[0]]}; choose a rule with --missing: {', '.join(MISSING[1:])}."
+                f"{which}, such as {_some_names([str(split.index[gaps[0]])])}; choose a rule with --missing: "
+                f"{', '.join(MISSING[1:])}."
             )
         lost = [f"{int((split.codes[gaps] == g).sum())} of group {group}" for g, group in enumerate(split.groups)]
         notes.append(

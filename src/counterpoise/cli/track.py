@@ -46,7 +46,7 @@ def track(
     group_limits: Annotated[Path | None, "Table of group, low, high: limits of its weight."] = None,
     previous: Annotated[
         Path | None,
-        "Table of name, weight: what is held now, or with --train-until on that day. A --backtest starts from cash.",
+        "Table of name, weight: what is held now (with --train-until, on that day). A --backtest starts from cash.",
     ] = None,
     index_weights: Annotated[Path | None, "Table of name, weight of the index, to compare with."] = None,
     cost: Annotated[float, "Cost per unit bought or sold; 0.001 is ten basis points."] = 0.0,
@@ -126,8 +126,8 @@ def track(
             transaction_cost=cost,
             measure=measure,
             huber=huber,
-            include=options.names_in(include, data.returns.columns) or None,
-            exclude=options.names_in(exclude, data.returns.columns) or None,
+            include=data.chosen(include, "--include"),
+            exclude=data.chosen(exclude, "--exclude"),
             method=method,
             random_state=seed,
             **effort.arguments(),
@@ -138,6 +138,8 @@ def track(
     notes = [*data.notes, *rules.notes]
     if previous is not None and spans is not None:
         notes.append("The backtest starts from cash; --previous is where the portfolio fitted on all rows starts.")
+    if spans is not None and data.listed.shape[1] > data.returns.shape[1]:
+        notes.append("The backtest takes names that are left out here in the windows in which they have prices.")
     sold = [] if found.backtest is None else sales(found.backtest)
     warned = [*rules.warnings, *warned, *_few_rows(found)]
     if found.cut:

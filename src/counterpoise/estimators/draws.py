@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MISSING = ("refuse", "drop-units")
-# Columns of a file of draws, besides "draw 1" and so on; the second name of groups' names is used if units have the
-# first.
+# Columns of a file of draws, besides "draw 1" and so on. The names of groups are in a column "name", or "group name" if
+# the column of units is called "name".
 RESERVED, GROUP_NAME = ("group", "seed"), ("name", "group name")
 # How the names of columns of covariates begin, in a file of draws of units without names.
 COVARIATE = "covariate "
@@ -36,9 +36,11 @@ WHOLE = re.compile(r"0|-?[1-9]\d{0,18}")
 
 
 def check_head(name: str) -> str:
-    """Return the name of a column of units; refuse those of other columns of a file of draws."""
+    """Return the name of the column of units; refuse a name that another column of a file of draws has."""
     if name in RESERVED or name.startswith("draw "):
-        raise ValueError(f"The units are called {name!r}, as a column of the draws is; rename the column.")
+        raise ValueError(
+            f"The column with the names of the units is called {name!r}, like a column of the file of draws; rename it."
+        )
     return name
 
 

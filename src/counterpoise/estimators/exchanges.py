@@ -50,8 +50,9 @@ MOST = 10**9
 TENURE, TENURE_SPREAD, TABU_STEPS, TABU_WORK = 3, 4, 5, 2_000_000
 # Jobs per batch, random starts, and how many of the best splits are parents.
 BATCH, STARTS, PARENTS = 8, 8, 4
-# A search without a given number of jobs spends WORK units of block² per pair of groups, about 50 ns each, and ends
-# early after PATIENCE units that lowered neither the imbalance nor the largest difference by a share of ENOUGH.
+# The work of a job is the squared size of a block, times the pairs of groups; a unit takes about 50 ns. A search
+# without a given number of jobs spends at most WORK, and ends after PATIENCE in which neither the imbalance nor the
+# largest difference fell by a share of ENOUGH.
 WORK, PATIENCE = 3e8, 5e7
 # Splits whose imbalance is within this factor of the least are near-optimal; the largest difference decides among them.
 NEAR = 1.5
@@ -298,8 +299,8 @@ def _ascending(values: Vector) -> Iterator[int]:
 class Budget:
     """Limits of a search: jobs, seconds, seed and threads; ``callback`` is called with its progress.
 
-    Without a number of jobs, ``ends_early`` is set, and it is at most ``most``, and less for large tables if there is
-    no time limit.
+    Without a number of jobs, ``ends_early`` is set and the number is at most ``most``; it is lower for large tables if
+    there is no time limit.
     """
 
     def __init__(
@@ -366,7 +367,7 @@ def gather_groups(groups: Groups, wanted: int, budget: Budget) -> list[Found]:
     drawn: list[Found] = []
     for batch in _batches(job, budget, DRAWN_AT_ONCE):
         drawn += batch
-        # In large tables, as many near-optimal splits as wanted are enough.
+        # For large tables the search ends once there are as many near-optimal splits as wanted.
         if budget.ends_early and len(drawn) >= wanted and len(drawn) * groups.job >= WORK:
             near = _distinct(groups, drawn)
             if len(near) >= wanted and near[wanted - 1].imbalance <= NEAR * near[0].imbalance:

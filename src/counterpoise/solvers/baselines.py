@@ -173,8 +173,8 @@ def pdca(
     ----------
     extrapolate : bool
     restart : {"adaptive", "weight", "all"}
-        When the extrapolation begins anew with t = 1: whenever a step turns against it and every 200 iterations, or
-        when t reaches 40. "all" tries both, each with half of the limits, and keeps the best point.
+        When t is reset to 1: whenever a step points against the extrapolation, and after 200 iterations ("adaptive");
+        or when t reaches 40 ("weight"). "all" tries both, each with half of the limits, and keeps the best point.
     lipschitz : float, optional
         L, by default the largest eigenvalue of |Q|. Any L for which ½L‖x‖² − f is convex keeps F from rising; a
         smaller one may cycle. For the concave f of NNSPCA 0 is valid; x⁺ is then the projection of −G, which needs

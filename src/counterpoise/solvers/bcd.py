@@ -78,8 +78,9 @@ def bcd_g(
         Block size. 2 solves pairs. 3 to 6 enumerate every state of a block (2ᵏ convex programs for TopSum and AtMost,
         3ᵏ faces for the binary problems), for Sum only.
     working_set : str or rule, optional
-        For k = 2 "hybrid" (default): the pair that violates optimality most while it gains, then the best of all pairs;
-        "violating": the former alone; "cyclic", "random", "greedy", "semi-greedy"; or a rule of your own: a NamedTuple
+        For k = 2 "hybrid" (default): the pair that violates optimality most, as long as it gains, then the best of all
+        pairs; "violating": only the pair that violates optimality most, and scans of all pairs once it does not gain;
+        "cyclic", "random", "greedy", "semi-greedy"; or a rule of your own: a NamedTuple
         with a body of :func:`counterpoise.kernels.select.select`, or a function ``rule(problem, x, theta, floor, rng)``
         that returns a pair (i, j), which is compiled. For larger k "support" (default) or "random".
     theta : float
@@ -88,9 +89,9 @@ def bcd_g(
         otherwise as STATIONARY, with ``cws_gap`` the largest decrease of F itself. The default 0 needs no proximal
         term: a step is accepted only if it lowers F by more than the tolerance.
     newton : bool
-        Whether to take the Newton steps described above; False is Algorithm 1 of the paper alone, for pairs. It then
-        ends as CERTIFIED when no pair gains, even if a convex F could still fall: ``convex_gap`` and ``support_gap``
-        say by how much at most.
+        Whether to take the Newton steps described above. False is Algorithm 1 of the paper alone, for pairs; the run
+        then ends as CERTIFIED when no pair gains, even if a convex F could still fall: ``convex_gap`` and
+        ``support_gap`` say by how much at most.
     tol : float
         A point is certified if no pair decreases F by more than ``tol``·|F| plus rounding error. Smaller steps are not
         taken.
@@ -110,7 +111,7 @@ def bcd_g(
     theta, newton = number(theta, "theta", 0.0), flag(newton, "newton")
     if k > 2:
         if not newton:
-            raise ValueError(f"newton is False, which is for pairs, but k is {k}; blocks are enumerated without it.")
+            raise ValueError(f"newton is False, but k is {k}; newton is an option for k = 2, so leave it out.")
         return _descend_by_blocks(run, theta, k, block.ENUMERATED, working_set, IDLE_BLOCKS)
     columns = pool_for(problem) if working_set is None and theta == 0.0 else None
     if columns is not None:

@@ -50,9 +50,9 @@ STREAK, FINER_MIX, FINEST_MIX = 8, 0.01, 1e-12
 NEWTON_STEPS, FORCING, BISECTIONS = 200, 0.01, 60
 # These steps end when STALLED of them do not halve the gap, and rounds when STALLED_ROUNDS do not lower F either.
 STALLED, STALLED_ROUNDS = 10, 12
-# Wider corners of a loss: the factor from one loss to the next, the least factor of the scores, the share of the
-# curvature that they reach there that the first loss must have, and the gap at which the next is taken, as a share of
-# how much F then changes.
+# Continuation in smoothed losses φ(sz)/s: the factor from one s to the next; the least s; the sum of the curvatures
+# that the first loss must have, as a share of that at the least s; and the gap at which the next loss is taken, as a
+# share of the change of F from one loss to the next.
 NARROWER, LEAST_STRETCH, CURVED, FOLLOWED = 4.0, 0.25**25, 0.5, 0.1
 
 
@@ -250,10 +250,10 @@ def _settle_on_models(problem: Problem, x: Vector, target: float, limits: Limits
 
 
 def _follow_corners(problem: Problem, x: Vector, target: float, gap: float, limits: Limits) -> None:
-    """Lower a convex F in place where few rows are near the corner of a loss, such as the logistic one at large scores.
+    """Lower a convex F in place by continuation in smoothed losses, such as the logistic one at large scores.
 
-    There each Newton step ends at the next corner. Losses with wider corners, each minimised from the minimum of the
-    last, lead to the rows that are at their corners in the minimum of F.
+    Where few rows are near the corner of a loss, each Newton step ends at the next corner. Losses with wider corners
+    are minimised one after the other, each from the minimum of the last, down to the loss itself.
     """
     stretch, end = _widest(problem.f, x), x.copy()
     if stretch == 1.0:

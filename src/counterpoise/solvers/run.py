@@ -292,7 +292,9 @@ def feasible_start(problem: Problem, x0: Any) -> Vector:
     bounds = problem.separable.lo, problem.separable.hi
     unit = max(problem.scale, *(float(np.abs(one[np.isfinite(one)]).max(initial=0.0)) for one in bounds))
     if max(missed, distance) > ROUNDING * unit:
-        warn(f"x0 is infeasible by {missed:.3g}; the run starts from problem.project(x0), {distance:.3g} away.")
+        count, most = np.count_nonzero(x), problem.most_nonzeros
+        why = f"is infeasible by {missed:.3g}" if count <= most else f"has {count} non-zeros instead of at most {most}"
+        warn(f"x0 {why}; the run starts from problem.project(x0), {distance:.3g} away.")
     return projected
 
 

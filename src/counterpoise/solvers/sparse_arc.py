@@ -27,7 +27,6 @@ from counterpoise.terms.smooth import LeastSquares, Quadratic
 
 # An exchange must gain this fraction of the value; smaller gains are rounding error and could make equal columns cycle.
 TOLERANCE = 1e-10
-# Values of an enumeration that are closer than this, relative to themselves, are equal.
 # Every exchange of a descent raises the value, so this is only a safeguard.
 MOST_SWAPS = 100_000
 # Exchanges between two checks of the clock, times sn.

@@ -200,10 +200,8 @@ def complete(returns: pd.DataFrame, carry_days: int) -> tuple[pd.DataFrame, list
             f"{day_label(returns.index[-1])}, which cannot be bought: {which}."
         )
     if gaps.any():
-        notes.append(
-            f"Left out {counted(gaps.sum(), 'stock')} without a price for more than "
-            f"{counted(carry_days, 'row')}: {some(returns.columns[gaps])}."
-        )
+        longer = f" for more than {counted(carry_days, 'row')}" if carry_days else " on some day between"
+        notes.append(f"Left out {counted(gaps.sum(), 'stock')} without a price{longer}: {some(returns.columns[gaps])}.")
     kept = ~(first | last | gaps)
     times = int((~known[:, kept]).sum())
     if times:
@@ -218,7 +216,7 @@ def few_left(left: int, count: int) -> list[str]:
         return []
     return [
         f"{lost} of {counted(count, 'stock')} {'is' if lost == 1 else 'are'} left out because of missing prices, "
-        f"{percent(lost / count)}; the others may be no fair sample of the index."
+        f"{percent(lost / count)}; the others may not be a fair sample of the index."
     ]
 
 

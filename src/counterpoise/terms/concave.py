@@ -78,8 +78,9 @@ class TopSum(_OneTerm):
     def subgradient(self, x: Vector, slope: Vector) -> Vector:
         """Return −λ sign(x) on the s largest |xᵢ|; ties go to the largest slope in |xᵢ|.
 
-        A certificate needs this rule: where any choice proves that x is critical, this one does. A method that steps
-        along −λ gives it away to coordinates that cannot use it; see :meth:`tied_subgradient`.
+        A certificate needs this rule: where any choice proves that x is critical, this one does. Methods that step
+        along the subgradient need another one, because this one often chooses coordinates that do not grow; see
+        :meth:`tied_subgradient`.
         """
         top = np.lexsort((np.where(x < 0, slope, -slope), -np.abs(x)))[: self.s]
         result = np.zeros(len(x))
