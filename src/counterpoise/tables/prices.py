@@ -200,8 +200,8 @@ def complete(returns: pd.DataFrame, carry_days: int) -> tuple[pd.DataFrame, list
             f"{day_label(returns.index[-1])}, which cannot be bought: {which}."
         )
     if gaps.any():
-        longer = f" for more than {counted(carry_days, 'row')}" if carry_days else " on some day between"
-        notes.append(f"Left out {counted(gaps.sum(), 'stock')} without a price{longer}: {some(returns.columns[gaps])}.")
+        lack = f"without a price for more than {counted(carry_days, 'row')}" if carry_days else "with gaps in the prices"
+        notes.append(f"Left out {counted(gaps.sum(), 'stock')} {lack}: {some(returns.columns[gaps])}.")
     kept = ~(first | last | gaps)
     times = int((~known[:, kept]).sum())
     if times:
