@@ -422,6 +422,12 @@ def test_delisted_names_are_not_bought_and_short_gaps_are_carried():
             "--include lists 'N0', which is left out because of missing prices; take it from --include, or choose "
             "another rule with --missing or --carry-days."
         )
+    # One warning counts all of them.
+    both = run("track", "listed.csv", *TRACK, "--missing", "drop-stocks", "--backtest", "20/10")
+    assert both.stderr == (
+        "Warning: 4 of 14 stocks are left out because of missing prices, 28.6 %; the others may not be a fair sample of "
+        "the index.\n"
+    )
     wrong = run("track", "listed.csv", *TRACK, "--carry-days", "-1")
     assert (wrong.exit_code, wrong.stderr) == (2, "--carry-days is -1; it must be at least 0.\n")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,7 +11,7 @@ from counterpoise.cli import base
 from counterpoise.cli.options import Marks, names_in
 from counterpoise.sentences import counted, percent, some
 from counterpoise.tables import portfolios as tables
-from counterpoise.tables.prices import CARRY_DAYS, complete, few_left, look_like_returns, to_returns
+from counterpoise.tables.prices import CARRY_DAYS, FEW_LEFT, complete, few_left, look_like_returns, to_returns
 from counterpoise.tables.read import SUFFIXES
 
 
@@ -18,7 +19,7 @@ class Data(NamedTuple):
     """Returns of names and index on the same rows, with notes.
 
     ``listed`` holds the returns of all names, NaN without a price; ``returns`` those of names that can be fitted on all
-    rows and bought on the last one; ``offered`` are the names of all columns of the file. ``carry_days`` is None for a
+    rows and bought on the last one; ``offered`` are the names of all stocks in the file. ``carry_days`` is None for a
     table of returns.
     """
 
@@ -51,7 +52,7 @@ class Data(NamedTuple):
         """
         found, notes = complete(self.listed.iloc[:split], self.carry_days or 0)
         listed = self.listed if split is None else self.listed[found.columns]
-        warned = few_left(found.shape[1], self.listed.shape[1])
+        warned = few_left(found.shape[1], len(self.offered))
         return self._replace(listed=listed, returns=found, notes=[*self.notes, *notes]), warned
 
 
@@ -76,7 +77,10 @@ def read_data(
         notes.append(f"Took {path} for returns, as many of its numbers are negative; prices are positive.")
     rule = missing or ("refuse" if returns else "carry-forward")
     said_of = {"choose a rule": "choose a rule with --missing", "missing is": "--missing is"}
-    with base.in_options({**said_of, "prices has": f"{path} has", "index has": f"{index} has"}):
+    said_of |= {"prices has": f"{path} has", "index has": f"{index} has"}
+    with base.in_options(said_of), warnings.catch_warnings():
+        if partial:  # counted by :meth:`Data.until`
+            warnings.filterwarnings("ignore", f".*{FEW_LEFT}")
         found, series, more = to_returns(
             table.frame,
             of_index,
@@ -90,7 +94,9 @@ def read_data(
     if name.strip().lower() in tables.PRICE_NAMES:
         name = Path(index).stem
     days = None if returns else carry_days
-    return Data(found, found, series, name, table.dated, days, [*notes, *more], list(map(str, table.frame.columns)))
+    index_column = of_index if isinstance(of_index, str) else None
+    offered = [str(label) for label in table.frame.columns if label != index_column]
+    return Data(found, found, series, name, table.dated, days, [*notes, *more], offered)
 
 
 class Rules(NamedTuple):

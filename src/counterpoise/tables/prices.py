@@ -24,8 +24,8 @@ GIVEN = ("prices", "returns")
 LEAST_DAYS = 3
 # A missing price is replaced by the last one for at most this many rows.
 CARRY_DAYS = 5
-# A warning is issued if at least this share of the stocks is left out.
-MANY = 0.1
+# A warning with these words is issued if at least this share of the stocks is left out.
+MANY, FEW_LEFT = 0.1, "left out because of missing prices"
 
 
 class FrameReturns(NamedTuple):
@@ -200,7 +200,9 @@ def complete(returns: pd.DataFrame, carry_days: int) -> tuple[pd.DataFrame, list
             f"{day_label(returns.index[-1])}, which cannot be bought: {which}."
         )
     if gaps.any():
-        lack = f"without a price for more than {counted(carry_days, 'row')}" if carry_days else "with gaps in the prices"
+        lack = "with gaps in the prices"
+        if carry_days:
+            lack = f"without a price for more than {counted(carry_days, 'row')}"
         notes.append(f"Left out {counted(gaps.sum(), 'stock')} {lack}: {some(returns.columns[gaps])}.")
     kept = ~(first | last | gaps)
     times = int((~known[:, kept]).sum())
@@ -210,12 +212,12 @@ def complete(returns: pd.DataFrame, carry_days: int) -> tuple[pd.DataFrame, list
 
 
 def few_left(left: int, count: int) -> list[str]:
-    """Return a warning if a tenth of the stocks or more was left out."""
+    """Return a warning if a tenth of the stocks or more was left out; see ``FEW_LEFT``."""
     lost = count - left
     if lost == 0 or lost < MANY * count:
         return []
     return [
-        f"{lost} of {counted(count, 'stock')} {'is' if lost == 1 else 'are'} left out because of missing prices, "
+        f"{lost} of {counted(count, 'stock')} {'is' if lost == 1 else 'are'} {FEW_LEFT}, "
         f"{percent(lost / count)}; the others may not be a fair sample of the index."
     ]
 
