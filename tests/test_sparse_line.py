@@ -551,3 +551,48 @@ def test_starts_under_floors_leave_room(rng, monkeypatch):
     assert max(held) <= n // 4
     for x in points:
         assert problem.is_feasible(x) and problem.objective(x) <= cp.minimize(problem).objective * 1.1
+
+
+def test_exchanges_among_many_are_limited_in_work(rng, monkeypatch):
+    """Without a time limit a swap and a search solve a limited number of small programs; nothing more is claimed."""
+    n, s, solved, rate = 40, 30, [], sparse_line.RATE * sparse_line.GROUPED * sparse_line.KINKED
+    A = rng.standard_normal((30, n))
+    y = A @ rng.dirichlet(np.ones(n))
+    h = (
+        cp.SemiContinuous(0.001, 0.2)
+        + cp.Ridge(np.zeros(n), 1.0)
+        + cp.AbsoluteDeviation(rng.dirichlet(np.ones(n)), 0.1)
+    )
+    groups = cp.Sum(1).within([k % 3 for k in range(n)], {k: (0.1, 0.6) for k in range(3)})
+    problem = cp.Problem(cp.LeastSquares(A, y), h, cp.AtMost(s), groups)
+    first, descend, walk = cp.minimize(problem), swap_line.descend, sparse_line.walk
+
+    def counted(support, x, *rest):
+        held, found = np.count_nonzero(x), np.zeros(5)
+        result = descend(support, x, *rest[:-1], found)
+        rest[-1][:] = found
+        solved.append(rate * max(held, np.count_nonzero(x)) ** 3 * (found[0] if rest[3] > 0 else 1))
+        return result
+
+    def walked(support, x, s, rng, steps, *rest):
+        solved.append(rate * s**3 * steps)
+        walk(support, x, s, rng, steps, *rest)
+
+    monkeypatch.setattr(swap_line, "descend", counted)
+    monkeypatch.setattr(sparse_line, "walk", walked)
+    monkeypatch.setattr(sparse_line, "MANY", 10)
+    limits = {"WALK_LIMIT": 6.0, "JOB_WORK": 12.0, "KINKED_WORK": 40.0, "SWAP_WORK": 40.0, "SLICE_WORK": 10.0}
+    for name, programs in limits.items():
+        monkeypatch.setattr(sparse_line, name, programs * rate * s**3)
+    for method, most in (("swap", 60.0), ("search", 120.0)):
+        solved.clear()
+        result = cp.minimize(problem, method=method)
+        assert 0.0 < sum(solved) <= most * rate * s**3
+        assert result.status is cp.Status.CERTIFIED and result.swap_gap is None
+        assert result.objective <= first.objective + first.tolerance
+        again = cp.minimize(problem, method=method)
+        assert np.array_equal(again.x, result.x)
+    solved.clear()
+    longer = cp.minimize(problem, method="swap", max_time=60.0)
+    assert sum(solved) > 120.0 * rate * s**3
+    assert longer.objective <= first.objective + first.tolerance

@@ -30,6 +30,8 @@ from counterpoise.kernels.separable import separable_change, slope_right
 
 # Number of exchanges after which the inverse is recomputed instead of updated.
 REPRICINGS = 24
+# A descent without a limit on the exchanges that it solves.
+UNLIMITED = 2**62
 
 
 class Support(NamedTuple):
@@ -190,7 +192,7 @@ def unload(held, m, z, x):
 
 
 @entry_point
-def descend(problem, x, s, tol, floor, most_swaps, tries, found):
+def descend(problem, x, s, tol, floor, most_swaps, tries, most_solved, found):
     """Descend from x, in place, to a support that no exchange improves by more than tol·|value| + floor.
 
     Moves are tried in the order of their promises, and every one that gains is made at once, because scoring costs
@@ -198,11 +200,12 @@ def descend(problem, x, s, tol, floor, most_swaps, tries, found):
     ``found`` becomes the gain of the best exchange, who leaves (−1: none has to), who enters (−1: no exchange gains), a
     bound on the gain of any exchange, and 1 if that bound is proved. Promises are upper bounds up to the effects of the
     ridge and of inexact small programs; they are verified from the largest down until none of the rest can exceed the
-    gain found. If that takes more than ``tries``, the bound is not proved.
+    gain found. If that takes more than ``tries``, the bound is not proved. A descent ends once ``most_solved``
+    exchanges have been solved, of which ``found`` gets the number.
 
     Return f + h there, relative to its value at 0 (infinite if the s largest coordinates cannot hold the sum), the
-    number of exchanges, and the largest gain among those tried in the last round (NaN if ``most_swaps`` ended the
-    descent).
+    number of exchanges, and the largest gain among those tried in the last round (NaN if ``most_swaps`` or
+    ``most_solved`` ended the descent).
     """
     n, looks = len(x), most_swaps < 0
     held, z = integers(s + 1), reals(s + 1)
@@ -221,7 +224,7 @@ def descend(problem, x, s, tol, floor, most_swaps, tries, found):
         bend = larger(bend, problem.Q[held[a], held[a]])
     # No move is longer than ``mass``, so the ridge and the inexact program change its gain by at most this.
     slack = RIDGE * bend * mass * mass + violation * mass if looks else 0.0
-    swaps, gap, moved = 0, np.nan, most_swaps != 0
+    swaps, solved, gap, moved = 0, 0, np.nan, most_swaps != 0
     followed = -1  # number of updates of M, Z and ς; −1 if they do not belong to this support
     while moved:
         mark(held, m, is_held)
@@ -240,12 +243,13 @@ def descend(problem, x, s, tol, floor, most_swaps, tries, found):
             if looks and not problem.ruled and best[k] + slack <= gap:
                 proved = True
                 break
-            if not looks and (best[k] <= enough or swaps >= most_swaps):
+            if not looks and (best[k] <= enough or swaps >= most_swaps or solved >= most_solved):
                 break
             place = find(out[k], held, m)
             if find(into[k], held, m) >= 0 or (place < 0 and (out[k] >= 0 or m >= s)):
                 continue
             size, violation = exchange(problem, held, m, z, place, into[k], new_held, new_z)
+            solved += 1
             if size == 0:
                 continue
             gain = value - value_on(problem, new_held, size, new_z)
@@ -259,13 +263,14 @@ def descend(problem, x, s, tol, floor, most_swaps, tries, found):
                 followed = followed + 1 if follows else -1
             elif gain > gap:
                 gap, leaves, enters = gain, out[k], into[k]
-        if problem.ruled and not moved and not looks and swaps < most_swaps:
+        if problem.ruled and not moved and not looks and swaps < most_swaps and solved < most_solved:
             # F may be lower without a member at its floor; promises are too crude to tell.
             for a in range(m):
                 i = held[a]
                 if m == 1 or problem.h.lo[i] > 0.0 or z[a] > problem.h.floor[i] or problem.h.floor[i] <= 0.0:
                     continue
                 size, _ = exchange(problem, held, m, z, a, -1, new_held, new_z)
+                solved += 1
                 if size > 0 and value - value_on(problem, new_held, size, new_z) > enough:
                     m, value, moved, followed = size, value_on(problem, new_held, size, new_z), True, -1
                     copy_support(new_held, new_z, m, held, z)
@@ -273,7 +278,9 @@ def descend(problem, x, s, tol, floor, most_swaps, tries, found):
                     break
         if looks:
             found[0], found[1], found[2], found[3], found[4] = gap, leaves, enters, bound, proved
-        elif swaps >= most_swaps:
+        elif swaps >= most_swaps or solved >= most_solved:
             moved, gap = False, np.nan
+    if not looks:
+        found[0] = solved
     unload(held, m, z, x)
     return value, swaps, gap

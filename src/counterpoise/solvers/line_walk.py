@@ -86,7 +86,7 @@ def _plain_walk(
     if best_m > 0:
         end = np.zeros(len(x))
         end[now.best_held[1 : best_m + 1]] = u.total / best_m
-        if math.isfinite(swap_line.descend(support, end, s, TOL, 0.0, 0, 1, np.empty(5))[0]):
+        if math.isfinite(swap_line.descend(support, end, s, TOL, 0.0, 0, 1, 1, np.empty(5))[0]):
             x[:] = end
 
 

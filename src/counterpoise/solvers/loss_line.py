@@ -329,7 +329,8 @@ class LossLine(LossSupports):
         members = self._promising(at.x) if self.problem.n > MODELLED else np.arange(self.problem.n)
         model = self._model(members, at.x, self.problem.f.residual(at.x), self._averaged(self.problem.f.residual(at.x)))
         weights, end = at.x[members], np.zeros(len(at.x))
-        made = int(swap_line.descend(model, weights, self.s, TOL, floor, swaps, SEARCH_TRIES, self._unused)[1])
+        most = SEARCH_TRIES, swap_line.UNLIMITED
+        made = int(swap_line.descend(model, weights, self.s, TOL, floor, swaps, *most, self._unused)[1])
         end[members] = weights
         found = self.solve(end, self._held(end), CLAIMED, at.value - floor) if made else None
         self.worked += self._model_work(at.x, made)

@@ -85,7 +85,7 @@ class LossSupports:
             curvature = curvature + mix * (f.phi.bound - curvature)
             end = np.where(floors, w, np.maximum(w, TINY))
             model = self._model(held, x, z, curvature)
-            if not math.isfinite(swap_line.descend(model, end, len(held), 0.0, 0.0, 0, 1, self._unused)[0]):
+            if not math.isfinite(swap_line.descend(model, end, len(held), 0.0, 0.0, 0, 1, 1, self._unused)[0]):
                 return None
             end[end < 2.0 * TINY] = 0.0
             step = end - w

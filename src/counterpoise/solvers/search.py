@@ -80,7 +80,7 @@ def search(
         An additional start.
     work : int, optional
         Number of starts and children. By default 128; for ``TopSum`` or ``AtMost`` on ``Sum``, where each takes longer,
-        2 to 150, depending on how many may be held; unlimited if ``max_time`` is given. The same work and seed give the
+        1 to 150, depending on how many may be held; unlimited if ``max_time`` is given. The same work and seed give the
         same point for any number of workers.
     n_jobs : int, optional
         Number of workers; -1 for one per core. Threads, or the joblib backend chosen by ``joblib.parallel_config``.
@@ -181,6 +181,8 @@ class _Search:
         self.window = Window(self.plan.batch, perform, n_jobs, self._is_late, self._offer)
         for strategy in self.strategies:
             strategy.limits = self.limits
+        if self.exact is not None:
+            self.exact.is_default = work is None and run.max_time is None  # type: ignore[attr-defined]
         for x in points:
             self._add(x)
         if given and self.exact is not None:

@@ -60,6 +60,23 @@ TIGHT_JOBS = 8
 # Verified exchanges of a claim under floors or groups, times m³ for m held: in a round, and in a proof, which is left
 # out if it takes more and there is no time limit.
 CLAIM_WORK, PROOF_WORK = 2_000_000_000, 10_000_000_000
+# If more than MANY may be held and exchanges solve small programs, their work is limited, unless there is a time limit
+# or a number of jobs is given: a program for m held counts as RATE·m³, about as many nanoseconds, GROUPED times as
+# much with group limits, KINKED times with kinks. The most work on the walk of a job, on its exchanges, in a swap and
+# at the end of a search, and between two checks of the clock; in all jobs of a search, without and with kinks.
+MANY, RATE, GROUPED, KINKED = 100, 0.5, 2.0, 8.0
+WALK_LIMIT, JOB_WORK, SWAP_WORK, SLICE_WORK = 4e8, 1.5e8, 2.2e9, 2.5e8
+ALL_WORK, KINKED_WORK = 4e9, 1.5e9
+# The fewest steps of a walk, without which there is none.
+LEAST_WALK = 6
+# The programs that a job solves besides those of the steps and exchanges.
+JOB_PROGRAMS = 10
+# Exchanges that a limited swap first verifies after each scoring, and the factor by which they grow if none gains.
+FIRST_TRIES, GROWTH = 32, 4
+# The work of scoring all exchanges of m held coordinates among n, over m²n.
+SCORING = 0.3
+# A round of a limited swap that could not solve so many exchanges is left out.
+LEAST_SOLVED = 8
 # Floors are tight if fewer than TIGHT·s of them fit into the sum. Then a job is ANNEALED // s² random moves, at most
 # ANNEAL_EACH·n, in slices, at temperatures that fall from HOT to COLD, in units of the mean rise of a move.
 TIGHT, ANNEALED, ANNEAL_EACH, ANNEAL_SLICE, HOT, COLD = 2, 7_000_000, 200, 1024, 0.15, 0.003
@@ -118,6 +135,18 @@ class SparseLine:
         if self.tight:
             self.plan = self.plan._replace(work=TIGHT_JOBS)
             self.steps = max(min(ANNEALED // self.s**2, ANNEAL_EACH * problem.n), ANNEAL_SLICE)
+        # Whether no one has asked for more than the default work; the work of a swap, and the tries of its next round.
+        self.is_default, self.worked, self.tries = False, 0.0, FIRST_TRIES
+        self.rate = RATE * (GROUPED if problem.u.groups else 1.0) * (KINKED if len(h.centre) else 1.0)
+        self.is_long = self.s > MANY and (slow or self.is_rough)
+        self.limited_steps = 0 if slow else self.steps
+        if self.is_long and slow and not self.tight:
+            each = self.work_of(self._filled())
+            steps = int(min(WALK_LIMIT // each, self.steps))
+            self.limited_steps = steps if steps >= LEAST_WALK else 0
+            job = (steps + JOB_PROGRAMS) * each + JOB_WORK
+            jobs = int(np.clip((KINKED_WORK if len(h.centre) else ALL_WORK) // job, 1, self.plan.work))
+            self.plan = self.plan._replace(work=jobs if self.limited_steps else 1)
         # The minimiser without a limit on the non-zeros, if a search has found it.
         self.dense: Vector | None = None
         self.order = np.argsort(0.5 * c * c * diagonal + c * self.support.b, kind="stable")
@@ -125,6 +154,8 @@ class SparseLine:
     def start(self, k: int, rng: np.random.Generator) -> Vector:
         """Walk from the best single coordinate; for later k, from the dense minimiser or random sets, reduced to s."""
         n, x = self.problem.n, np.zeros(self.problem.n)
+        if self.is_limited and not (self.tight or self.limited_steps):
+            return self.problem.start(k)
         if k < FORWARD_STARTS:
             x[self.order[k % n]] = self.problem.u.c
         else:
@@ -171,9 +202,10 @@ class SparseLine:
     def descend(self, x: Vector, tries: int = CLAIM_TRIES) -> Vector:
         """Descend from x by exchanges, in slices if there is a time limit; return a point that none improves."""
         at, limited = np.array(x), math.isfinite(self.limits.left())
+        most = self._most_solved(JOB_WORK, at) if tries == SEARCH_TRIES else swap_line.UNLIMITED
         swaps = max(1, SLICE // (self.s * self.problem.n)) if limited else MOST_SWAPS
         while True:
-            how = TOL, self.support.noise, swaps, tries
+            how = TOL, self.support.noise, swaps, tries, most
             value, _, gap = swap_line.descend(self.support, at, self.s, *how, self._unused)
             if not np.isfinite(value):
                 return np.array(x)
@@ -181,11 +213,17 @@ class SparseLine:
                 return at
 
     def refined(self, x: Vector) -> Vector:
-        """Descend from x by exchanges, of which REFINED // s³ are verified."""
+        """Descend from x by exchanges, of which REFINED // s³ are verified, or as many as a limited swap verifies."""
         at, left = np.array(x), max(REFINED // self.s**3, SEARCH_TRIES)
+        if self.is_limited:
+            made, floor = 1, self.tolerance(x, TOL)
+            while made and not self.limits.reached():
+                at, made, _ = self._advance_limited(at, MOST_SWAPS, floor)
+            return at if self.problem.is_feasible(at) else x
         while left > 0 and not self.limits.reached():
             tries = min(left, CLAIM_TRIES)
-            _, made, _ = swap_line.descend(self.support, at, self.s, TOL, self.support.noise, 1, tries, self._unused)
+            how = TOL, self.support.noise, 1, tries, swap_line.UNLIMITED
+            _, made, _ = swap_line.descend(self.support, at, self.s, *how, self._unused)
             if made == 0:
                 break
             left -= tries
@@ -201,12 +239,15 @@ class SparseLine:
         Return the point, their number, and the bound that :meth:`gap` proves, NaN if there may be more exchanges, ∞ if
         they are too many to be verified one by one, as they must be under floors and groups.
         """
+        if self.is_limited:
+            return self._advance_limited(x, swaps, floor)
         at, made, tries, each = np.array(x), 0, CLAIM_TRIES, max(int(np.count_nonzero(x)), 1) ** 3
         is_short = self.ruled and math.isinf(self.limits.left())
         if is_short:
             tries = min(max(CLAIM_WORK // each, SEARCH_TRIES), tries)
         while True:
-            _, more, gap = swap_line.descend(self.support, at, self.s, 0.0, floor, swaps - made, tries, self._unused)
+            how = 0.0, floor, swaps - made, tries, swap_line.UNLIMITED
+            _, more, gap = swap_line.descend(self.support, at, self.s, *how, self._unused)
             made += int(more)
             if math.isnan(gap):
                 return at, made, math.nan
@@ -216,6 +257,61 @@ class SparseLine:
             if gain <= floor or tries >= self.s * self.problem.n:
                 return at, made, bound
             tries *= MORE_TRIES
+
+    def _advance_limited(self, x: Vector, swaps: int, floor: float) -> tuple[Vector, int, float]:
+        """Make exchanges as :meth:`advance` does, until those of a swap have taken SWAP_WORK; the bound is then ∞.
+
+        A walk comes first, because a step of it solves one program, and an exchange that gains is often the hundredth
+        that is verified.
+        """
+        at, spent = np.array(x), np.empty(5)
+        if self.worked == 0.0 and self.limited_steps and not self.tight:
+            self.worked += self.limited_steps * self.work_of(self._filled())
+            walk(self.support, at, self.s, np.random.default_rng(0), self.limited_steps, self.limits)
+            if self._value(at) < self._value(x) - floor and self.problem.is_feasible(at):
+                return at, 1, math.nan
+            at = np.array(x)
+        each = self.work_of(int(np.count_nonzero(x)))
+        scoring = SCORING * self.problem.n * np.count_nonzero(x) ** 2 + each
+        while self.worked + LEAST_SOLVED * each < SWAP_WORK:
+            left = SWAP_WORK - self.worked
+            most = max(int(min(max(SLICE_WORK, self.tries * each), left) // each), 1)
+            how = 0.0, floor, swaps, self.tries, most
+            value, made, gap = swap_line.descend(self.support, at, self.s, *how, spent)
+            self.worked += spent[0] * each + (1 + spent[0] // self.tries) * scoring
+            if made or math.isinf(value):
+                return at, int(made), math.nan
+            if math.isnan(gap):
+                break
+            if self.tries >= CLAIM_TRIES or spent[0] < self.tries:
+                return at, 0, self._bound(at, floor, int((SWAP_WORK - self.worked) // each))
+            self.tries *= GROWTH
+        return at, 0, math.inf
+
+    def _bound(self, x: Vector, floor: float, tries: int) -> float:
+        """Return a bound on the gain of any exchange, ∞ if it is above ``floor`` or takes more than ``tries``."""
+        if tries <= 0 or (self.ruled and self._exchanges(x) > tries):
+            return math.inf
+        found = np.empty(5)
+        swap_line.descend(self.support, np.array(x), self.s, 0.0, 0.0, -1, tries, swap_line.UNLIMITED, found)
+        return float(found[3]) if found[4] and found[0] <= floor else math.inf
+
+    def work_of(self, held: int) -> float:
+        """Return the work of a small program over so many coordinates."""
+        return self.rate * max(held, 1) ** 3
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the work on exchanges is limited."""
+        return self.is_long and self.is_default and math.isinf(self.limits.left())
+
+    def _most_solved(self, work: float, x: Vector) -> int:
+        """Return how many exchanges from x may be solved; ``work`` is the limit, if there is one."""
+        return max(int(work // self.work_of(int(np.count_nonzero(x)))), 1) if self.is_limited else swap_line.UNLIMITED
+
+    def _filled(self) -> int:
+        """Return how many are held after a walk, about."""
+        return int(min(self.s, (self.problem.n + 1) // 2) if self.ruled else self.s)
 
     def _exchanges(self, x: Vector) -> int:
         held = int(np.count_nonzero(x))
@@ -229,7 +325,7 @@ class SparseLine:
     def weighted(self, x: Vector) -> Vector:
         """Return the best weights on the support of an s-sparse x."""
         at = np.array(x)
-        swap_line.descend(self.support, at, self.s, TOL, 0.0, 0, 1, self._unused)
+        swap_line.descend(self.support, at, self.s, TOL, 0.0, 0, 1, 1, self._unused)
         return at
 
     def gap(self, x: Vector) -> tuple[float, float, int, int, float]:
@@ -239,7 +335,7 @@ class SparseLine:
         tries, found = CLAIM_TRIES, np.empty(5)
         while True:
             at = np.array(x)
-            value = swap_line.descend(self.support, at, self.s, 0.0, 0.0, -1, tries, found)[0]
+            value = swap_line.descend(self.support, at, self.s, 0.0, 0.0, -1, tries, swap_line.UNLIMITED, found)[0]
             if math.isinf(value):
                 raise ValueError(f"the non-zeros of x cannot sum to {self.problem.u.c:g} within bounds.")
             gain, leaves, enters, bound, proved = found
@@ -309,7 +405,8 @@ class SparseLine:
         if self.tight:
             at = self._annealed(at, rng)
         elif not self.limits.reached():
-            walk(self.support, at, self.s, rng, self.steps, self.limits)
+            steps = self.limited_steps if self.is_limited else self.steps
+            walk(self.support, at, self.s, rng, steps, self.limits)
         return self.descend(at, SEARCH_TRIES)
 
     def _annealed(self, x: Vector, rng: np.random.Generator) -> Vector:
@@ -366,7 +463,7 @@ def reduce_to(support: swap_line.Support, s: int, chosen: Any, x: Vector) -> int
     held, z = held[keeps], z[keeps]
     x[:] = 0.0
     x[held] = np.maximum(z, 1e-6 * total)
-    if math.isinf(swap_line.descend(support, x, s, TOL, 0.0, 0, 1, np.empty(5))[0]):
+    if math.isinf(swap_line.descend(support, x, s, TOL, 0.0, 0, 1, 1, np.empty(5))[0]):
         x[:] = 0.0
     return int(np.count_nonzero(x))
 

@@ -62,7 +62,8 @@ def swap(
         finding the best weights on a support is not a convex problem; if the proof would take too long, the status is
         CERTIFIED. On ``Sphere(signed=True)`` they are a leading eigenvector, and the proof is fast. On ``Sum`` with a
         loss, or with floors or group limits, exchanges are verified one by one; without ``max_time`` a run
-        that would need much longer than a few seconds ends CERTIFIED.
+        that would need much longer than a few seconds ends CERTIFIED. The same holds with bounds or kinks if more than
+        100 may be held.
     """
     problem = problem.by_columns
     run, strategy = Run(problem, x0, tol, max_iter, max_time, seed, callback), strategy_for(problem)
@@ -82,6 +83,7 @@ def _on_supports(run: Run, supports: Any) -> Result:
     s non-zeros, for which nothing is claimed about exchanges. The best of all certified points is returned.
     """
     at, claims, supports.limits = run.start, [], run.limits
+    supports.is_default = run.max_time is None
     report, more = _pairs(run, at)
     while report.status is Status.CERTIFIED and run.limits.stopped is None:
         claims.append(_Claim(run.objective, report._replace(x=at.copy()), more))
@@ -133,7 +135,10 @@ def _exchanges(run: Run, supports: Any, at: Vector) -> Callable[[int], Epoch]:
 
     def epoch(trials: int) -> Epoch:
         floor = supports.tolerance(at, run.tol)
-        x, made, bound = supports.advance(at, min(trials, EPOCH_SWAPS), floor)
+        most = min(trials, EPOCH_SWAPS)
+        if run.max_iter is None and getattr(supports, "is_limited", False):
+            most = MOST_SWAPS  # slices are those of its work
+        x, made, bound = supports.advance(at, most, floor)
         if made == 0 and math.isnan(bound):
             # The support of x cannot reach the sum within its bounds: try another start.
             x, made, bound = supports.advance(supports.start(0, run.rng), MOST_SWAPS, floor)
