@@ -186,7 +186,7 @@ def test_the_command_says_the_objective_and_the_time_left(max_time, split, monke
     said, left = [], []
     line = base.Line(lambda text: (said.append(text), left.append(line.left()) if len(said) > 1 else None))
     returns = pandas.DataFrame(X).add_prefix("N")
-    tables = portfolio.Data(returns, returns, pandas.Series(y), "index", False, 5, [])
+    tables = portfolio.Data(returns, returns, pandas.Series(y), "index", False, 5, [], list(returns))
     tracker = IndexTracker(3, max_time=max_time, random_state=0)
     track._fit(tracker, tables, split, None, False, line)
     assert said[1] == "3 of 12 names …"
