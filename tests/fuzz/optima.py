@@ -82,7 +82,12 @@ def _faces(case, H, points, slopes, rows, totals):
         good = np.linalg.cond(system) < 1e15 if m > 1 else np.ones(len(sets), dtype=bool)
         if not good.any():
             continue
-        inverse, right, system = np.linalg.inv(system[good]), right[good], system[good]
+        right, system = right[good], system[good]
+        try:
+            inverse = np.linalg.inv(system)
+        except np.linalg.LinAlgError:  # singular although its condition number is below the limit
+            with np.errstate(all="ignore"):
+                inverse = np.linalg.pinv(system)
         z = np.einsum("fij,fkbj->fkbi", inverse, right)
         z += np.einsum("fij,fkbj->fkbi", inverse, right - np.einsum("fij,fkbj->fkbi", system, z))
         z = z[..., :m]
