@@ -627,6 +627,18 @@ def test_variants_of_presets_and_of_derived_problems_equal_new_ones(rng):
             assert type(variant) is type(old)
 
 
+def test_a_variant_of_a_preset_keeps_an_h_of_the_users_own(rng):
+    """The cap was lost when s or λ changed."""
+    A, y = rng.standard_normal((9, 6)), rng.standard_normal(9)
+    capped = SIT(A, y, 4, 100.0).derived(h=cp.Bounds(0, 0.3)).variant(lam=50.0).variant(s=5)
+    assert capped.g.lam == 50.0 and capped.g.s == 5
+    assert capped.violation([0.5, 0.5, 0, 0, 0, 0]) == pytest.approx(0.2)
+    assert cp.minimize(capped).x.max() <= 0.3
+    assert NNSPCA(A, 2, 3.0).variant(lam=7.0).variant(lam=9.0).objective(np.eye(6)[0]) == pytest.approx(
+        NNSPCA(A, 2, 9.0).objective(np.eye(6)[0])
+    )
+
+
 @pytest.mark.compiled
 def test_a_search_among_very_many_columns_uses_its_seed(rng, monkeypatch):
     A = rng.standard_normal((20, 6100)).astype(np.float32)

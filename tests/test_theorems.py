@@ -353,12 +353,12 @@ def line_problem(name, rng, n, lam=2.0):
     return case, [problem.start(seed) for seed in range(4)]
 
 
-@pytest.mark.parametrize("subproblem", ["states", "linearised", "nested"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "subproblem"),
+    [("SIT", "states"), *((name, subproblem) for name in NAMES for subproblem in ("linearised", "nested"))],
+)
 def test_sufficient_decrease_of_blocks(name, subproblem, rng):
     """Theorem (theo:global), i, for BCD-l-k; twice as much where N_B is convex: on the line."""
-    if subproblem == "states" and name != "SIT":
-        pytest.skip("states are those of the top-s norm")
     twice = 2.0 if subproblem == "linearised" and name != "NNSPCA" else 1.0
     problem, case, _ = build(name, rng, n=8, lam=3.0, s=3)
     x, theta, least = problem.start(0), 300.0, np.inf

@@ -25,6 +25,7 @@ class _Preset(Problem):
 
     def __init__(self, f: Any, g: Any, u: Any) -> None:
         super().__init__(f, self._h(g), g, u, self._constant(g, f.n), type(self).__name__)
+        self._own_h = self.h
 
     def _h(self, g: Any) -> SeparableTerm:
         """Return h for the λ of g."""
@@ -38,7 +39,10 @@ class _Preset(Problem):
         """Return the same problem with another s or lam; f and its AᵀA are shared."""
         g = self._other_g(changes)
         rest = self.constant - self._constant(self.g, self.n)
-        return self.derived(g=g, h=self._h(g), constant=rest + self._constant(g, self.n))
+        is_own = self.h is self._own_h  # another h, given to ``derived``, stays
+        other = self.derived(g=g, h=self._h(g) if is_own else None, constant=rest + self._constant(g, self.n))
+        other._own_h = other.h if is_own else self._own_h  # type: ignore[attr-defined]
+        return other
 
 
 class SIT(_Preset):
